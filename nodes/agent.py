@@ -96,6 +96,8 @@ class Agent:
             clock=clock,
             contact=contact,
             lease_still_s=options.lease_still_s,
+            # Until the watch for foreign processes has seen what is left of a task, told it, and had it reported.
+            gpus_waited_s=options.foreign_after_s + 3 * options.report_every_s,
             shells=options.shells > 0,
             layers=LayerRule(int(options.layer_gb * GB), options.layer_grace_s),
             full=lambda: self._disk.state.full,

@@ -1,4 +1,4 @@
-"""Towards its end: how the container of one task attempt is warned and stopped.
+"""Towards its end: how the container of one task attempt is warned and stopped, and when its GPUs are free.
 
 Each step may be repeated, and the agent may die between any two.
 """
@@ -37,6 +37,7 @@ class Halting:
         self._save = save
         self._terms_lost = 0
         self._warned = True  # for all that this life of the agent knows
+        self._left_since: float | None = None
 
     def layer(self, record: Record, taken: Measured) -> None:
         """Warns of a container that has written ``taken`` bytes into its own layer, where that is too much, and has it
@@ -94,6 +95,19 @@ class Halting:
             return False
         self._world.runtime.signal(record.attempt, SIGKILL)
         return True
+
+    def freed(self, record: Record) -> Record:
+        """The record of a container that is gone: without GPUs once none of its processes is on them, or these were
+        waited for in vain. By then each is told of as a process that no job started, which fences its GPU."""
+        now, since = self._world.clock.monotonic(), self._left_since
+        waits = record.gpus and (since is None or now - since < self._world.gpus_waited_s)
+        left = self._world.left_on_gpus(record) if waits else ()
+        if not left:
+            return replace(record, gpus=())
+        if since is None:
+            self._left_since = now
+            log.warning("processes of an ended task are still on its GPUs", attempt=record.attempt, pids=left)
+        return record
 
     def _term(self, record: Record, stopping: Stopping) -> float:
         """Records the signal, then sends it; before it the task's notice is there. One that did not get through is sent

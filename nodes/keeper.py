@@ -125,7 +125,8 @@ class Keeper:
         )
 
     def holds(self) -> tuple[str, ...]:
-        """GPUs that the attempt's container holds now: from its creation until its last process is gone."""
+        """GPUs that the attempt's container holds now: from its creation until its last process is gone, or is told of
+        as nobody's."""
         return self._record.gpus
 
     # ------------------------------------------------------------ the loop
@@ -158,6 +159,10 @@ class Keeper:
         record = self._record
         if found is not None and found.status is Status.ENDED and record.exit is None:
             return _LOG_END_EVERY_S
+        if record.exit is not None and _is_gone(found):
+            self._save(self._halting.freed(record))
+            if self._record.gpus:
+                return self._after_end(found)
         if record.phase is Phase.REMOVE and (record.exit is not None or found is None):
             self._remove()
             return None
@@ -241,19 +246,16 @@ class Keeper:
 
     def _end(self, exit: Exit, ended_ms: int | None) -> None:
         record = replace(self._record, exit=exit, ended_ms=ended_ms or self._world.clock.now_ms())
-        if exit.cause is not Cause.UNKILLABLE and not self._world.gpu_busy(record.attempt, record.gpus):
-            record = replace(record, gpus=())
+        if exit.cause is not Cause.UNKILLABLE:
+            record = self._halting.freed(record)
         self._progress = None
         self._save(record.forward(ContainerState.TERMINATED))
 
     def _after_end(self, found: Found | None) -> float:
-        """Waits for the log's end, which the reporter is told at once, and for its GPUs to be let go."""
+        """Waits for the log's end, which the reporter is told at once, and for what is left of it on its GPUs."""
         record = self._record
         if self._halting.kill_again(record, found):
             return LOOK_EVERY_S
-        gone = found is None or found.status is not Status.RUNNING
-        if record.gpus and gone and not self._world.gpu_busy(record.attempt, record.gpus):
-            self._save(replace(record, gpus=()))
         if found is None or found.status is Status.CREATED:
             self._world.logs.finish(record.attempt)
         if not self._world.logs.status(record.attempt).complete:
@@ -261,7 +263,7 @@ class Keeper:
         if not self._log_complete:
             self._log_complete = True
             self._world.changed(True)
-        return LOOK_EVERY_S
+        return AWAY_EVERY_S if record.gpus else LOOK_EVERY_S
 
     # ------------------------------------------------------------ towards running
 
@@ -409,3 +411,8 @@ class Keeper:
 
     def _progress_is(self, code: str) -> bool:
         return self._progress is not None and self._progress.code == code
+
+
+def _is_gone(found: Found | None) -> bool:
+    """Whether nothing of it runs, as far as the runtime knows."""
+    return found is None or found.status is not Status.RUNNING

@@ -78,6 +78,7 @@ class Supervisor:
         clock: Clock,
         contact: Contact,
         lease_still_s: float,
+        gpus_waited_s: float,
         shells: bool,
         layers: LayerRule,
         full: Callable[[], bool],
@@ -118,7 +119,8 @@ class Supervisor:
             unseal=key.unseal,
             gpu_faults=self._gpu_faults,
             conflict=self._conflict,
-            gpu_busy=self._gpu_busy,
+            left_on_gpus=self._left_on_gpus,
+            gpus_waited_s=gpus_waited_s,
             changed=changed,
             gone=self._gone,
         )
@@ -301,8 +303,9 @@ class Supervisor:
             f"GPU {one.index}: {one.fault}" for one in self._gpus.inventory() if one.fault and one.uuid in gpus
         )
 
-    def _gpu_busy(self, attempt: str, gpus: tuple[str, ...]) -> bool:
-        return any(self._runtime.owner(pid) == attempt for uuid in gpus for pid in self._gpus.holders(uuid))
+    def _left_on_gpus(self, record: Record) -> tuple[int, ...]:
+        pids = {pid for uuid in record.gpus for pid in self._gpus.holders(uuid)}
+        return tuple(sorted(pid for pid in pids if self._runtime.belongs(pid, record.container)))
 
     # ------------------------------------------------------------ the loop
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nodes.clock import Clock
 from nodes.code import CodeStore
 from nodes.errands import Errands
-from nodes.journal import Journal
+from nodes.journal import Journal, Record
 from nodes.layers import LayerRule
 from nodes.logs import LogPipeline
 from nodes.policy import Policy
@@ -19,7 +19,8 @@ from nodes.runtimes.base import Runtime
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """``spec`` gives a spec by its hash; ``gpu_faults`` tells what is wrong with these GPUs now; ``conflict`` names
-    the live attempt that holds one of them; ``gpu_busy`` says whether a process of the attempt still has one open;
+    the live attempt that holds one of them; ``left_on_gpus`` gives the processes (host pids) of the attempt's container
+    that are on its GPUs, and ``gpus_waited_s`` says how long these are waited for once the container is gone;
     ``unseal`` opens what was sealed to this node; ``shells``: whether this node allows any; ``layers``:
     what a container may write into its own layer; ``full``: whether there is no room for anything new; ``answers``:
     whether the storage with this root did of late; ``in_touch``: whether the portal cannot have given this node up;
@@ -39,7 +40,8 @@ class World:
     unseal: Callable[[str], bytes]
     gpu_faults: Callable[[tuple[str, ...]], tuple[str, ...]]
     conflict: Callable[[str, tuple[str, ...]], str | None]
-    gpu_busy: Callable[[str, tuple[str, ...]], bool]
+    left_on_gpus: Callable[[Record], tuple[int, ...]]
+    gpus_waited_s: float
     layers: LayerRule
     full: Callable[[], bool]
     answers: Callable[[str], bool]

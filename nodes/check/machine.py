@@ -19,12 +19,14 @@ from nodes.gpus import GpusUnavailable, cards_there
 from nodes.gpus.nvml import NvmlBackend
 from nodes.inventory import job_address
 from nodes.options import Options
+from nodes.protocol import MIG_MODE
 from nodes.runtimes.docker_client import engine_client
 from nodes.runtimes.docker_faults import EngineAway
 from nodes.runtimes.docker_folders import disk_folder
 
 ANSWER_S = 10
 TOOLKIT_CURE = "Install NVIDIA's container toolkit, then: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
+MIG_CURE = "Remove its slices (nvidia-smi mig -dci, then -dgi), and switch the mode off: the GPU comes back by itself."
 ONCE_IT_RUNS = "Once the agent runs: docker compose --profile node exec -T agent python -m nodes check"
 _LOCAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
@@ -69,9 +71,10 @@ def driver_line(options: Options, *, root: Path = Path("/")) -> tuple[Line, bool
         return failed("driver", f"no NVIDIA driver: {error}", cure), False
     if not gpus:
         return failed("driver", "the driver lists no GPUs", cure), False
-    sick = [f"GPU {gpu.index}: {gpu.fault}" for gpu in gpus if not gpu.healthy]
-    if sick:
-        return warning("driver", f"{gpus[0].driver}; not healthy: {'; '.join(sick)}", "Look at nvidia-smi -q."), True
+    if sick := [gpu for gpu in gpus if not gpu.healthy]:
+        told = "; ".join(f"GPU {gpu.index}: {gpu.fault}" for gpu in sick)
+        cure = MIG_CURE if all(gpu.fault.startswith(MIG_MODE) for gpu in sick) else "Look at nvidia-smi -q."
+        return warning("driver", f"{gpus[0].driver}; not healthy: {told}", cure), True
     return ok("driver", f"{gpus[0].driver}, {len(gpus)} x {gpus[0].model}"), True
 
 

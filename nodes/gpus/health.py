@@ -1,9 +1,12 @@
-"""When a GPU is sick, in words. A sick GPU is fenced off by the portal; only people clear it."""
+"""When a GPU is sick, in words. A sick GPU is fenced off by the portal; only people clear it, but for one whose mode
+is to be switched back."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from nodes.protocol import MIG_MODE
 
 USER_XIDS = frozenset({13, 31, 43, 45, 68, 109})
 """Xid errors that a program causes, not the hardware (the list of NVIDIA's Kubernetes device plugin)."""
@@ -34,7 +37,8 @@ class Signs:
     """What the driver tells of one GPU's health; None where it does not tell.
 
     ``recovery``: NVML's recovery action; ``remap_pending``, ``remap_failed``: row remapping; ``uncorrected``: memory
-    errors since the driver was loaded; ``xid``: newest hardware Xid since the agent started.
+    errors since the driver was loaded; ``xid``: newest hardware Xid since the agent started; ``mig``: MIG mode is on;
+    ``index``: the GPU's number, for its cure.
     """
 
     recovery: int | None = None
@@ -42,10 +46,13 @@ class Signs:
     remap_failed: bool | None = None
     uncorrected: int | None = None
     xid: Xid | None = None
+    mig: bool | None = None
+    index: int = 0
 
 
 def fault_of(signs: Signs) -> str:
-    """The gravest sign as a sentence; "" for a healthy GPU. The driver's own verdict comes first."""
+    """The gravest sign as a sentence; "" for a healthy GPU. The driver's own verdict comes first, and last a mode in
+    which no job can have the GPU as a whole."""
     if signs.recovery:
         return RECOVERY.get(signs.recovery, f"the driver asks for recovery action {signs.recovery}")
     if signs.remap_failed:
@@ -57,4 +64,6 @@ def fault_of(signs: Signs) -> str:
         return f"hardware error Xid {signs.xid.number}{again}"
     if signs.uncorrected:
         return f"{signs.uncorrected} uncorrectable memory errors since the driver was loaded"
+    if signs.mig:
+        return f"{MIG_MODE}which Berth does not share yet: nvidia-smi -i {signs.index} -mig 0 switches it off"
     return ""

@@ -126,9 +126,8 @@ class NvmlBackend:
     def _with_health(self, info: GpuInfo, handle: Any) -> GpuInfo:
         if handle is None:
             return dataclasses.replace(info, healthy=False, fault=LOST)
-        mig = _ask(pynvml.nvmlDeviceGetMigMode, handle)
-        fault = fault_of(_signs(handle, self._xids.newest(info.uuid)))
-        return dataclasses.replace(info, mig=bool(mig and mig[0]), healthy=not fault, fault=fault)
+        fault = fault_of(_signs(handle, self._xids.newest(info.uuid), info.index))
+        return dataclasses.replace(info, healthy=not fault, fault=fault)
 
     def _sample(self, uuid: str, handle: Any, pid_owner: PidOwner) -> GpuSample:
         if handle is None:
@@ -169,14 +168,17 @@ def _ask(call: Callable[..., Any], *arguments: Any) -> Any:
         return None
 
 
-def _signs(handle: Any, xid: Xid | None) -> Signs:
+def _signs(handle: Any, xid: Xid | None, index: int) -> Signs:
     rows = _ask(pynvml.nvmlDeviceGetRemappedRows, handle)
+    mig = _ask(pynvml.nvmlDeviceGetMigMode, handle)
     return Signs(
         recovery=_field(handle, pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION),
         remap_pending=bool(rows[2]) if rows else None,
         remap_failed=bool(rows[3]) if rows else None,
         uncorrected=_uncorrected(handle),
         xid=xid,
+        mig=bool(mig[0]) if mig else None,
+        index=index,
     )
 
 

@@ -226,7 +226,6 @@ class GpuInfo:
     numa: int | None = None
     nvlink_group: int | None = None
     pcie_group: int | None = None
-    mig: bool = False
     driver: str = ""
     cuda: str = ""
     healthy: bool = True
@@ -260,7 +259,7 @@ class Inventory:
     agent: str = ""  # the agent's version
     port_first: int = 20000
     port_last: int = 29999
-    capabilities: tuple[str, ...] = ()  # of: docker cdi mig mps memory-limit suspend storage-quota
+    capabilities: tuple[str, ...] = ()  # today of: docker cdi
     storages: tuple[str, ...] = ()  # roots that are mounted here
     storage_faults: dict[str, str] = field(default_factory=dict)  # root of one that it shall have -> why it has it not
     disk_free_mb: int = 0

@@ -13,6 +13,8 @@ WAKE_CHANNEL = "berth:logs"
 
 FOREIGN_PROCESS = "a process that no job started uses it: "
 """How a node begins to say so of a GPU: no fault of the hardware, and over when the process is."""
+MIG_MODE = "it is in MIG mode, "
+"""The same of a GPU that its administrator has switched to that: over when it is switched back."""
 
 
 def node_queue(node: str) -> str:

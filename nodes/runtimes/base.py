@@ -299,7 +299,11 @@ class Runtime(Protocol):
         ...
 
     def owner(self, pid: int) -> str | None:
-        """The task attempt whose container a process of the host belongs to."""
+        """The task attempt whose running container a process of the host belongs to."""
+        ...
+
+    def belongs(self, pid: int, container: str) -> bool:
+        """Whether a process of the host is of this container, also of one that has ended."""
         ...
 
     def usage(self) -> dict[str, Usage]:

@@ -124,6 +124,9 @@ class DockerRuntime:
         container = cgroup_container(pid)
         return next((attempt for attempt, (own, _) in self._alive.copy().items() if own == container), None)
 
+    def belongs(self, pid: int, container: str) -> bool:
+        return cgroup_container(pid) == container
+
     def usage(self) -> dict[str, Usage]:
         readings = ((attempt, cgroup_usage(pid)) for attempt, (_, pid) in self._alive.copy().items())
         return {attempt: usage for attempt, usage in readings if usage is not None}

@@ -36,6 +36,8 @@ from nodes.workspace import workspace_remove
 
 ISOLATION = "process (not isolated)"
 NOBODY = 65534
+ATTEMPT_VARIABLE = "BERTH_ATTEMPT_ID"
+"""In the environment of all that a task starts."""
 _START_DEADLINE_S = 20.0
 
 
@@ -187,6 +189,11 @@ class ProcessRuntime:
                     return wrappers[parent.pid]
         return None
 
+    def belongs(self, pid: int, container: str) -> bool:
+        with contextlib.suppress(psutil.Error):
+            return psutil.Process(pid).environ().get(ATTEMPT_VARIABLE) == container
+        return False
+
     def usage(self) -> dict[str, Usage]:
         return {
             name: _usage(self._folder / name) for name, found in self.found().items() if found.status is Status.RUNNING
@@ -261,7 +268,7 @@ class ProcessRuntime:
         if spec.code:
             places[spec.workdir] = str(self._workspace(spec.attempt))
         env = {name: on_node(places, value) for name, value in spec.env.items() if not name.startswith("NVIDIA_")}
-        env |= {"HOME": str(home), "USER": spec.user_name, "BERTH_ATTEMPT_ID": spec.attempt}
+        env |= {"HOME": str(home), "USER": spec.user_name, ATTEMPT_VARIABLE: spec.attempt}
         env |= {"PATH": env.get("PATH", os.defpath + ":/usr/local/bin"), "CUDA_VISIBLE_DEVICES": ",".join(spec.gpus)}
         env[NOTICE_VARIABLE] = str(self._notice_folder(spec.attempt) / NOTICE_NAME)
         if spec.job_dir is not None:

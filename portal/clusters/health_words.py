@@ -60,6 +60,7 @@ _GPUS = (
     gettext_noop("hardware error Xid %(number)s"),
     gettext_noop("%(number)s uncorrectable memory errors since the driver was loaded"),
     gettext_noop("a process that no job started uses it: %(processes)s"),
+    gettext_noop("it is in MIG mode, which Berth does not share yet: nvidia-smi -i %(index)s -mig 0 switches it off"),
 )
 """What a server says of a GPU (``nodes/gpus``)."""
 _EVENTS = (

@@ -54,7 +54,8 @@ class Placed(NamedTuple):
 
     @property
     def given_up(self) -> bool:
-        """Lost with its node, or unkillable: it still holds what it holds, and nobody counts with it any more."""
+        """Lost with its node, or ended while processes of it are left: it still holds what it holds, and nobody counts
+        with it any more."""
         return self.lost_at is not None or self.state == ContainerState.TERMINATED
 
 

@@ -44,6 +44,7 @@ SIGNS = (
     Signs(xid=Xid(79, 1)),
     Signs(xid=Xid(79, 2)),
     Signs(uncorrected=3),
+    Signs(mig=True, index=3),
 )
 ENGLISH = re.compile(r"[a-z]{3,} [a-z]{2,}")
 

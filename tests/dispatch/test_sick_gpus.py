@@ -102,6 +102,7 @@ KINDS: dict[str, tuple[Sicken, str, str]] = {
     "the driver's verdict": (lambda m: setattr(m.gpu(0), "recovery", 1), "asks for a reset", "gpu_faulty"),
     "lost": (lambda m: setattr(m.gpu(0), "lost", 1), "the GPU is lost", "gpu_faulty"),
     "foreign process": (lambda m: m.run_process(0, 1, 900), "a process that no job started", "gpu_foreign_process"),
+    "MIG mode": (lambda m: setattr(m.gpu(0), "mig", 1), "nvidia-smi -i 0 -mig 0 switches it off", "gpu_mig"),
 }
 
 
@@ -236,6 +237,35 @@ def test_who_puts_back_a_gpu_after_a_fault_does_not_put_it_under_a_foreign_proce
     assert watched.admin.call("POST", "nodes/gpu01/put-back", {"reason": "reset and tested"}).status_code == 200
     assert "a process that no job started" in watched.fault
     watched.machine.gpu(0).nproc = 0
+    watched.look()
+    assert watched.fault == ""
+
+
+def test_a_gpu_in_mig_mode_comes_back_by_itself_when_that_is_off(watched: Watched) -> None:
+    watched.machine.gpu(0).mig = 1
+    watched.look()
+    assert "it is in MIG mode" in watched.fault
+    watched.machine.run_process(0, 1, 10)
+    for _ in range(3):
+        watched.look()
+    assert "it is in MIG mode" in watched.fault
+    watched.machine.gpu(0).mig = 0
+    watched.look()
+    assert "a process that no job started" in watched.fault
+    watched.machine.gpu(0).nproc = 0
+    watched.look()
+    assert (watched.fault, watched.alerts()) == ("", {})
+
+
+def test_mig_mode_takes_no_fence_of_the_hardware_with_it(watched: Watched) -> None:
+    watched.machine.gpu(0).lost = 1
+    watched.look()
+    watched.machine.gpu(0).lost, watched.machine.gpu(0).mig = 0, 1
+    watched.look()
+    assert "the GPU is lost" in watched.fault
+    assert watched.admin.call("POST", "nodes/gpu01/put-back", {"reason": "reset and tested"}).status_code == 200
+    assert "it is in MIG mode" in watched.fault
+    watched.machine.gpu(0).mig = 0
     watched.look()
     assert watched.fault == ""
 

@@ -67,6 +67,7 @@ class MemoryRuntime:
     signals: list[int] = field(default_factory=list)
     notices: dict[str, str] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
+    processes: dict[int, str] = field(default_factory=dict)  # host pid -> its container, running or not
     mirrors: Mapping[str, str] = field(default_factory=dict)
     name: str = "memory"
     isolation: str = "memory"
@@ -166,7 +167,11 @@ class MemoryRuntime:
         """No events: what happens is found by looking."""
 
     def owner(self, pid: int) -> str | None:
-        return None
+        running = [one for one in self.containers.values() if one.status is Status.RUNNING]
+        return next((one.attempt for one in running if one.container == self.processes.get(pid)), None)
+
+    def belongs(self, pid: int, container: str) -> bool:
+        return self.processes.get(pid) == container
 
     def usage(self) -> dict[str, Usage]:
         return {}

@@ -38,6 +38,7 @@ from tests.nodes.portal_side import spec_of
 from tests.support.waiting import wait_until
 
 KEY = NodeKey.generate()
+GPUS_WAITED_S = 45
 NO_REDIS = "redis://127.0.0.1:1/0"
 NOW = Stop(reason=StopReason.USER, grace_s=0)
 SPECS = [spec_of("true", attempt=f"a-{number}") for number in range(3)]
@@ -92,6 +93,7 @@ class Node:
             clock=self.clock,
             contact=self.contact,
             lease_still_s=0,
+            gpus_waited_s=GPUS_WAITED_S,
             shells=True,
             layers=self.layers,
             full=lambda: self.full,

@@ -93,8 +93,9 @@ class ScriptedNode:
         return report_take(text=self.report_text(), now=now or timezone.now())
 
     def obey(self, *, now: datetime | None = None) -> bool:
-        """Carry the list out: what shall be prepared is prepared, what shall run runs, stops and removals are done.
-        True when that changed anything; what would only say the same again is not sent."""
+        """Carry the list out: what shall be prepared is prepared, what shall run runs, stops and removals are done, but
+        of what is left on its GPUs. True when that changed anything; what would only say the same again is not
+        sent."""
         before = self._states()
         for order in self.desired().orders:
             self.carry_out(order)
@@ -113,8 +114,12 @@ class ScriptedNode:
         elif order.phase is Phase.STOP:
             reason = order.stop.reason if order.stop else StopReason.USER
             self.end(order, Exit(cause=Cause.STOPPED, code=143, stop_reason=reason))
-        else:
+        elif not self._left_on_gpus(order.attempt):
             self.containers.pop(order.attempt, None)
+
+    def _left_on_gpus(self, attempt: str) -> bool:
+        container = self.containers.get(attempt)
+        return container is not None and container.state is ContainerState.TERMINATED and bool(container.gpus)
 
     def set(self, order: Order, state: ContainerState, **more: object) -> None:
         before, now_ms = self.containers.get(order.attempt), int(time.time() * 1000)

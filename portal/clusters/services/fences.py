@@ -1,8 +1,8 @@
 """GPUs that a node calls sick are fenced off until somebody puts them back, with a reason; so is a node that is out.
 
 What its node says is in ``told``. A fence outlives it: hardware that failed once and answers again is not well. Only
-what is no matter of the hardware (a process that no job started) ends by itself. Put back in spite of what the node
-says, the very same sentence fences no more (``accepted``) until the node has said that all is well.
+what is no matter of the hardware (a process that no job started, MIG mode) ends by itself. Put back in spite of what
+the node says, the very same sentence fences no more (``accepted``) until the node has said that all is well.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from django.db.models import Case, F, Q, QuerySet, TextField, Value, When
 from django.db.models.functions import Concat
 from django.utils.translation import gettext
 
-from nodes.protocol import FOREIGN_PROCESS, GpuInfo
+from nodes.protocol import FOREIGN_PROCESS, MIG_MODE, GpuInfo
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.clusters.models import Gpu, Node
@@ -23,7 +23,9 @@ from portal.clusters.outages import FOUND_BY_NODE
 from portal.clusters.services.nodes import node_event
 from portal.common.errors import Conflict, NotFound
 
-_FOREIGN = FOUND_BY_NODE + FOREIGN_PROCESS
+_PASSING = (FOREIGN_PROCESS, MIG_MODE)
+"""What a node says of a GPU that is well, and that nothing but this keeps from use."""
+_FENCES_OF_THESE = tuple(FOUND_BY_NODE + one for one in _PASSING)
 
 
 def fence_columns(row: Gpu, info: GpuInfo) -> dict[str, object]:
@@ -37,8 +39,8 @@ def _fault(row: Gpu, told: str, accepted: str) -> str:
     ours = row.fault.startswith(FOUND_BY_NODE)
     if row.fault and not ours:
         return row.fault  # a fence that somebody else put up stays
-    by_itself = row.fault.startswith(_FOREIGN)
-    if row.fault and not by_itself and told.startswith(FOREIGN_PROCESS):
+    by_itself = row.fault.startswith(_FENCES_OF_THESE)
+    if row.fault and not by_itself and told.startswith(_PASSING):
         return row.fault  # one that ends by itself would take that of the hardware with it
     if told and told != accepted:
         return FOUND_BY_NODE + told
@@ -54,9 +56,9 @@ def fences_lift(gpus: QuerySet[Gpu]) -> None:
 
 
 def _put_back(row: Gpu) -> dict[str, str]:
-    """A GPU's columns once it is put back. Of a process that uses it nothing was said while the hardware's fence stood:
-    its own fence goes up, and ends with it."""
-    if row.told.startswith(FOREIGN_PROCESS) and not row.fault.startswith(_FOREIGN):
+    """A GPU's columns once it is put back. Of a process that uses it, or of MIG mode, nothing was said while the
+    hardware's fence stood: its own fence goes up, and ends with it."""
+    if row.told.startswith(_PASSING) and not row.fault.startswith(_FENCES_OF_THESE):
         return {"fault": FOUND_BY_NODE + row.told, "accepted": ""}
     return {"fault": "", "accepted": row.told}
 

@@ -254,7 +254,7 @@ def _gpu_new(node: Node, found: Inventory, info: GpuInfo, now: datetime) -> Gpu:
 def _gpu_columns(info: GpuInfo) -> dict[str, object]:
     details = {
         "pci": info.pci, "numa": info.numa, "nvlink_group": info.nvlink_group, "pcie_group": info.pcie_group,
-        "mig": info.mig, "driver": info.driver, "cuda": info.cuda,
+        "driver": info.driver, "cuda": info.cuda,
     }  # fmt: skip
     return {"index": info.index, "model": info.model, "memory_mb": info.memory_mb, "details": details}
 

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db.models import Count, Min, Q, QuerySet
 from django.utils.translation import gettext, gettext_noop
 
-from nodes.protocol import FOREIGN_PROCESS
+from nodes.protocol import FOREIGN_PROCESS, MIG_MODE
 from portal.clusters.agents import UNREAD, agent_cure, agent_wrong
 from portal.clusters.clocks import LIMIT_MS, clock_cure, clock_wrong
 from portal.clusters.disks import largest_words
@@ -52,6 +52,9 @@ REPLACE = gettext_noop(
 FOREIGN = gettext_noop(
     "Look at it there (nvidia-smi, ps -fp), and end what does not belong there: the GPU comes back by itself. Put it "
     "back on the node's page where it is no matter."
+)
+MIG_OFF = gettext_noop(
+    "Remove its slices (nvidia-smi mig -dci, then -dgi), and switch the mode off: the GPU comes back by itself."
 )
 UNCLEAR = gettext_noop(
     "The portal's log says what it stumbles over. See whether the server runs Berth's own agent, or was taken over."
@@ -206,6 +209,9 @@ def _gpu_alerts() -> Iterator[Alert]:
         if gpu.present and gpu.fault.startswith(FOUND_BY_NODE + FOREIGN_PROCESS):
             yield Alert("gpu_foreign_process", Severity.WARNING, "gpu", name, f"GPU {gpu.index}: {_said(gpu)}",
                         gettext(FOREIGN), since.get(gpu.pk), teams)  # fmt: skip
+        elif gpu.present and gpu.fault.startswith(FOUND_BY_NODE + MIG_MODE):
+            yield Alert("gpu_mig", Severity.WARNING, "gpu", name, f"GPU {gpu.index}: {health_words(gpu.fault)}",
+                        gettext(MIG_OFF), since.get(gpu.pk), teams)  # fmt: skip
         elif gpu.present:
             message, advice = f"GPU {gpu.index}: {health_words(gpu.fault)}", gettext(REPLACE)
             if gpu.fault.startswith(FOUND_BY_NODE):

@@ -10,7 +10,6 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet, Value
 from django.db.models.functions import Concat
 
-from nodes.protocol import Cause
 from portal.clusters.models import Node
 from portal.common.wake import scheduler_wake
 from portal.jobs.models import Allocation, Claim, Demotion, Job, JobAttempt, Standing, TaskAttempt
@@ -23,18 +22,23 @@ from portal.jobs.states import AttemptState
 
 
 def task_attempt_release(*, row: TaskAttempt, now: datetime) -> None:
-    """Its last process is gone: CPU, memory, ports and GPUs are free again, and what it took is charged."""
+    """Its end, and its last process is gone: CPU, memory, ports and GPUs are free again, and what it took is charged.
+    Once for each row that was not uncharged."""
+    usage_charge(rows=[row], until=now)
+    task_attempt_free(row=row, now=now)
+
+
+def task_attempt_free(*, row: TaskAttempt, now: datetime) -> None:
+    """What it took is charged already, and now its last process is gone. Again: no change."""
     freed = TaskAttempt.objects.filter(pk=row.pk, released_at__isnull=True).update(released_at=now)
-    if freed and row.lost_at is None and row.cause != Cause.UNKILLABLE:
-        usage_charge(rows=[row], until=now)
     Allocation.objects.filter(task_attempt=row, released_at__isnull=True).update(released_at=now)
     if freed:
         transaction.on_commit(scheduler_wake)
 
 
 def task_attempt_uncharge(*, row: TaskAttempt, now: datetime) -> None:
-    """Given up with its node, or since it cannot be killed: it holds its GPUs there until they are seen free, but its
-    team's quota no more, in which another job may start now. Once for each row."""
+    """Given up with its node, or ended while processes of it are left: it holds its GPUs there until they are seen
+    free, but its team's quota no more, in which another job may start now. Once for each row."""
     usage_charge(rows=[row], until=now)
     _borrowed([row], now)
 

@@ -21,7 +21,7 @@ from portal.jobs.services.attempts import (
     attempt_run_when_prepared,
     attempt_running,
 )
-from portal.jobs.services.holding import task_attempt_release, task_attempt_uncharge
+from portal.jobs.services.holding import task_attempt_free, task_attempt_release, task_attempt_uncharge
 from portal.jobs.services.moves import job_announce, job_event, job_hold, tasks_move
 from portal.jobs.services.orders import nodes_bump
 from portal.jobs.services.outcomes import task_attempt_ended
@@ -94,6 +94,8 @@ def container_report(*, row: TaskAttempt, report: ContainerReport, now: datetime
         if forward:
             _reached(row, report, now)
         else:
+            if _let_go(row, report):
+                task_attempt_free(row=row, now=now)
             job_announce(row.job_attempt.job)
         attempt_log_done(row=row)
     return True
@@ -103,7 +105,15 @@ def _news(row: TaskAttempt, report: ContainerReport, now: datetime) -> bool:
     """Whether the report tells anything of this row: not one made for an earlier spec, not an older state."""
     if not reached(report.state, ContainerState.STARTING) and report.spec_hash != row.spec_hash:
         return False
-    return moves_forward(ContainerState(row.state), report.state) or bool(_changed(row, report, now))
+    forward = moves_forward(ContainerState(row.state), report.state)
+    return forward or _let_go(row, report) or bool(_changed(row, report, now))
+
+
+def _let_go(row: TaskAttempt, report: ContainerReport) -> bool:
+    """Whether the last process of an ended container is gone from its GPUs by now. Of one that outlives SIGKILL its
+    CPU and memory are held as well, until it is removed."""
+    ended = row.state == ContainerState.TERMINATED and row.released_at is None
+    return ended and row.cause != Cause.UNKILLABLE and not report.gpus
 
 
 def _changed(row: TaskAttempt, report: ContainerReport, now: datetime) -> dict[str, Any]:
@@ -188,8 +198,8 @@ def _reached(row: TaskAttempt, report: ContainerReport, now: datetime) -> None:
         message=f"Task {name} on {row.node.name}: {_words(row, state)}",
     )  # fmt: skip
     if row.lost_at is not None:
-        if state is ContainerState.TERMINATED and row.cause != Cause.UNKILLABLE:
-            task_attempt_release(row=row, now=now)
+        if _let_go(row, report):
+            task_attempt_free(row=row, now=now)
         return
     if state is ContainerState.PREPARED:
         attempt_run_when_prepared(attempt=attempt, now=now)
@@ -200,10 +210,10 @@ def _reached(row: TaskAttempt, report: ContainerReport, now: datetime) -> None:
         if row.started_at is not None:
             tasks_move(Task.objects.filter(pk=row.task_id), TaskState.RUNNING)
             attempt_running(attempt=attempt, now=now)
-        if row.cause == Cause.UNKILLABLE:
-            task_attempt_uncharge(row=row, now=now)
-        else:
+        if _let_go(row, report):
             task_attempt_release(row=row, now=now)
+        else:
+            task_attempt_uncharge(row=row, now=now)
         task_attempt_ended(row=row, now=now)
 
 
@@ -230,4 +240,4 @@ def attempt_log_done(*, row: TaskAttempt) -> bool:
 def _removed(row: TaskAttempt, now: datetime) -> None:
     with transaction.atomic():
         TaskAttempt.objects.filter(pk=row.pk, removed_at__isnull=True).update(removed_at=now)
-        task_attempt_release(row=row, now=now)
+        task_attempt_free(row=row, now=now)

@@ -6,6 +6,7 @@
 #define nvmlEventSetCreate plain_set
 #define nvmlDeviceRegisterEvents plain_register
 #define nvmlEventSetWait_v2 plain_wait
+#define nvmlDeviceGetComputeRunningProcesses_v3 plain_processes
 #include "fakenvml.c"
 #undef nvmlInitWithFlags
 #undef nvmlInit_v2
@@ -13,9 +14,10 @@
 #undef nvmlEventSetCreate
 #undef nvmlDeviceRegisterEvents
 #undef nvmlEventSetWait_v2
+#undef nvmlDeviceGetComputeRunningProcesses_v3
 
 typedef struct {
-  u32 loaded, missing, set, wait, waits, registering[MAXG];
+  u32 loaded, missing, set, wait, waits, registering[MAXG], processes;
 } faults_t;
 static faults_t *F;
 static u32 session;
@@ -55,4 +57,7 @@ int nvmlDeviceRegisterEvents(void *device, u64 types, void *set) {
 int nvmlEventSetWait_v2(void *set, evd_t *event, u32 ms) {
   if (F) __sync_fetch_and_add(&F->waits, 1);
   return stale() ? UNINIT : F && F->wait ? F->wait : plain_wait(set, event, ms);
+}
+int nvmlDeviceGetComputeRunningProcesses_v3(void *device, u32 *count, proc_t *found) {
+  return F && F->processes ? F->processes : plain_processes(device, count, found);
 }

@@ -37,12 +37,12 @@ def layout() -> ModuleType:
 
 
 class Faults(ctypes.Structure):
-    """As in double.c. ``set``, ``wait``, ``registering``: NVML's error that these calls answer with, 0: none; ``waits``
-    counts how often events were waited for."""
+    """As in double.c. ``set``, ``wait``, ``registering``, ``processes``: NVML's error that these calls answer with, 0:
+    none; ``waits`` counts how often events were waited for."""
 
     _fields_ = (
         ("loaded", ctypes.c_uint), ("missing", ctypes.c_uint), ("set", ctypes.c_uint), ("wait", ctypes.c_uint),
-        ("waits", ctypes.c_uint), ("registering", ctypes.c_uint * 16),
+        ("waits", ctypes.c_uint), ("registering", ctypes.c_uint * 16), ("processes", ctypes.c_uint),
     )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ def test_the_inventory_tells_model_memory_place_and_driver(backend: NvmlBackend)
 
     assert (first.uuid, second.uuid) == (FIRST, SECOND)
     assert (first.model, first.memory_mb, first.pci, first.numa) == ("NVIDIA H200", 143771, "00000000:1B:00.0", 1)
-    assert (first.driver, first.cuda, first.mig) == ("580.159.04", "13.0", False)
+    assert (first.driver, first.cuda) == ("580.159.04", "13.0")
     assert second.numa is None
 
 
@@ -73,6 +73,10 @@ def test_the_holders_of_a_gpu_are_its_processes(backend: NvmlBackend, machine: M
         (lambda gpu: gpu.remap.__setitem__(2, 1), "a memory row waits to be remapped: this GPU needs a reset"),
         (lambda gpu: setattr(gpu, "ecc_uncorr", 3), "3 uncorrectable memory errors since the driver was loaded"),
         (lambda gpu: setattr(gpu, "lost", 1), "the GPU is lost: it no longer answers the driver"),
+        (
+            lambda gpu: setattr(gpu, "mig", 1),
+            "it is in MIG mode, which Berth does not share yet: nvidia-smi -i 0 -mig 0 switches it off",
+        ),
     ],
 )
 def test_a_sick_gpu_stays_in_the_inventory_with_its_fault(
@@ -115,11 +119,18 @@ def test_a_hardware_xid_marks_its_gpu_and_a_users_xid_does_not(backend: NvmlBack
 
 def test_under_mig_the_load_is_unknown_and_the_rest_is_read(backend: NvmlBackend, machine: Machine) -> None:
     machine.gpu(0).mig = 1
-    assert backend.inventory()[0].mig
-    assert backend.inventory()[0].healthy
     reading = backend.sample(lambda pid: None)[0]
     assert reading.utilisation is None
     assert reading.power_w == 76
+
+
+def test_a_gpu_is_well_again_when_mig_mode_is_off(backend: NvmlBackend, machine: Machine) -> None:
+    machine.gpu(1).mig = 1
+    assert "nvidia-smi -i 1 -mig 0" in backend.inventory()[1].fault
+    machine.gpu(1).ecc_uncorr = 2
+    assert backend.inventory()[1].fault.startswith("2 uncorrectable memory errors"), "what is worse is told"
+    machine.gpu(1).mig = machine.gpu(1).ecc_uncorr = 0
+    assert backend.inventory()[1].healthy
 
 
 def test_without_a_driver_the_reason_is_one_sentence(machine: Machine) -> None:
@@ -139,6 +150,11 @@ def test_the_check_of_a_server_tells_its_driver_and_names_the_gpus_that_are_not_
     line, there = driver_line(options)
     assert (line.verdict, line.cure, there) == (Verdict.WARNING, "Look at nvidia-smi -q.", True)
     assert line.text == ("580.159.04; not healthy: GPU 1: 3 uncorrectable memory errors since the driver was loaded")
+    machine.gpu(0).mig = 1
+    assert driver_line(options)[0].cure == "Look at nvidia-smi -q."
+    machine.gpu(1).ecc_uncorr = 0
+    line, there = driver_line(options)
+    assert (line.verdict, "GPU 0: it is in MIG mode" in line.text, "-dci" in line.cure) == (Verdict.WARNING, True, True)
     machine.state.ngpu = 0
     assert driver_line(options)[0].text == "the driver lists no GPUs"
     machine.no_driver()

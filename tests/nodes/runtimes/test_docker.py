@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
+from subprocess import Popen
 from threading import Thread
 
 import pytest
@@ -173,6 +174,30 @@ def test_its_processes_are_known_and_what_they_use(runtime: DockerRuntime) -> No
     usage = wait_until(lambda: runtime.usage().get(found.attempt), "what it uses")
     assert usage.memory_mb < 256
     wait_until(lambda: runtime.usage()[found.attempt].cpu_s > usage.cpu_s, "more CPU time")
+
+
+def test_a_process_is_known_as_a_containers_also_when_that_has_ended(runtime: DockerRuntime) -> None:
+    found, other = started(runtime, "sleep 600 & wait"), started(runtime, "sleep 600 & wait")
+    pid = int(runtime._engine().inspect_container(container_name(found.attempt))["State"]["Pid"])
+    assert (runtime.belongs(pid, found.container), runtime.belongs(pid, other.container)) == (True, False)
+    with Popen(["sleep", "600"]) as left:
+        move_beside(pid, left.pid)
+        runtime.signal(found.attempt, SIGKILL)
+        ended(runtime, found.attempt)
+        assert (runtime.owner(left.pid), runtime.belongs(left.pid, found.container)) == (None, True)
+        left.kill()
+        left.wait()
+        assert not runtime.belongs(left.pid, found.container)
+    runtime.signal(other.attempt, SIGKILL)
+    ended(runtime, other.attempt)
+
+
+def move_beside(pid: int, other: int) -> None:
+    """Puts a process of the host into a container's cgroup (cgroup v2, else that which counts processes): one that
+    stays there when the container ends stands for one that hangs in the kernel."""
+    places = dict(line.split(":", 2)[1:] for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines())
+    kind = "pids" if "pids" in places else ""
+    (Path("/sys/fs/cgroup") / kind / places[kind].lstrip("/") / "cgroup.procs").write_text(str(other))
 
 
 def test_real_gpus_reach_the_container_by_their_uuids_whatever_the_user_wrote(

@@ -93,6 +93,23 @@ def test_a_task_that_went_into_a_session_of_its_own_ends_with_the_task(runtime: 
     wait_until(lambda: not psutil.pid_exists(int(mark.read_text())), "the daemon's end")
 
 
+def test_what_outlives_a_task_whose_wrapper_was_killed_is_known_as_its_own(
+    runtime: ProcessRuntime, tmp_path: Path
+) -> None:
+    mark = tmp_path / "pid"
+    tmp_path.chmod(0o777)
+    found = started(runtime, f"setsid sh -c 'echo $$ > {mark}.new; mv {mark}.new {mark}; exec sleep 600' &\nwait")
+    wait_until(mark.exists, "the daemon")
+    left = psutil.Process(int(mark.read_text()))
+    assert runtime.belongs(left.pid, found.container)
+    os.kill(_pid(tmp_path, found.attempt) or 0, SIGKILL)
+    ended(runtime, found.attempt)
+    assert (runtime.owner(left.pid), runtime.belongs(left.pid, found.container)) == (None, True)
+    assert not runtime.belongs(os.getpid(), found.container)
+    left.kill()
+    wait_until(lambda: not runtime.belongs(left.pid, found.container), "its end")
+
+
 def test_sigkill_ends_the_whole_tree(runtime: ProcessRuntime) -> None:
     found = started(runtime, "trap '' TERM; echo ready; sleep 600 & sleep 600")
     assert next(runtime.source(found.attempt).frames(Position())).payload == b"ready\n"
