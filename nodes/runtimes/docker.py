@@ -64,6 +64,7 @@ class DockerRuntime:
 
     name = "docker"
     isolation = "docker"
+    profiles = True
     notice = ""
 
     def __init__(
