@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from docker.types import DeviceRequest, LogConfig, Mount, Ulimit
+from docker.types import LogConfig, Mount, Ulimit
 
+from nodes.gpu_requests import gpu_requests
 from nodes.notice import NOTICE_NAME, NOTICE_TARGET, NOTICE_VARIABLE
 from nodes.protocol import LABEL, ContainerSpec, container_name
 from nodes.script import LEASE_VARIABLE, script_command, script_environment
@@ -20,7 +21,6 @@ from nodes.storages import lease_target
 
 _MB = 1 << 20
 _USER_NAME = re.compile(r"[a-z_][a-z0-9_.-]{0,31}")
-_CDI_KIND = "nvidia.com/gpu"
 _INFINIBAND = "/dev/infiniband"
 _ROOT_DROPS = ("NET_RAW", "MKNOD")
 _ULIMITS = (("stack", 64 * _MB), ("core", 0))
@@ -32,7 +32,7 @@ RAISED_LIMITS = frozenset(name for name, _ in _RAISED_ULIMITS)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
     """What of the node decides over a container. ``notices`` and ``workspaces``: the folders in which each attempt's
-    notice and its code have a folder; ``cdi``: device names that the Engine knows; ``simulated``: the GPUs are
+    notice and its code have a folder; ``cdi``: the GPUs that the Engine knows by CDI; ``simulated``: the GPUs are
     declared, so no device is asked for; ``cpus_of``: CPUs near a GPU, by UUID; ``raises_limits``: the Engine may set
     limits above its own (not where it runs inside a container itself)."""
 
@@ -145,7 +145,7 @@ def _host(spec: ContainerSpec, facts: NodeFacts) -> dict[str, Any]:
         "network_mode": spec.network,
         "port_bindings": {port: port for port in _ports(spec)} if spec.network == "bridge" else None,
         "mounts": _mounts(spec, facts),
-        "device_requests": _devices(spec.gpus, facts),
+        "device_requests": gpu_requests(() if facts.simulated else spec.gpus, facts.cdi),
         "devices": [f"{_INFINIBAND}:{_INFINIBAND}:rwm"] if limits.infiniband and facts.infiniband else None,
         "log_config": LogConfig(type="json-file", config={"max-size": "256m", "max-file": "4", "mode": "blocking"}),
         **_rights(spec),
@@ -173,16 +173,6 @@ def _mounts(spec: ContainerSpec, facts: NodeFacts) -> list[Mount]:
 
 def _mount(source: str, target: str, read_only: bool) -> Mount:
     return Mount(target=target, source=source, type="bind", read_only=read_only, propagation="rprivate")
-
-
-def _devices(gpus: tuple[str, ...], facts: NodeFacts) -> list[DeviceRequest]:
-    """CDI names where the Engine knows every one of them, else a request to the driver ``nvidia``."""
-    if not gpus or facts.simulated:
-        return []
-    names = [f"{_CDI_KIND}={uuid}" for uuid in gpus]
-    if facts.cdi.issuperset(names):
-        return [DeviceRequest(driver="cdi", device_ids=names)]
-    return [DeviceRequest(driver="nvidia", device_ids=list(gpus), capabilities=[["gpu", "compute", "utility"]])]
 
 
 def _cpuset(spec: ContainerSpec, facts: NodeFacts) -> str | None:

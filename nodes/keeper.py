@@ -204,7 +204,8 @@ class Keeper:
             return
         if not record.container:
             record = replace(record, gpus=found.gpus, digest=record.digest or found.digest)
-        record = replace(record, container=found.container, isolation=self._world.runtime.isolation)
+        isolation = record.isolation or self._world.runtime.isolation
+        record = replace(record, container=found.container, isolation=isolation)
         if found.status is not Status.CREATED:
             record = replace(record, started_ms=record.started_ms or found.started_ms)
             self._follow()

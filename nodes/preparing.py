@@ -14,7 +14,7 @@ from nodes.errands import aside
 from nodes.journal import Record
 from nodes.lease import LeaseWatch, lease_watch
 from nodes.protocol import Cause, ContainerSpec, Progress, encode, spec_digest
-from nodes.runtimes.base import Failed
+from nodes.runtimes.base import Failed, Runtime
 from nodes.storages import checkpoint_place, mounts_prepare
 from nodes.workspace import workspace_make
 from nodes.world import World
@@ -86,7 +86,7 @@ class Preparing:
                 record,
                 container=found.container,
                 digest=image.digest,
-                isolation=world.runtime.isolation,
+                isolation=_isolation(world.runtime, spec),
                 gpus=spec.gpus,
             ),
         )
@@ -123,6 +123,10 @@ class Preparing:
         with archive:
             workspace_make(archive, spec.code, place)
         return True
+
+
+def _isolation(runtime: Runtime, spec: ContainerSpec) -> str:
+    return f"{runtime.isolation}, profile {spec.profile}" if runtime.profiles else runtime.isolation
 
 
 def body_of(spec: ContainerSpec) -> str:

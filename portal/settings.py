@@ -372,6 +372,7 @@ SPECTACULAR_SETTINGS = {
         "ClusterRole": "portal.accounts.models.ClusterRole",
         "Scope": "portal.accounts.models.Scope",
         "MemberKind": [("user", "user"), ("group", "group")],
+        "Profile": [("user", "user"), ("root", "root")],
         "StorageKind": [("path", "path"), ("nfs", "nfs")],
         "IdleAction": "portal.jobs.states.IdleAction",
         "JobNotice": "portal.notices.states.JobNotice",

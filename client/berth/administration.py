@@ -178,9 +178,10 @@ class Images(Resource[WayT_co]):
         return Listing("images", ImageRule, given({"vc": vc, **LONG}))
 
     @endpoint
-    def allow(self, pattern: str, *, vc: str | None = None, note: str = "") -> Call[ImageRule]:
-        """Lets images of a pattern run, in one virtual cluster or in all that have none of their own."""
-        return send("POST", "images", ImageRule, {"pattern": pattern, "vc": vc, "note": note})
+    def allow(self, pattern: str, *, vc: str | None = None, profile: str = "root", note: str = "") -> Call[ImageRule]:
+        """Lets images of a pattern run, in one virtual cluster or in all that have none of their own. ``profile``:
+        ``user``: as the job's user also where the virtual cluster allows root."""
+        return send("POST", "images", ImageRule, {"pattern": pattern, "vc": vc, "profile": profile, "note": note})
 
     @endpoint
     def disallow(self, rule_id: int) -> Call[None]:

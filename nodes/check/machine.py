@@ -7,6 +7,7 @@ import shutil
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from docker.errors import DockerException
 
 from nodes.check.line import Line, failed, ok, warning
 from nodes.check.room import disk_lines, storage_lines
+from nodes.gpu_requests import cdi_devices, cdi_names
 from nodes.gpus import GpusUnavailable, cards_there
 from nodes.gpus.nvml import NvmlBackend
 from nodes.inventory import job_address
@@ -25,15 +27,26 @@ from nodes.runtimes.docker_faults import EngineAway
 from nodes.runtimes.docker_folders import disk_folder
 
 ANSWER_S = 10
-TOOLKIT_CURE = "Install NVIDIA's container toolkit, then: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
+CDI_CURE = "nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
+TOOLKIT_CURE = f"Install NVIDIA's container toolkit, then: {CDI_CURE}"
 MIG_CURE = "Remove its slices (nvidia-smi mig -dci, then -dgi), and switch the mode off: the GPU comes back by itself."
+_HOOK, _TOOL = "nvidia-container-runtime-hook", "nvidia-ctk"
 ONCE_IT_RUNS = "Once the agent runs: docker compose --profile node exec -T agent python -m nodes check"
 _LOCAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """GPUs that are to be given to containers. ``uuids``: none where they are not seen from here; ``contained``: here
+    is a container, which sees none of the server's commands."""
+
+    uuids: tuple[str, ...] = ()
+    contained: bool = False
+
+
 def machine_lines(options: Options) -> Iterator[Line]:
     """In the order in which they are best put right."""
-    driver, has_gpus = driver_line(options)
+    driver, cards = driver_line(options)
     yield driver
     info: Mapping[str, Any] = {}
     if options.runtime == "docker":
@@ -45,7 +58,7 @@ def machine_lines(options: Options) -> Iterator[Line]:
             told = f"what answers at {options.docker_url} cannot be used as a Docker Engine ({error})"
             yield failed("docker", told, "Correct BERTH_NODE_DOCKER_URL.")
         else:
-            yield from engine_lines(info, has_gpus=has_gpus)
+            yield from engine_lines(info, cards)
     else:
         yield warning("docker", "tasks run as plain processes, not isolated", "Set BERTH_NODE_RUNTIME=docker.")
     yield from disk_lines(options, disk_folder(info) if info else "")
@@ -54,34 +67,36 @@ def machine_lines(options: Options) -> Iterator[Line]:
     yield from storage_lines(options)
 
 
-def driver_line(options: Options, *, root: Path = Path("/")) -> tuple[Line, bool]:
-    """And whether there are GPUs to be given to containers. ``root``: where this container's or server's files lie."""
+def driver_line(options: Options, *, root: Path = Path("/")) -> tuple[Line, Cards | None]:
+    """And the GPUs that are to be given to containers. ``root``: where this container's or server's files lie."""
     if options.gpus.startswith("simulated"):
-        return ok("driver", f"not needed: {options.gpus}"), False
+        return ok("driver", f"not needed: {options.gpus}"), None
+    contained = (root / ".dockerenv").exists()
     cure = "Install NVIDIA's driver (nvidia-smi must list the GPUs), or declare simulated ones in BERTH_NODE_GPUS."
     try:
         with closing(NvmlBackend()) as backend:
             gpus = backend.inventory()
     except GpusUnavailable as error:
-        if version := _unseen_driver(root):
+        if contained and (version := _unseen_driver(root)):
             told = f"{version} by what the kernel says; this container was given no GPUs to look at"
-            return warning("driver", told, ONCE_IT_RUNS), True
+            return warning("driver", told, ONCE_IT_RUNS), Cards(contained=True)
         if options.gpus == "auto" and not cards_there():
-            return warning("driver", f"no NVIDIA driver: GPUs are simulated ({error})", cure), False
-        return failed("driver", f"no NVIDIA driver: {error}", cure), False
+            return warning("driver", f"no NVIDIA driver: GPUs are simulated ({error})", cure), None
+        return failed("driver", f"no NVIDIA driver: {error}", cure), None
     if not gpus:
-        return failed("driver", "the driver lists no GPUs", cure), False
+        return failed("driver", "the driver lists no GPUs", cure), None
+    cards = Cards(tuple(gpu.uuid for gpu in gpus), contained)
     if sick := [gpu for gpu in gpus if not gpu.healthy]:
         told = "; ".join(f"GPU {gpu.index}: {gpu.fault}" for gpu in sick)
         cure = MIG_CURE if all(gpu.fault.startswith(MIG_MODE) for gpu in sick) else "Look at nvidia-smi -q."
-        return warning("driver", f"{gpus[0].driver}; not healthy: {told}", cure), True
-    return ok("driver", f"{gpus[0].driver}, {len(gpus)} x {gpus[0].model}"), True
+        return warning("driver", f"{gpus[0].driver}; not healthy: {told}", cure), cards
+    return ok("driver", f"{gpus[0].driver}, {len(gpus)} x {gpus[0].model}"), cards
 
 
 def _unseen_driver(root: Path) -> str:
-    """The version of the driver that is loaded, in a container without GPUs; empty: in none, or there is no driver."""
+    """The version of the driver that the kernel has loaded; empty: there is none."""
     try:
-        told = (root / "proc/driver/nvidia/version").read_text() if (root / ".dockerenv").exists() else ""
+        told = (root / "proc/driver/nvidia/version").read_text()
     except OSError:
         return ""
     found = re.search(r"\s(\d+(\.\d+)+)\s", told)
@@ -94,22 +109,48 @@ def _engine(options: Options) -> Mapping[str, Any]:
     return told
 
 
-def engine_lines(info: Mapping[str, Any], *, has_gpus: bool) -> Iterator[Line]:
-    """What an Engine tells of itself (``docker info``)."""
+def engine_lines(info: Mapping[str, Any], cards: Cards | None) -> Iterator[Line]:
+    """What an Engine tells of itself (``docker info``), and whether it can give these GPUs to containers."""
     yield ok("docker", f"{info.get('ServerVersion', '?')}")
-    if has_gpus:
-        yield from _toolkit(info)
+    if cards:
+        yield _toolkit(info, cards)
+        yield _cdi(info, cards)
     yield from _engine_settings(info)
 
 
-def _toolkit(info: Mapping[str, Any]) -> Iterator[Line]:
-    there = "nvidia" in (info.get("Runtimes") or {}) or shutil.which("nvidia-ctk") is not None
-    yield ok("toolkit", "there") if there else failed("toolkit", "NVIDIA's container toolkit is missing", TOOLKIT_CURE)
-    devices = [str(one.get("ID", "")) for one in info.get("DiscoveredDevices") or ()]
-    if any(one.startswith("nvidia.com/gpu") for one in devices):
-        yield ok("cdi", f"{len(devices)} devices")
-    else:
-        yield warning("cdi", "Docker knows no CDI devices: GPUs are given by the older way", TOOLKIT_CURE)
+def _toolkit(info: Mapping[str, Any], cards: Cards) -> Line:
+    """Whether a container gets its GPUs, in the way in which it is made to ask for them."""
+    if _by_cdi(info, cards):
+        return ok("toolkit", "there: Docker gives the GPUs by CDI")
+    if "nvidia" in (info.get("Runtimes") or {}) or shutil.which(_HOOK) is not None:
+        return ok("toolkit", "there")
+    if cards.contained and cards.uuids:
+        return ok("toolkit", "there: Docker gave this container its GPUs")
+    if cards.contained:
+        told = (
+            "no sign of NVIDIA's container toolkit: Docker knows no GPUs, and the server's commands are not seen here"
+        )
+        return warning("toolkit", told, f"Where it is missing: {TOOLKIT_CURE}")
+    if shutil.which(_TOOL) is not None:
+        told = f"NVIDIA's container toolkit is there without {_HOOK}, and Docker does not know the GPUs by CDI"
+        return failed("toolkit", told, f"Run: {CDI_CURE}")
+    return failed("toolkit", "NVIDIA's container toolkit is missing", TOOLKIT_CURE)
+
+
+def _cdi(info: Mapping[str, Any], cards: Cards) -> Line:
+    devices = cdi_devices(info)
+    if _by_cdi(info, cards):
+        return ok("cdi", f"{len(devices)} devices")
+    if devices:
+        told = "Docker knows CDI devices, and not each GPU by its UUID: GPUs are given by the older way"
+        return warning("cdi", told, f"Run: {CDI_CURE} --device-name-strategy=uuid")
+    return warning("cdi", "Docker knows no CDI devices: GPUs are given by the older way", TOOLKIT_CURE)
+
+
+def _by_cdi(info: Mapping[str, Any], cards: Cards) -> bool:
+    """As containers are made; GPUs that are not seen from here are taken to be those that the Engine knows."""
+    devices = cdi_devices(info)
+    return bool(cdi_names(cards.uuids, devices) if cards.uuids else devices)
 
 
 def _engine_settings(info: Mapping[str, Any]) -> Iterator[Line]:

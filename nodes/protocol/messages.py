@@ -199,7 +199,7 @@ class ContainerReport:
     spec_hash: str
     generation: int  # newest generation of Desired this agent had seen when it read this state
     digest: str | None = None
-    isolation: str = ""  # what it really runs under: "docker" | "process (not isolated)"
+    isolation: str = ""  # what it really runs under: "docker, profile user" | "process (not isolated)"
     container: str = ""  # the Engine's id
     prepared_ms: int | None = None  # unix ms by the node's clock
     started_ms: int | None = None

@@ -222,6 +222,7 @@ class Runtime(Protocol):
 
     name: str
     isolation: str
+    profiles: bool  # a task's profile decides as whom it runs
     notice: str  # a line for the start of every log, empty for none
 
     def found(self) -> dict[str, Found]:

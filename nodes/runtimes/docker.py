@@ -19,6 +19,7 @@ from docker.types import CancellableStream
 
 from nodes.cgroups import cgroup_container, cgroup_usage
 from nodes.container import RAISED_LIMITS, NodeFacts, creation
+from nodes.gpu_requests import cdi_devices
 from nodes.images import ImageUses
 from nodes.notice import NOTICE_TARGET, notice_folder, notice_remove, notice_write
 from nodes.numa import cpus_near
@@ -63,6 +64,7 @@ class DockerRuntime:
 
     name = "docker"
     isolation = "docker"
+    profiles = True
     notice = ""
 
     def __init__(
@@ -134,7 +136,7 @@ class DockerRuntime:
     def facts(self) -> RuntimeFacts:
         with answering(), closing(self._connect(_FACTS_TIMEOUT_S)) as client:
             info = client.info()
-        self._cdi = _cdi_names(info)
+        self._cdi = cdi_devices(info)
         return RuntimeFacts(
             engine=f"docker {info['ServerVersion']}",
             capabilities=("docker", "cdi") if self._cdi else ("docker",),
@@ -379,7 +381,3 @@ def _has_entries(folder: Path) -> bool:
         return any(folder.iterdir())
     except OSError:
         return False
-
-
-def _cdi_names(info: dict[str, Any]) -> frozenset[str]:
-    return frozenset(device["ID"] for device in info.get("DiscoveredDevices") or ())

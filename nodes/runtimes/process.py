@@ -47,6 +47,7 @@ class ProcessRuntime:
 
     name = "process"
     isolation = ISOLATION
+    profiles = False
     notice = "this task runs as a plain process of its node: not isolated, and its image is not used"
 
     def __init__(self, *, cluster: str, node: str, folder: Path, homes: Path) -> None:

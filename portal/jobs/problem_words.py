@@ -128,6 +128,7 @@ SENTENCES = (
         "one task"
     ),
     gettext_noop("containers run as their user in %(vc)s, never as root; remove it, or ask an administrator"),
+    gettext_noop("%(image)s runs as its user in %(vc)s, never as root; remove it, or ask an administrator"),
     gettext_noop("there is no node %(name)s"),
     gettext_noop("there is no job %(job)s that you may see"),
     gettext_noop("the code %(code)s is gone: upload it again"),

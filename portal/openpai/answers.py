@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from nodes.protocol import Cause
 from portal.common.priorities import PRIORITY_CLASSES
@@ -23,15 +23,15 @@ WARNINGS = (
 """The kinds of events that OpenPAI would call warnings."""
 
 
-def job_row(job: Job, tags: Sequence[str]) -> dict[str, Any]:
-    """A job as in lists."""
+def job_row(job: Job, tags: Sequence[str], cause: str) -> dict[str, Any]:
+    """A job as in lists. ``cause``: of a failed one, where it was not its own program that failed."""
     return {
         "name": pai_name(job),
         "frameworkName": framework_name(job),
         "debugId": str(job.pk),
         "tags": list(tags),
         **_job_state(job),
-        "appExitCode": job_code(state=job.state, end_reason=job.end_reason, exit_code=job.exit_code),
+        "appExitCode": job_code(state=job.state, end_reason=job.end_reason, exit_code=job.exit_code, cause=cause),
         "totalGpuNumber": job.__dict__["gpu_count"],
         "totalTaskNumber": job.__dict__["task_count"],
         "totalTaskRoleNumber": job.__dict__["roles_count"],
@@ -97,34 +97,47 @@ def _attempt_code(job: Job, attempt: AttemptSeen) -> int | None:
     if attempt.row is None:
         return job_code(state=job.state, end_reason=job.end_reason, exit_code=job.exit_code)
     row = attempt.row
-    return ended_code(end_reason=row.end_reason, exit_code=row.exit_code) if row.ended_at else None
+    if row.ended_at is None:
+        return None
+    found = _trigger(attempt)
+    cause = found.run.cause if found and found.run.exit_code == row.exit_code else ""
+    return ended_code(end_reason=row.end_reason, exit_code=row.exit_code, cause=cause)
 
 
 def _exit(job: Job, attempt: AttemptSeen, code: int | None) -> dict[str, Any]:
     told = (attempt.row.end_message if attempt.row else job.end_message) or None
-    role, index = _trigger(attempt)
+    found = _trigger(attempt)
     return {
         "appExitCode": code,
         "appExitSpec": exit_spec(code),
         "appExitDiagnostics": told,
         "appExitMessages": {"container": None, "runtime": None, "launcher": told} if told else None,
         "appExitTriggerMessage": told,
-        "appExitTriggerTaskRoleName": role,
-        "appExitTriggerTaskIndex": index,
+        "appExitTriggerTaskRoleName": found.role if found else None,
+        "appExitTriggerTaskIndex": found.task if found else None,
     }
 
 
-def _trigger(attempt: AttemptSeen) -> tuple[str | None, int | None]:
-    """The task whose end ended a failed run, by role and index: the first that ended by itself, and not well."""
+class _Trigger(NamedTuple):
+    """The run of a task that ended a run of its job."""
+
+    at: datetime
+    role: str
+    task: int
+    run: TaskAttempt
+
+
+def _trigger(attempt: AttemptSeen) -> _Trigger | None:
+    """The task whose end ended a failed run: the first that ended by itself, and not well."""
     if attempt.row is None or attempt.row.end_reason not in {EndReason.FAILED, EndReason.START_FAILED}:
-        return None, None
+        return None
     failed = [
-        (run.ended_at or run.created_at, role.name, task.index)
+        _Trigger(run.ended_at or run.created_at, role.name, task.index, run)
         for role in attempt.roles
         for task in attempt.named(role)
         if (run := attempt.newest.get(task.pk)) and run.cause != Cause.STOPPED and container_code(run)
     ]
-    return min(failed)[1:] if failed else (None, None)
+    return min(failed, key=lambda one: one[:3], default=None)
 
 
 def task_roles(job: Job, attempt: AttemptSeen) -> dict[str, Any]:

@@ -1,6 +1,8 @@
-"""OpenPAI's exit codes for our ends: the one table. Codes, phrases and classes are its contract, the words are ours.
+"""OpenPAI's exit codes for our ends: the one table. Codes, phrases and classes are its contract, to which a test
+compares them (k8s-job-exit-spec.yaml), the words are ours.
 
-A program's own exit status is handed on as it is; what ended for a reason of the cluster's has a negative code.
+A program's own exit status is handed on as it is, but for the two that OpenPAI keeps for itself; what ended for a
+reason of the cluster's has a negative code.
 """
 
 from __future__ import annotations
@@ -28,24 +30,25 @@ _T, _P, _U = Behaviour.TRANSIENT, Behaviour.PERMANENT, Behaviour.UNKNOWN
 _USER, _PLATFORM = "USER_FAILURE", "PLATFORM_FAILURE"
 
 SUCCEEDED, STOPPED, STOPPED_WITH_JOB, PREEMPTED = 0, -210, -220, -101
-IMAGE_MISSING, PORT_TAKEN = 254, 253
-UNKNOWN_START, UNDEFINED = -310, -8000
+IMAGE_MISSING, PORT_TAKEN, UNRECOGNISED = 254, 253, 255
+REFUSED, LAYER_FULL, UNDEFINED = -1005, -1206, -8000
+NODE_FAULT, CANNOT_START, NO_STATUS = -120, -200, -300
 
 _KINDS: Mapping[int, Kind] = {
     0: Kind("Succeeded", "USER_CONTAINER", "USER_SUCCESS", _U, "It succeeded."),
     -101: Kind("PodExternalDeleted", "PAI_UNKNOWN", _PLATFORM, _T, "Its GPUs were taken back; it is tried again."),
-    -120: Kind("PodCreationTransientError", "PAI_K8S", _PLATFORM, _T, "A node was at fault; it is tried again."),
+    -120: Kind("PodCreationTransientError", "PAI_UNKNOWN", _PLATFORM, _T, "A node was at fault; it is tried again."),
+    -200: Kind("PodCreationPermanentError", "USER_SUBMISSION", _USER, _P, "It cannot be started as it is."),
     -210: Kind("StopFrameworkRequested", "USER_STOP", "USER_STOP", _P, "Somebody stopped the job."),
     -220: Kind("FrameworkAttemptCompletion", "USER_STOP", "USER_STOP", _P, "It was stopped together with its job."),
     -300: Kind("PodFailedWithoutFailedContainer", "UNKNOWN", "UNKNOWN_FAILURE", _U, "It failed without a status."),
-    -310: Kind("PodCreationUnknownError", "UNKNOWN", "UNKNOWN_FAILURE", _U, "It could not be started."),
     -1000: Kind("PodEvicted", "PAI_K8S", _PLATFORM, _T, "Its node was drained; it is tried again."),
     -1001: Kind("PodNodeLost", "PAI_K8S", _PLATFORM, _T, "Its node was lost; it is tried again."),
-    -1004: Kind("PodDeadlineExceeded", "USER_SUBMISSION", _USER, _P, "Its time limit was reached."),
+    -1004: Kind("PodDeadlineExceeded", "USER_STOP", "USER_STOP", _P, "Its time limit was reached."),
+    -1005: Kind("PodNodeAdmissionForbidden", "USER_SUBMISSION", _USER, _P, "The node's own policy forbids it."),
     -1200: Kind("UserContainerDockerOOMKilled", "USER_CONTAINER", _USER, _P, "It used more memory than its memoryMB."),
-    -1201: Kind("ContainerDockerCreationError", "USER_SUBMISSION", _USER, _P, "The container engine refused it."),
-    -1204: Kind("ContainerDockerStartUnknownError", "UNKNOWN", "UNKNOWN_FAILURE", _U, "Its container did not start."),
     -1205: Kind("ContainerGpuDeviceNotFoundError", "PAI_HW", _PLATFORM, _T, "The node could not give it its GPUs."),
+    -1206: Kind("ContainerLayerFull", "USER_CONTAINER", _USER, _P, "It wrote too much outside all storages."),
     126: Kind("UserCommandExitWithError", "USER_CONTAINER", _USER, _P, "A command of it cannot be executed."),
     127: Kind("UserCommandExitWithError", "USER_CONTAINER", _USER, _P, "A command of it was not found."),
     128: Kind("ContainerMayFailDueToGpuDeviceEccError", "UNKNOWN", "UNKNOWN_FAILURE", _U, "It gave up by itself."),
@@ -60,24 +63,25 @@ _KINDS: Mapping[int, Kind] = {
     141: Kind("ContainerSigPipeReceived", "USER_CONTAINER", _USER, _P, "It wrote into a closed pipe."),
     143: Kind("ContainerSigTermReceived", "PAI_OS", _PLATFORM, _T, "It was asked to end from outside."),
     253: Kind("ContainerPortConflict", "PAI_RUNTIME", _PLATFORM, _T, "A port it was given is in use."),
-    254: Kind("ContainerImageNotExists", "USER_SUBMISSION", _USER, _P, "Its image was not found."),
+    254: Kind("ContainerImageNotExists", "PAI_RUNTIME", _USER, _P, "Its image was not found."),
 }
 _OTHER = Kind("PAIRuntimeUnknownFailed", "UNKNOWN", "UNKNOWN_FAILURE", _U, "Its program failed; see its log.")
 _OTHER_NEGATIVE = Kind("ContainerUndefinedNegativeExitCode", "UNKNOWN", "UNKNOWN_FAILURE", _U, "It failed.")
 
 _ISSUERS: Mapping[str, frozenset[int]] = {
-    "PAI_FC": frozenset({-101, -120, -210, -220, -300, -310}),
-    "PAI_K8S": frozenset({-1000, -1001, -1004}),
-    "PAI_DOCKER": frozenset({-1200, -1201, -1204, -1205}),
+    "PAI_FC": frozenset({-101, -120, -200, -210, -220, -300}),
+    "PAI_K8S": frozenset({-1000, -1001, -1004, -1005}),
+    "PAI_DOCKER": frozenset({-1200, -1205, -1206}),
     "PAI_OS": frozenset({130, 131, 137, 143}),
-    "PAI_RUNTIME": frozenset({253, 254}),
+    "PAI_RUNTIME": frozenset({253, 254, 255}),
 }
 """Which of OpenPAI's parts would have found it out; else the program itself."""
 
 _STAGES: Mapping[str, frozenset[int]] = {
     "COMPLETING": frozenset({0}),
-    "LAUNCHING": frozenset({-120, -300, -310, -1201, -1204, -1205, 253, 254}),
-    "UNKNOWN": frozenset({-101, -210, -220}),
+    "SUBMITTING": frozenset({-200}),
+    "LAUNCHING": frozenset({-120, -300, -1005, -1205, 253, 254}),
+    "UNKNOWN": frozenset({-101, -210, -220, 255}),
 }
 """When it happened; else while it ran."""
 
@@ -85,11 +89,13 @@ _WAIT = ["Wait for the next try.", "Ask an administrator if it happens again."]
 _LOOK = ["Look at the end of its log."]
 _ADVICE: Mapping[int, list[str]] = {
     0: [],
+    -200: ["Look at what is said of its end, and submit it anew without that."],
     -210: [],
     -220: [],
     -1004: ["Give it more time (timeLimit)."],
     -1200: ["Ask for more memory (memoryMB).", "Let each task do less at a time."],
-    -1201: ["Look at what the engine said, and mend the job file."],
+    -1005: ["Ask for nothing that this node forbids, or ask an administrator."],
+    -1206: ["Write to a storage or to $BERTH_JOB_DIR."],
     126: ["Check the command's mode bits and its first line."],
     127: ["Check the command's name and the image's PATH."],
     135: ["Ask for more shared memory (shmMB).", *_LOOK],
@@ -100,35 +106,38 @@ _ADVICE: Mapping[int, list[str]] = {
 _REASONS: Mapping[str, int] = {
     EndReason.SUCCEEDED: SUCCEEDED,
     EndReason.STOPPED: STOPPED,
-    EndReason.START_FAILED: UNKNOWN_START,
-    EndReason.NODE_FAULT: -120,
+    EndReason.NODE_FAULT: NODE_FAULT,
     EndReason.NODE_LOST: -1001,
     EndReason.DRAINED: -1000,
     EndReason.PREEMPTED: PREEMPTED,
     EndReason.TIME_LIMIT: -1004,
     EndReason.IDLE: STOPPED,
-    EndReason.FAILED: -300,
 }
-"""Why an attempt ended; a failed one shows the status of the task that failed, where there is one."""
+"""Why an attempt ended that did not fail."""
+
+_FAILED: Mapping[str, int] = {EndReason.START_FAILED: CANNOT_START, EndReason.FAILED: NO_STATUS}
+"""A failed one shows what ended the task that failed, or the status of its program, where either is known."""
 
 _CAUSES: Mapping[str, int] = {
     Cause.OOM: -1200,
     Cause.UNKILLABLE: UNDEFINED,
-    Cause.VANISHED: -120,
+    Cause.VANISHED: NODE_FAULT,
     Cause.IMAGE_MISSING: IMAGE_MISSING,
     Cause.IMAGE_DENIED: IMAGE_MISSING,
-    Cause.IMAGE_MISMATCH: -120,
-    Cause.REFUSED: -1201,
-    Cause.INVALID: -1201,
+    Cause.IMAGE_MISMATCH: NODE_FAULT,
+    Cause.REFUSED: REFUSED,
+    Cause.INVALID: CANNOT_START,
     Cause.PORT_TAKEN: PORT_TAKEN,
-    Cause.STORAGE_MISSING: -120,
+    Cause.STORAGE_MISSING: NODE_FAULT,
     Cause.DEVICE_FAULT: -1205,
-    Cause.CODE_MISSING: -120,
-    Cause.NO_SPACE: -120,
-    Cause.LAYER_FULL: -1201,
-    Cause.ENGINE_FAULT: -1204,
+    Cause.CODE_MISSING: CANNOT_START,
+    Cause.NO_SPACE: NODE_FAULT,
+    Cause.LAYER_FULL: LAYER_FULL,
+    Cause.ENGINE_FAULT: NODE_FAULT,
 }
 """Why a container ended that did not end by itself."""
+FINAL_CAUSES = frozenset(cause for cause, code in _CAUSES.items() if code in _KINDS and _KINDS[code].behaviour is _P)
+"""Those after which nothing is tried again."""
 
 _STOPS: Mapping[str, int] = {StopReason.PREEMPTED: PREEMPTED, StopReason.DRAINED: -1000, StopReason.TIME_LIMIT: -1004}
 """Why a container was told to end; for every other reason: together with its job."""
@@ -166,19 +175,25 @@ def exit_type(code: int | None) -> str | None:
     return str(spec["type"]) if spec else None
 
 
-def ended_code(*, end_reason: str, exit_code: int | None) -> int | None:
-    """The exit code of a job or of one of its attempts; None while nothing has ended it."""
+def ended_code(*, end_reason: str, exit_code: int | None, cause: str = "") -> int | None:
+    """The exit code of a job or of one of its attempts; None while nothing has ended it. ``cause``: of the end of the
+    task that made it fail."""
     if not end_reason:
         return None
-    if end_reason in {EndReason.FAILED, EndReason.START_FAILED} and exit_code:
-        return exit_code
+    if end_reason in _FAILED:
+        return _CAUSES.get(cause) or _own(exit_code) or _FAILED[end_reason]
     return _REASONS[end_reason]
 
 
-def job_code(*, state: str, end_reason: str, exit_code: int | None) -> int | None:
+def job_code(*, state: str, end_reason: str, exit_code: int | None, cause: str = "") -> int | None:
     """The exit code of a job that is over."""
     over = state in {JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED}
-    return ended_code(end_reason=end_reason, exit_code=exit_code) if over else None
+    return ended_code(end_reason=end_reason, exit_code=exit_code, cause=cause) if over else None
+
+
+def _own(status: int | None) -> int | None:
+    """A program's own status. The two by which OpenPAI tells of ends before the start are 255, as they are there."""
+    return UNRECOGNISED if status in {IMAGE_MISSING, PORT_TAKEN} else status
 
 
 def container_code(row: TaskAttempt) -> int | None:
@@ -188,7 +203,7 @@ def container_code(row: TaskAttempt) -> int | None:
     if not row.cause:
         return None
     if row.cause in {Cause.EXITED, Cause.SIGNALLED}:
-        return row.exit_code
+        return _own(row.exit_code)
     if row.cause == Cause.STOPPED:
         return _STOPS.get(row.stop_reason, STOPPED_WITH_JOB)
     return _CAUSES[row.cause]

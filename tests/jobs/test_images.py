@@ -108,6 +108,9 @@ def test_a_job_whose_image_may_not_run_any_more_is_paused_when_it_would_start(wo
     [
         ({"pattern": "busybox"}, 409),
         ({"pattern": "busybox", "vc": "vision"}, 201),
+        ({"pattern": "busybox", "vc": "vision", "profile": "user"}, 201),
+        ({"pattern": "busybox", "profile": "user"}, 409),
+        ({"pattern": "python", "profile": "admin"}, 400),
         ({"pattern": "busybox", "vc": "none"}, 400),
         ({"pattern": "a b"}, 400),
         ({"pattern": ""}, 400),

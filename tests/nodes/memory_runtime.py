@@ -71,6 +71,7 @@ class MemoryRuntime:
     mirrors: Mapping[str, str] = field(default_factory=dict)
     name: str = "memory"
     isolation: str = "memory"
+    profiles: bool = False
     notice: str = ""
     _lock: Lock = field(default_factory=Lock)
     _made: int = 0

@@ -82,7 +82,10 @@ def test_a_task_that_is_not_isolated_says_so_in_its_log_and_its_report(portal: P
     attempt = portal.run("echo hello")
     ended = portal.wait_end(attempt)
     first = portal.text(attempt).splitlines()[0]
-    expected = {"docker": ("docker", "hello"), "process": ("process (not isolated)", ProcessRuntime.notice)}
+    expected = {
+        "docker": ("docker, profile user", "hello"),
+        "process": ("process (not isolated)", ProcessRuntime.notice),
+    }
     assert (ended.isolation, first) == expected[runtime]
 
 

@@ -95,8 +95,27 @@ def test_a_task_that_was_killed_for_its_memory_has_openpais_code(world: World, p
         if order.phase is Phase.RUN:
             node.end(order, Exit(cause=Cause.OOM, code=137))
     node.report()
-    (task,) = pai.get("jobs/alice~a")["taskRoles"]["worker"]["taskStatuses"]
+    job = pai.get("jobs/alice~a")
+    (task,) = job["taskRoles"]["worker"]["taskStatuses"]
     assert (task["containerExitCode"], task["containerExitSpec"]["type"]) == (-1200, "USER_FAILURE")
+    assert (job["jobStatus"]["appExitCode"], job["jobStatus"]["appExitSpec"]["reaction"]) == (-1200, "NEVER_RETRY")
+    assert [row["appExitCode"] for row in pai.get("jobs")] == [-1200]
+
+
+def test_a_job_that_cannot_start_says_so_and_that_it_is_not_tried_again(world: World, pai: Pai) -> None:
+    node = world.node("gpu01")
+    pai.submit(job_file(name="a"))
+    world.cycle()
+    (order,) = node.desired().orders
+    node.end(order, Exit(cause=Cause.INVALID, message="invalid mount"))
+    node.report()
+    status = pai.get("jobs/alice~a")["jobStatus"]
+    assert (status["state"], status["appExitCode"], status["appExitSpec"]["reaction"]) == (
+        "FAILED",
+        -200,
+        "NEVER_RETRY",
+    )
+    assert [row["appExitCode"] for row in pai.get("jobs")] == [-200]
 
 
 def test_the_same_name_again_is_a_conflict_and_stores_nothing(world: World, pai: Pai) -> None:

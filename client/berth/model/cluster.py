@@ -120,11 +120,13 @@ class Gpu(Answer, frozen=True, kw_only=True):
 
 
 class ImageRule(Answer, frozen=True, kw_only=True):
-    """Images that may run, by a shell pattern; ``vc`` None: in all virtual clusters without patterns of their own."""
+    """Images that may run, by a shell pattern; ``vc`` None: in all virtual clusters without patterns of their own.
+    ``profile``: as whom at most: ``root``: as the virtual cluster says, ``user``: never as root."""
 
     id: int
     pattern: str
     vc: str | None
+    profile: str
     note: str
     created_at: datetime
 

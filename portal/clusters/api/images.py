@@ -15,6 +15,7 @@ from rest_framework.response import Response
 from portal.accounts.rest import ApiView
 from portal.clusters.models import ImageRule, VirtualCluster
 from portal.clusters.models.images import PATTERN_LENGTH
+from portal.clusters.models.teams import PROFILES
 from portal.clusters.selectors import image_right, image_rule_to_remove, image_rules
 from portal.clusters.services import image_rule_add, image_rule_remove, vcs_named
 from portal.common.filters import GivenFilter, NamedFilter
@@ -26,12 +27,16 @@ PATTERN = RegexValidator(
 )
 
 
+AS_WHOM = "as whom at most: root: as its virtual cluster says; user: as the job's user there, too"
+
+
 class ImageRuleBody(Body):
     pattern = Text(
         max_length=PATTERN_LENGTH, validators=[PATTERN],
         help_text="an image's name, `*` for any text; without a tag all tags are meant",
     )  # fmt: skip
     vc = Text(max_length=64, allow_null=True, default=None, help_text="null: all virtual clusters without own patterns")
+    profile = serializers.ChoiceField(PROFILES, default="root", help_text=AS_WHOM)
     note = Text(max_length=500, allow_blank=True, default="")
 
 
@@ -39,6 +44,7 @@ class ImageRuleAnswer(Answer):
     id = serializers.IntegerField()
     pattern = serializers.CharField()
     vc = serializers.CharField(source="vc.name", allow_null=True, default=None)
+    profile = serializers.ChoiceField(PROFILES, help_text=AS_WHOM)
     note = serializers.CharField(allow_blank=True)
     created_at = serializers.DateTimeField()
 
@@ -72,9 +78,9 @@ class ImagesView(ApiView):
         operation_id="image_allow", request=ImageRuleBody, responses={201: ImageRuleAnswer},
     )  # fmt: skip
     def post(self, request: Request) -> Response:
-        """Lets images of a pattern run; the first pattern of a list ends that every image may. 409 when it is there.
-        Job files are judged when they are submitted, and jobs again when they are about to start. For
-        administrators."""
+        """Lets images of a pattern run; the first pattern of a list ends that every image may. An image runs as root
+        where the virtual cluster and one of the patterns that mean it allow that. 409 when it is there. Job files are
+        judged when they are submitted, and jobs again when they are about to start. For administrators."""
         image_right(user=self.user)
         body: dict[str, Any] = self.body(ImageRuleBody)
         name = body.pop("vc")

@@ -7,6 +7,7 @@ from typing import Any
 
 from django import forms
 from django.core.validators import RegexValidator
+from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 
 from portal.clusters.models.images import PATTERN_LENGTH
@@ -94,7 +95,17 @@ class ImageForm(forms.Form):
         label=_("Virtual cluster"), max_length=64, required=False, widget=NameInput("virtual-clusters"),
         help_text=_("Empty: all that have no patterns of their own."),
     )  # fmt: skip
+    profile = forms.ChoiceField(
+        label=_("Containers run as"),
+        help_text=_("Root is given where the virtual cluster and a pattern that means the image both allow it."),
+        choices=[("root", capfirst(_("as the virtual cluster says"))), ("user", capfirst(_("the user, always")))],
+        required=False, widget=forms.Select(SELECT),
+    )  # fmt: skip
     note = forms.CharField(label=_("Note"), max_length=500, required=False, widget=forms.TextInput(TEXT))
+
+    def clean_profile(self) -> str:
+        """Who leaves it out narrows nothing."""
+        return self.cleaned_data["profile"] or "root"
 
 
 class JoiningForm(forms.Form):

@@ -18,16 +18,24 @@ class ImagePatterns:
     """The patterns of all virtual clusters (VCs), read at once; empty: every image may run. One query."""
 
     def __init__(self) -> None:
-        self._own: dict[int | None, list[str]] = defaultdict(list)
-        for vc, pattern in ImageRule.objects.order_by("pattern").values_list("vc", "pattern"):
-            self._own[vc].append(pattern)
+        self._own: dict[int | None, dict[str, str]] = defaultdict(dict)
+        for vc, pattern, profile in ImageRule.objects.order_by("pattern").values_list("vc", "pattern", "profile"):
+            self._own[vc][pattern] = profile
 
     def __bool__(self) -> bool:
         return bool(self._own)
 
     def of(self, vc_id: int) -> list[str]:
         """Those that hold in the VC: its own, else the cluster's."""
-        return self._own.get(vc_id) or self._own.get(None, [])
+        return [*self._in(vc_id)]
+
+    def of_root(self, vc_id: int) -> list[str] | None:
+        """Of those the ones whose images may run as root where the VC allows root; None: all images may."""
+        rules = self._in(vc_id)
+        return [pattern for pattern, profile in rules.items() if profile == "root"] if rules else None
+
+    def _in(self, vc_id: int) -> dict[str, str]:
+        return self._own.get(vc_id) or self._own.get(None, {})
 
 
 def image_rules(*, user: User) -> QuerySet[ImageRule]:

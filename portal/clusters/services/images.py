@@ -18,10 +18,11 @@ EVERYWHERE = gettext_noop("the cluster")
 
 
 def image_rule_add(
-    *, vc: VirtualCluster | None, pattern: str, note: str = "", now: datetime, actor: str
+    *, vc: VirtualCluster | None, pattern: str, profile: str = "root", note: str = "", now: datetime, actor: str
 ) -> ImageRule:  # fmt: skip
-    """Let images of this pattern run in the virtual cluster, or (None) in all without rules of their own. Jobs that
-    wait are judged again when they are about to start. Raises Conflict where the rule is there, or too many are."""
+    """Let images of this pattern run in the virtual cluster, or (None) in all without rules of their own; ``profile``
+    ``user``: never as root. Jobs that wait are judged again when they are about to start. Raises Conflict where the
+    rule is there, or too many are."""
     with transaction.atomic():
         rules = ImageRule.objects.filter(vc=vc)
         if rules.count() >= MOST_RULES:
@@ -30,14 +31,14 @@ def image_rule_add(
                 % {"most_rules": MOST_RULES}
             )
         row, made = ImageRule.objects.get_or_create(
-            vc=vc, pattern=pattern, defaults={"note": note, "created_at": now}
+            vc=vc, pattern=pattern, defaults={"profile": profile, "note": note, "created_at": now}
         )  # fmt: skip
         if not made:
             whose = vc.name if vc else gettext(EVERYWHERE)
             raise Conflict(
                 gettext("%(pattern)s is among the images of %(whose)s already.") % {"pattern": pattern, "whose": whose}
             )
-        _audit(row, actor, now, after={"pattern": pattern, "note": note})
+        _audit(row, actor, now, after=_told(row))
     return row
 
 
@@ -45,7 +46,11 @@ def image_rule_remove(*, rule: ImageRule, now: datetime, actor: str) -> None:
     """Take a pattern off the list; what runs goes on. Doing it twice is doing it once."""
     with transaction.atomic():
         if ImageRule.objects.filter(pk=rule.pk).delete()[0]:
-            _audit(rule, actor, now, before={"pattern": rule.pattern, "note": rule.note})
+            _audit(rule, actor, now, before=_told(rule))
+
+
+def _told(rule: ImageRule) -> dict[str, str]:
+    return {"pattern": rule.pattern, "profile": rule.profile, "note": rule.note}
 
 
 def _audit(rule: ImageRule, actor: str, now: datetime, **values: dict[str, str]) -> None:

@@ -51,7 +51,10 @@ def _allowed(form: ImageForm, actor: str) -> bool:
         if typed.get("vc"):
             vc = vcs_named([typed["vc"]], path="vc")[0]
         if not form.errors:
-            image_rule_add(vc=vc, pattern=typed["pattern"], note=typed["note"], now=timezone.now(), actor=actor)
+            image_rule_add(
+                vc=vc, pattern=typed["pattern"], profile=typed["profile"], note=typed["note"], now=timezone.now(),
+                actor=actor,
+            )  # fmt: skip
     except Refused as refusal:
         refusal_show(form, refusal, at="pattern")
     return not form.errors

@@ -28,6 +28,7 @@ from portal.jobs.spec import (
     JobSpec,
     Problem,
     SpecInvalid,
+    image_as_root,
     image_problems,
     parse,
     registries_open,
@@ -136,12 +137,21 @@ def _container(spec: JobSpec) -> Iterator[Problem]:
     if spec.berth.profile == "root" and vc.default_profile != "root":
         message = f"containers run as their user in {spec.vc}, never as root; remove it, or ask an administrator"
         yield Problem(f"{EXTRAS}.profile", message, "profile")
+    elif spec.berth.profile == "root":
+        yield from _root_images(spec, ImagePatterns().of_root(vc.pk))
     if spec.task_count > 1 and not vc.host_network:
         message = (
             f"{spec.task_count} tasks need the host network, which {spec.vc} may not use; "
             "ask an administrator, or put the work into one task"
         )
         yield Problem("taskRoles", message, "host_network")
+
+
+def _root_images(spec: JobSpec, patterns: list[str] | None) -> Iterator[Problem]:
+    """Images that do not run as root, of a job that asks for it."""
+    for uri in sorted({role.image.uri for role in spec.roles if not image_as_root(role.image.uri, patterns)}):
+        message = f"{uri} runs as its user in {spec.vc}, never as root; remove it, or ask an administrator"
+        yield Problem(f"{EXTRAS}.profile", message, "profile")
 
 
 def _times(spec: JobSpec) -> Iterator[Problem]:

@@ -14,13 +14,13 @@ from django.db.models import OuterRef, QuerySet, Subquery
 
 from nodes.protocol import Code, ContainerSpec, ImageAuth, Limits, Mount
 from portal.clusters.models import Node, Storage
-from portal.clusters.selectors import roots_of_own_folders
+from portal.clusters.selectors import ImagePatterns, roots_of_own_folders
 from portal.common.sealing import unseal
 from portal.jobs.models import Job, JobAttempt, TaskAttempt
 from portal.jobs.selectors import job_folder_path
 from portal.jobs.services.environment import Facts, Peer, environment, shared_variables
 from portal.jobs.services.job_ssh import JOB_SSH_VARIABLE, job_key, job_ssh_script
-from portal.jobs.spec import JobSpec, StorageMount, TaskRoleSpec, render_auth, render_script
+from portal.jobs.spec import JobSpec, StorageMount, TaskRoleSpec, image_as_root, render_auth, render_script
 
 WORKDIR = "/workspace"
 JOB_DIR = "/berth/job"
@@ -30,7 +30,7 @@ NOBODY = 65534
 
 @dataclass(frozen=True, slots=True)
 class AttemptFacts:
-    """What all tasks of one job attempt share, loaded once."""
+    """What all tasks of one job attempt share, loaded once. ``as_user``: images of it that never run as root."""
 
     job: Job
     attempt: JobAttempt
@@ -40,12 +40,13 @@ class AttemptFacts:
     shared: Mapping[str, str]
     storages: Mapping[str, Storage]
     own_folders: frozenset[str]
+    as_user: frozenset[str]
     job_storage: Storage | None
 
 
 def attempts_facts(attempts: Collection[JobAttempt]) -> tuple[dict[int, AttemptFacts], dict[int, Exception]]:
     """What the specs of these attempts' tasks are made of, by the attempts' ids, and why that of others cannot be read
-    (SealBroken, or whatever is wrong with a stored job). Three queries, none for none."""
+    (SealBroken, or whatever is wrong with a stored job). Four queries, none for none."""
     if not attempts:
         return {}, {}
     storages = {storage.name: storage for storage in Storage.objects.all()}
@@ -54,6 +55,7 @@ def attempts_facts(attempts: Collection[JobAttempt]) -> tuple[dict[int, AttemptF
         "own_folders": roots_of_own_folders(),
         "job_storage": next((storage for storage in storages.values() if storage.jobs), None),
     }
+    patterns = ImagePatterns()
     placed: dict[int, list[_Placed]] = defaultdict(list)
     rows = TaskAttempt.objects.filter(pk__in=_newest(attempts)).order_by()
     columns = ("job_attempt", "task__role__name", "task__index", "node__address", "ports")
@@ -62,7 +64,7 @@ def attempts_facts(attempts: Collection[JobAttempt]) -> tuple[dict[int, AttemptF
     facts, failed = {}, {}
     for attempt in attempts:
         try:
-            facts[attempt.pk] = _facts(attempt, placed[attempt.pk], **shared)
+            facts[attempt.pk] = _facts(attempt, placed[attempt.pk], patterns, **shared)
         except DatabaseError:
             raise
         except Exception as error:
@@ -87,13 +89,17 @@ class _Placed(NamedTuple):
     ports: dict[str, list[int]]
 
 
-def _facts(attempt: JobAttempt, placed: Iterable[_Placed], **shared: Any) -> AttemptFacts:
+def _facts(
+    attempt: JobAttempt, placed: Iterable[_Placed], patterns: ImagePatterns, **shared: Any
+) -> AttemptFacts:  # fmt: skip
     job = attempt.job
     spec = JobSpec.from_json(job.spec)
+    may = patterns.of_root(job.vc_id)
+    as_user = frozenset(uri for uri in {role.image.uri for role in spec.roles} if not image_as_root(uri, may))
     peers = _peers(placed, spec)
     return AttemptFacts(
         job=job, attempt=attempt, spec=spec, secrets=unseal(job.secrets_sealed), peers=peers,
-        shared=shared_variables(peers), **shared,
+        as_user=as_user, shared=shared_variables(peers), **shared,
     )  # fmt: skip
 
 
@@ -133,7 +139,7 @@ def container_spec(facts: AttemptFacts, row: TaskAttempt, gpus: Sequence[HeldGpu
     """The spec of one task attempt; ``row`` comes with task, role and node loaded, its GPUs are in their order."""
     role = facts.spec.role(row.task.role.name)
     job, user = facts.job, facts.job.user
-    profile = _profile(facts)
+    profile = _profile(facts, role)
     # Also under the root profile: folders on storages belong to the user, whoever works in the container.
     uid, gid = user.uid or NOBODY, user.gid or NOBODY
     job_dir, job_mounts, lease = _job_folder(facts, row, uid, gid)
@@ -180,10 +186,11 @@ def container_spec(facts: AttemptFacts, row: TaskAttempt, gpus: Sequence[HeldGpu
     )
 
 
-def _profile(facts: AttemptFacts) -> str:
-    """As the job asks, but never root where its virtual cluster does not allow it: that rule may be younger than the
-    job."""
-    return "root" if facts.job.vc.default_profile == "root" and facts.spec.berth.profile != "user" else "user"
+def _profile(facts: AttemptFacts, role: TaskRoleSpec) -> str:
+    """As the job asks, but never root where its virtual cluster does not allow it, or no pattern that means its image:
+    such a rule may be younger than the job."""
+    asked = facts.spec.berth.profile != "user" and role.image.uri not in facts.as_user
+    return "root" if asked and facts.job.vc.default_profile == "root" else "user"
 
 
 def _job_ssh(facts: AttemptFacts, me: Peer) -> str:

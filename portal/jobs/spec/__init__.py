@@ -6,7 +6,7 @@ problem and its path, comes out.
 
 from portal.common.priorities import DEFAULT_PRIORITY_CLASS, PRIORITY_CLASSES
 from portal.jobs.spec.facts import ClusterFacts, NodeShape
-from portal.jobs.spec.images import image_allowed, image_problems, image_refusal
+from portal.jobs.spec.images import image_allowed, image_as_root, image_problems, image_refusal
 from portal.jobs.spec.model import (
     BOUND_OFF,
     DEFAULT_VIRTUAL_CLUSTER,
@@ -64,6 +64,7 @@ __all__ = [
     "StorageMount",
     "TaskRoleSpec",
     "image_allowed",
+    "image_as_root",
     "image_problems",
     "image_refusal",
     "mask_secrets",

@@ -22,6 +22,11 @@ def image_allowed(uri: str, patterns: Sequence[str]) -> bool:
     return not patterns or any(fnmatchcase(name, pattern) for name in _names(uri) for pattern in patterns)
 
 
+def image_as_root(uri: str, patterns: Sequence[str] | None) -> bool:
+    """Whether the image may run as root by these patterns, of which None means that all may."""
+    return patterns is None or bool(patterns) and image_allowed(uri, patterns)
+
+
 def _names(uri: str) -> Iterator[str]:
     """What an image may be called: with and without its tag, and one of Docker's own registry with and without its
     server and ``library/``."""

@@ -59,7 +59,7 @@ class JobsView(PaiView):
         """Those that one may see and that pass the filters."""
         asked = _asked(request)
         found = jobs_found(user=self.user, asked=asked)
-        rows = [job_row(job, found.tags.get(job.pk, [])) for job in found.jobs]
+        rows = [job_row(job, found.tags.get(job.pk, []), found.causes.get(job.pk, "")) for job in found.jobs]
         return Response(rows if found.total is None else {"totalCount": found.total, "data": rows})
 
     def post(self, request: Request) -> Response:

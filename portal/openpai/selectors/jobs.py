@@ -31,8 +31,9 @@ from portal.common.errors import Denied
 from portal.common.priorities import PRIORITY_CLASSES
 from portal.jobs.models import Job, JobAttempt, JobEvent, JobTag, Task, TaskAttempt, TaskRole
 from portal.jobs.selectors import job_attempts, job_events, job_with_right, jobs_listed
-from portal.jobs.states import JobState
+from portal.jobs.states import JobState, TaskState
 from portal.openpai.errors import forbidden, no_job
+from portal.openpai.exits import FINAL_CAUSES
 from portal.openpai.names import LONGEST, named
 from portal.openpai.states import JOBS, PaiState, states_of
 
@@ -77,11 +78,12 @@ class JobsAsked:
 
 @dataclass(frozen=True, slots=True)
 class JobsFound:
-    """A stretch of the list; ``total`` None: not asked for."""
+    """A stretch of the list; ``total`` None: not asked for. ``tags`` and ``causes``: by the jobs' ids."""
 
     jobs: list[Job]
     total: int | None
     tags: dict[int, list[str]]
+    causes: dict[int, str]
 
 
 def jobs_found(*, user: User, asked: JobsAsked) -> JobsFound:
@@ -92,7 +94,7 @@ def jobs_found(*, user: User, asked: JobsAsked) -> JobsFound:
     shown = Case(*words, output_field=CharField())
     ordered = jobs.annotate(pai_state=shown, roles_count=_roles_count()).order_by(*_order(asked))
     found: list[Job] = list(ordered[asked.offset : asked.offset + min(asked.limit, MOST_JOBS)])
-    return JobsFound(found, total, tags_of(jobs=found))
+    return JobsFound(found, total, tags_of(jobs=found), causes_of(jobs=found))
 
 
 def tags_of(*, jobs: Sequence[Job]) -> dict[int, list[str]]:
@@ -104,6 +106,19 @@ def tags_of(*, jobs: Sequence[Job]) -> dict[int, list[str]]:
         for job, name in rows:
             tags.setdefault(job, []).append(name)
     return tags
+
+
+def causes_of(*, jobs: Sequence[Job]) -> dict[int, str]:
+    """What ended the task that made each job fail, by the job's id, where that was not the task's own program."""
+    failed = {job.pk: job.exit_code for job in jobs if job.state == JobState.FAILED}
+    ids = [*failed]
+    causes: dict[int, str] = {}
+    ends = TaskAttempt.objects.filter(cause__in=FINAL_CAUSES, task__state=TaskState.FAILED).order_by()
+    for first in range(0, len(ids), AT_ONCE):
+        rows = ends.filter(job_attempt__job__in=ids[first : first + AT_ONCE])
+        by_end = rows.values_list("job_attempt__job", "cause", "exit_code").annotate(at=Min("ended_at")).order_by("-at")
+        causes |= {key: cause for key, cause, code, _ in by_end if code == failed[key]}  # the earliest comes last
+    return causes
 
 
 def _roles_count() -> Coalesce:

@@ -1,4 +1,4 @@
-"""A task that runs as a plain process is said to be not isolated wherever it is shown."""
+"""What a task really runs under is said wherever it is shown: a plain process, or root in its container."""
 
 from __future__ import annotations
 
@@ -27,3 +27,14 @@ def test_tasks_and_nodes_of_the_process_runtime_are_labelled(world: World, brows
     node.report()
     assert WORDS in browser.get(f"/jobs/{job.pk}").text
     assert WORDS in browser.get("/cluster/nodes/gpu01").text
+
+
+@pytest.mark.parametrize(("profile", "shown"), [("root", True), ("user", False)])
+def test_a_task_says_whether_it_runs_as_root(world: World, browser: Browser, profile: str, shown: bool) -> None:
+    node = world.nodes["gpu01"]
+    job = world.submit()
+    world.settle()
+    (order,) = node.desired().orders
+    node.set(order, ContainerState.RUNNING, isolation=f"docker, profile {profile}")
+    node.report()
+    assert ("as root" in browser.get(f"/jobs/{job.pk}").text) is shown

@@ -145,24 +145,27 @@ def test_the_check_of_a_server_tells_its_driver_and_names_the_gpus_that_are_not_
     told = {"NAME": "gpu07", "REDIS_URL": "redis://127.0.0.1/0", "GPUS": "nvml",
             "PORTAL_PUBLIC_KEY": PortalKey.generate().public}  # fmt: skip
     options = options_load([], {f"BERTH_NODE_{name}": value for name, value in told.items()})
-    assert driver_line(options) == (Line("driver", Verdict.OK, "580.159.04, 2 x NVIDIA H200"), True)
+    line, cards = driver_line(options)
+    assert line == Line("driver", Verdict.OK, "580.159.04, 2 x NVIDIA H200")
+    assert cards is not None
+    assert len(cards.uuids) == 2
     machine.gpu(1).ecc_uncorr = 3
-    line, there = driver_line(options)
-    assert (line.verdict, line.cure, there) == (Verdict.WARNING, "Look at nvidia-smi -q.", True)
+    line, sick = driver_line(options)
+    assert (line.verdict, line.cure, sick) == (Verdict.WARNING, "Look at nvidia-smi -q.", cards)
     assert line.text == ("580.159.04; not healthy: GPU 1: 3 uncorrectable memory errors since the driver was loaded")
     machine.gpu(0).mig = 1
     assert driver_line(options)[0].cure == "Look at nvidia-smi -q."
     machine.gpu(1).ecc_uncorr = 0
-    line, there = driver_line(options)
+    line, _ = driver_line(options)
     assert (line.verdict, "GPU 0: it is in MIG mode" in line.text, "-dci" in line.cure) == (Verdict.WARNING, True, True)
     machine.state.ngpu = 0
     assert driver_line(options)[0].text == "the driver lists no GPUs"
     machine.no_driver()
-    line, there = driver_line(options)
-    assert (line.verdict, there) == (Verdict.FAILED, False)
+    line, none = driver_line(options)
+    assert (line.verdict, none) == (Verdict.FAILED, None)
     assert line.text == "no NVIDIA driver: the NVIDIA driver does not answer: Driver Not Loaded"
-    line, there = driver_line(replace(options, gpus="auto"))
-    assert (line.verdict, there) == (Verdict.WARNING if not cards_there() else Verdict.FAILED, False)
+    line, none = driver_line(replace(options, gpus="auto"))
+    assert (line.verdict, none) == (Verdict.WARNING if not cards_there() else Verdict.FAILED, None)
 
 
 def test_auto_takes_the_machines_gpus_where_it_has_some(machine: Machine) -> None:
