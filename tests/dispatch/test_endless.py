@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from importlib import import_module
 
 import pytest
+from django.apps import apps
 from django.db import connection
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
@@ -170,6 +172,19 @@ def test_what_never_heard_of_its_task_gives_it_back_when_it_takes_its_orders(wor
     assert (held(), node.containers) == ([], {})
 
 
+def test_its_server_can_be_removed_though_it_reports(world: World) -> None:
+    world.node("gpu01", gpus=1)
+    job = running(world)
+    node = stopped(world, job)
+    root = Api(person("root", ClusterRole.ADMIN))
+    assert root.call("DELETE", "nodes/gpu01").status_code == 409
+    minutes_pass(11)
+    node.report()
+    world.cycle()
+    assert root.call("DELETE", "nodes/gpu01").status_code == 200
+    assert held() == []
+
+
 def test_one_task_that_does_not_end_is_tried_elsewhere_and_its_siblings_run_on(world: World) -> None:
     one, two = world.node("gpu01", gpus=1), world.node("gpu02", gpus=1)
     job = running(world, instances=2, gang=False)
@@ -247,6 +262,19 @@ def test_its_grace_is_its_own(world: World) -> None:
         node.report()
         world.cycle()
         assert job.events.filter(code="task_given_up").count() == given_up
+
+
+def test_what_was_told_to_end_before_the_upgrade_has_its_time_from_then(world: World) -> None:
+    node = world.node("gpu01", gpus=2)
+    job, other = running(world), running(world, name="other")
+    stopped(world, job)
+    TaskAttempt.objects.update(stop_since=None)
+    import_module("portal.jobs.migrations.0021_stop_since").count_from_now(apps, None)
+    for minutes, expected in ((10, JobState.STOPPING), (1, JobState.STOPPED)):
+        minutes_pass(minutes)
+        node.report()
+        world.cycle()
+        assert (state(job), state(other)) == (expected, JobState.RUNNING)
 
 
 def test_an_alert_tells_what_its_node_said_and_what_to_do_until_the_container_is_gone(world: World) -> None:
