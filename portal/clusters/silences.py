@@ -32,6 +32,18 @@ def reports_taken_for(now: datetime) -> timedelta:
     return now - lane.open_since
 
 
+def heard_without_gap(node: Node, now: datetime) -> bool:
+    """Whether a report that comes now follows the one before soon enough for nothing to have been lost between."""
+    last = node.last_report_at
+    return last is not None and now - last < silence_limit() / 2
+
+
+def heard_since(node: Node, now: datetime) -> datetime:
+    """Since when a node of which a report comes now has reported without a gap."""
+    since = node.heard_since
+    return since if since is not None and since <= now and heard_without_gap(node, now) else now
+
+
 def silence_counts(now: datetime) -> bool:
     """Whether the portal has taken reports in for so long that who is silent is so by itself."""
     return reports_taken_for(now) > silence_limit()

@@ -17,7 +17,7 @@ from portal.openpai.states import JOBS, PENDING, TASKS, Shown, attempt_shown, co
 
 _CLASSES = {number: str(name) for name, number in PRIORITY_CLASSES.items()}
 WARNINGS = (
-    *("demoted", "failed", "hint", "preempted", "requeued", "task_drained", "task_late", "task_lost"),
+    *("demoted", "failed", "hint", "preempted", "requeued", "task_drained", "task_given_up", "task_late", "task_lost"),
     *("task_preempted", "task_retried", "preempting"),
 )
 """The kinds of events that OpenPAI would call warnings."""

@@ -212,7 +212,8 @@ def container_code(row: TaskAttempt) -> int | None:
 def container_sentence(row: TaskAttempt) -> str | None:
     """Why a run of a task ended, in words; None while it is not over."""
     if row.lost_at is not None:
-        return "Its node was lost."
+        lost = row.stop_reason == StopReason.LOST
+        return "Its node was lost." if lost else "It did not end when it was told to, and was given up."
     if not row.cause:
         return None
     if row.cause == Cause.EXITED and row.exit_code == 0:

@@ -118,7 +118,8 @@ def test_what_others_do_to_a_task_costs_no_pause(world: World) -> None:
     job = world.submit(gang=False, role=LOOSE)
     world.settle()
     for reason in (StopReason.PREEMPTED, StopReason.DRAINED, StopReason.PREEMPTED):
-        tasks_stop(TaskAttempt.objects.filter(released_at=None), reason=reason, message="Taken back.")
+        rows = TaskAttempt.objects.filter(released_at=None)
+        tasks_stop(rows, reason=reason, message="Taken back.", now=timezone.now())
         node.obey()
         task = Task.objects.get(job=job)
         assert (task.state, task.not_before) == (TaskState.WAITING, None)

@@ -28,7 +28,7 @@ SERVICES = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
 PROFILES = {profile for service in SERVICES.values() for profile in service.get("profiles", [])}
 VERBS = {"build", "cp", "down", "exec", "logs", "ps", "restart", "run", "stop", "up"}
 TAKES_A_VALUE = {"--entrypoint", "--profile", "--scale", "--tail"}
-UNITS = {"docker", *(path.stem for path in (ROOT / "nodes").glob("*.service"))}
+UNITS = {"containerd", "docker", *(path.stem for path in (ROOT / "nodes").glob("*.service"))}
 PYTHON = re.compile(r"python3?")
 
 

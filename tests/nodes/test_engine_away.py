@@ -176,6 +176,8 @@ def test_what_was_never_sent_sigkill_has_not_outlived_it(node: Node) -> None:
         node.clock.ahead_s, runtime.tried = 3600, 0
         waiting = soon(supervisor, spec, lambda report: runtime.tried > 1)
         assert waiting.exit is None
+        assert waiting.progress is not None
+        assert waiting.progress.message == "the Engine cannot send a signal", "what the portal's alert quotes"
         runtime.containerd = True
         ended = soon(supervisor, spec, in_state(ContainerState.TERMINATED))
     assert ended.exit is not None

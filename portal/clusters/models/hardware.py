@@ -122,7 +122,7 @@ class Node(models.Model):
     and failures at the start of several users' jobs (``out_since``, of the latest ``out_cause``). Out, it is tried
     again at ``trial_at``; while ``out_since`` is empty and ``trials``, how often it was out in a row, is not 0, it is
     on trial since then. A healthy one with a ``health_reason`` is ``silent``. ``due`` is a generation that it has been
-    told of in vain, report for report, since ``due_since``.
+    told of in vain, report for report, since ``due_since``; its reports come without a gap since ``heard_since``.
     """
 
     name = models.CharField(max_length=64, validators=[NAME])
@@ -139,6 +139,7 @@ class Node(models.Model):
     stuck_words = models.TextField(blank=True, default="", db_default="")
     due = models.BigIntegerField(default=0, db_default=0)
     due_since = models.DateTimeField(null=True, blank=True)
+    heard_since = models.DateTimeField(null=True, blank=True)
     out_since = models.DateTimeField(null=True, blank=True)
     out_cause = models.CharField(max_length=20, blank=True, default="", db_default="")
     trial_at = models.DateTimeField(null=True, blank=True)

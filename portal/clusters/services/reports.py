@@ -22,6 +22,7 @@ from portal.clusters.services.health import health_move
 from portal.clusters.services.nodes import node_event
 from portal.clusters.services.stuck import due_after, stuck_columns
 from portal.clusters.services.topology import gpu_settle, gpu_type_before_topology, topology_take_first
+from portal.clusters.silences import heard_since
 from portal.clusters.states import NodeHealth
 from portal.common.wake import scheduler_wake
 
@@ -35,7 +36,8 @@ def node_report(*, node: Node, report: Report, now: datetime) -> bool:
     """Take in what a report says of the node itself. False: an older or repeated one, to be left alone whole."""
     with transaction.atomic():
         due = due_after(node, report, now)
-        if not _taken(node, report, now, last_report_at=now, **due._asdict()):
+        heard = {"last_report_at": now, "heard_since": heard_since(node, now)}
+        if not _taken(node, report, now, **heard, **due._asdict()):
             _old_start_tell(node, report, now)
             return False
         node.due_since = due.due_since

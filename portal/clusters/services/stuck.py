@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from django.conf import settings
-
 from nodes.protocol import Inventory, Report
 from portal.clusters.models import Node
 from portal.clusters.services.nodes import node_event
+from portal.clusters.silences import heard_without_gap
 from portal.clusters.states import Stuck
 
 BEHIND_AFTER = timedelta(seconds=90)
@@ -41,9 +40,7 @@ def due_after(node: Node, report: Report, now: datetime) -> Due:
 
 
 def _goes_on(node: Node, report: Report, now: datetime) -> bool:
-    if node.last_report_at is None or report.boot != node.boot:
-        return False
-    return now - node.last_report_at < timedelta(seconds=settings.NODE_LOST_AFTER_S / 2)
+    return report.boot == node.boot and heard_without_gap(node, now)
 
 
 def stuck_columns(node: Node, found: Inventory, now: datetime) -> dict[str, object]:

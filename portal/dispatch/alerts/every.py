@@ -52,7 +52,7 @@ def _questions(now: datetime, watch: AlertWatch | None) -> dict[str, Callable[[]
         gettext_noop("servers and GPUs"): lambda: node_alerts(_healthy(offered()), now),
         gettext_noop("quotas"): quota_alerts,
         gettext_noop("storages"): lambda: storage_alerts(offered()),
-        gettext_noop("containers"): container_alerts,
+        gettext_noop("containers"): lambda: container_alerts(now),
         gettext_noop("idle jobs"): idle_alerts,
         gettext_noop("room for logs"): log_alerts,
         gettext_noop("job folders"): folder_alerts,

@@ -19,7 +19,7 @@ from portal.common.prepared import Prepared
 from portal.common.sentences import some_of
 from portal.dispatch.alerts.alert import Alert, Severity
 from portal.jobs.models import TaskAttempt
-from portal.jobs.selectors import idle_warnings, with_task
+from portal.jobs.selectors import idle_warnings, stops_overdue, with_task
 
 NAMED = 5
 
@@ -82,22 +82,40 @@ def _where(placed: StoragePlaces) -> str:
     return gettext("These nodes do not offer it: %(nodes)s.") % {"nodes": some_of(placed.missing, NAMED)}
 
 
-def container_alerts() -> Iterator[Alert]:
-    """Containers that outlive SIGKILL and still hold their GPUs."""
+def container_alerts(now: datetime) -> Iterator[Alert]:
+    """Containers that outlive SIGKILL and still hold their GPUs, and those of whose end nothing is heard. At most four
+    queries."""
     for row in _UNKILLABLE():
-        job = row.task.job
-        names = {"task": f"{row.task.role.name}/{row.task.index}", "job": job.label, "node": row.node.name}
-        message = gettext("Task %(task)s of %(job)s does not end on %(node)s.") % names
         advice = gettext(
             "Its processes hang in the kernel, mostly on a lost file server or GPU: bring that back, or reboot."
         )
-        yield Alert("container_unkillable", Severity.CRITICAL, "node", row.node.name, message, advice, row.ended_at,
-                    (job.vc.name,), ref=str(row.pk))  # fmt: skip
+        yield _does_not_end(row, "", advice, row.ended_at)
+    overdue = stops_overdue(among=TaskAttempt.objects.all(), now=now)
+    for row in _of_whom(TaskAttempt.objects.filter(pk__in=overdue)) if overdue else ():
+        words = row.progress.get("message")
+        said = gettext("Its node said last: %(words)s.") % {"words": words} if words else ""
+        advice = gettext(
+            "Its server does not end it. See there what hangs (journalctl -u docker -u containerd -u berth-node), and "
+            "restart that, or reboot. Its job does not wait for it; its GPUs are held until the server says that it is "
+            "gone."
+        )
+        yield _does_not_end(row, said, advice, row.stop_since)
+
+
+def _does_not_end(row: TaskAttempt, said: str, advice: str, since: datetime | None) -> Alert:
+    job, node = row.task.job, row.node.name
+    names = {"task": f"{row.task.role.name}/{row.task.index}", "job": job.label, "node": node}
+    message = f"{gettext('Task %(task)s of %(job)s does not end on %(node)s.') % names} {said}".strip()
+    return Alert("container_unkillable", Severity.CRITICAL, "node", node, message, advice, since, (job.vc.name,),
+                 ref=str(row.pk))  # fmt: skip
+
+
+def _of_whom(rows: QuerySet[TaskAttempt]) -> QuerySet[TaskAttempt]:
+    return with_task(rows).select_related("task__job__user").order_by("created_at")
 
 
 def _unkillable() -> QuerySet[TaskAttempt]:
-    held = with_task(TaskAttempt.objects.filter(cause=str(Cause.UNKILLABLE), released_at__isnull=True))
-    return held.select_related("task__job__user").order_by("created_at")
+    return _of_whom(TaskAttempt.objects.filter(cause=str(Cause.UNKILLABLE), released_at__isnull=True))
 
 
 _UNKILLABLE = Prepared(_unkillable)

@@ -225,7 +225,7 @@ class TaskAttemptAnswer(Shape):
     started_at = serializers.DateTimeField(allow_null=True)
     ended_at = serializers.DateTimeField(allow_null=True)
     checkpoint_at = serializers.DateTimeField(allow_null=True, help_text="when it last saved, as its file tells")
-    lost_at = serializers.DateTimeField(allow_null=True, help_text="given up with its node")
+    lost_at = serializers.DateTimeField(allow_null=True, help_text="given up, with its node or since it did not end")
     cause = serializers.CharField(allow_blank=True, help_text="of its end")
     exit_code = serializers.IntegerField(allow_null=True)
     exit_signal = serializers.IntegerField(allow_null=True)

@@ -50,7 +50,7 @@ class TaskAttempt(models.Model):
     """One container (or process): what is wanted of it (``phase``) and how far it is (``state``).
 
     It holds its CPU and memory until ``released_at``, its GPUs by live allocations; ``lost_at`` says that the
-    portal gave it up with its node: what it still sends is kept and changes nothing.
+    portal gave it up, with its node or since it did not end: what it still sends is kept and changes nothing.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -91,6 +91,7 @@ class TaskAttempt(models.Model):
     stop_reason = models.CharField(max_length=16, blank=True)
     stop_message = models.TextField(blank=True)
     stop_grace_s = models.PositiveIntegerField(default=0)
+    stop_since = models.DateTimeField(null=True, blank=True, help_text="when it was first told to stop")
     cause = models.CharField(max_length=20, blank=True)
     exit_code = models.IntegerField(null=True, blank=True)
     exit_signal = models.IntegerField(null=True, blank=True)

@@ -30,6 +30,7 @@ from portal.jobs.selectors.folders import (
 from portal.jobs.selectors.idle import idle_mark, idle_warning_of, idle_warnings
 from portal.jobs.selectors.kinds import Kinds, kinds_wanted
 from portal.jobs.selectors.lists import job_listed, jobs_listed, jobs_sized, jobs_tagged, saved_views
+from portal.jobs.selectors.overdue import stops_overdue
 from portal.jobs.selectors.preemptions import (
     PreemptionShown,
     preemptions_leaving,
@@ -92,6 +93,7 @@ __all__ = [
     "vc_choices",
     "Kinds",
     "kinds_wanted",
+    "stops_overdue",
     "LOGS_TOGETHER",
     "run_name",
     "runs_together",

@@ -17,6 +17,7 @@ from portal.jobs.services.idle_policy import (
     idle_policy_set,
 )
 from portal.jobs.services.images import images_hold
+from portal.jobs.services.losing import node_tasks_lose
 from portal.jobs.services.moves import job_hold, jobs_hold
 from portal.jobs.services.moving import job_change_vc
 from portal.jobs.services.order import DEEPEST, Among, Moved, Place, job_movable, job_place, job_place_among
@@ -38,7 +39,7 @@ from portal.jobs.services.strangers import stranger_stop
 from portal.jobs.services.submit import NameTaken, job_draft, job_submit
 from portal.jobs.services.tags import job_tag, tag_fault
 from portal.jobs.services.templates import template_change, template_create, template_remove, template_told
-from portal.jobs.services.upkeep import jobs_reconcile, node_tasks_lose
+from portal.jobs.services.upkeep import jobs_reconcile
 from portal.jobs.services.views import view_forget, view_save
 from portal.jobs.services.waits import Told, Waiting, waits_due, waits_write
 from portal.jobs.services.words import NAMED, job_of_others

@@ -135,7 +135,7 @@ def attempt_end(
             there = TaskAttempt.objects.filter(job_attempt=attempt, removed_at__isnull=True)
             nodes_hold(there.order_by().values_list("node", flat=True))
             live = TaskAttempt.objects.filter(LIVE, job_attempt=attempt)
-            tasks_stop(live, reason=stop, message=message, grace_s=grace_s)
+            tasks_stop(live, reason=stop, message=message, grace_s=grace_s, now=now)
     return attempt_is_first
 
 
@@ -162,16 +162,18 @@ def attempts_end(*, endings: Sequence[Ending], reason: EndReason, stop: StopReas
     jobs_announce([one.attempt.job for one in endings])
     live = TaskAttempt.objects.filter(LIVE, job_attempt__in=told, phase__in=[Phase.PREPARE, Phase.RUN])
     rows = list(live.only("phase", "node_id", "job_attempt_id"))
-    _phase_order(rows, Phase.STOP, stop_reason=stop)
+    _phase_order(rows, Phase.STOP, stop_reason=stop, stop_since=now)
     stops = [(row.pk, told[row.job_attempt_id].message, told[row.job_attempt_id].grace_s) for row in rows]
     # Those that were told to stop before have their message.
     only = {"phase": Phase.STOP, "stop_message": ""}
     rows_update(TaskAttempt, ("stop_message", "stop_grace_s"), stops, only=only)
 
 
-def tasks_stop(rows: Iterable[TaskAttempt], *, reason: StopReason, message: str, grace_s: int | None = None) -> None:
+def tasks_stop(
+    rows: Iterable[TaskAttempt], *, reason: StopReason, message: str, now: datetime, grace_s: int | None = None
+) -> None:
     """Order these task attempts to stop, inside the caller's transaction; those ordered before keep their reason."""
     grace = settings.DEFAULT_GRACE_S if grace_s is None else grace_s
     running = [row for row in rows if row.phase in {Phase.PREPARE, Phase.RUN}]
-    stops = {"stop_reason": reason, "stop_message": message, "stop_grace_s": grace}
+    stops = {"stop_reason": reason, "stop_message": message, "stop_grace_s": grace, "stop_since": now}
     _phase_order(running, Phase.STOP, **stops)

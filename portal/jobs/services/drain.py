@@ -46,7 +46,7 @@ def _move(node: Node, rows: Sequence[TaskAttempt], now: datetime) -> int:
                 grace_s=grace_s,
             )  # fmt: skip
             return len(rows) if ended else 0
-        tasks_stop(rows, reason=StopReason.DRAINED, message=message, grace_s=grace_s)
+        tasks_stop(rows, reason=StopReason.DRAINED, message=message, grace_s=grace_s, now=now)
         for row in rows:
             job_event(
                 job=attempt.job, job_attempt=attempt, task_attempt=row, code="task_drained", now=now,

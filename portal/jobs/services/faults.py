@@ -54,7 +54,7 @@ def _move(rows: list[tuple[TaskAttempt, str]], now: datetime) -> int:
             )  # fmt: skip
             return len(rows) if ended else 0
         for row, message in rows:
-            tasks_stop([row], reason=StopReason.DRAINED, message=message, grace_s=grace_s)
+            tasks_stop([row], reason=StopReason.DRAINED, message=message, grace_s=grace_s, now=now)
             job_event(
                 job=attempt.job, job_attempt=attempt, task_attempt=row, code="task_drained", now=now,
                 message=f"Task {row.task.role.name}/{row.task.index}: {message}",

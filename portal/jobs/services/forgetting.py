@@ -13,7 +13,7 @@ from portal.clusters.silences import silent_way_out
 from portal.common.errors import Conflict
 from portal.jobs.models import Allocation, Claim, TaskAttempt
 from portal.jobs.services.attempts import LIVE
-from portal.jobs.services.upkeep import node_tasks_lose
+from portal.jobs.services.losing import node_tasks_lose
 
 
 def node_give_up(*, node: Node, reason: str, actor: str, now: datetime) -> None:

@@ -31,8 +31,9 @@ from portal.jobs.states import (
 DONE_BEFORE_PREEMPTED = "All tasks had succeeded by themselves before they could be preempted."
 
 
-def task_attempt_ended(*, row: TaskAttempt, now: datetime) -> None:
-    """A container ended, or its node was lost: decide the task, then its attempt. Inside a transaction.
+def task_attempt_ended(*, row: TaskAttempt, now: datetime, given_up: str = "") -> None:
+    """A container ended, or was given up, for the reason ``given_up``: decide the task, then its attempt. Inside a
+    transaction.
 
     Only the current attempt decides: where an end reason stands already, the task just joins it.
     """
@@ -40,8 +41,8 @@ def task_attempt_ended(*, row: TaskAttempt, now: datetime) -> None:
     attempt.refresh_from_db(fields=["end_reason", "state"])
     if attempt.end_reason:
         tasks_move(Task.objects.filter(pk=row.task_id), _joined_state(row))
-    elif row.lost_at is not None:
-        _lost(row, attempt, now)
+    elif given_up:
+        _given_up(row, attempt, given_up, now)
     elif row.cause == Cause.EXITED and row.exit_code == 0:
         tasks_move(Task.objects.filter(pk=row.task_id), TaskState.SUCCEEDED)
     elif not attempt.job.gang and gave_way(row):  # the others go on
@@ -55,14 +56,12 @@ def _joined_state(row: TaskAttempt) -> TaskState:
     return TaskState.SUCCEEDED if (row.cause, row.exit_code) == (Cause.EXITED, 0) else TaskState.STOPPED
 
 
-def _lost(row: TaskAttempt, attempt: JobAttempt, now: datetime) -> None:
-    message = f"Node {row.node.name} was lost."
-    node_avoid(job=attempt.job, node=row.node.name)
+def _given_up(row: TaskAttempt, attempt: JobAttempt, why: str, now: datetime) -> None:
     if attempt.job.gang:
         tasks_move(Task.objects.filter(pk=row.task_id), TaskState.STOPPED)
-        attempt_end(attempt=attempt, reason=EndReason.NODE_LOST, message=message, now=now)
+        attempt_end(attempt=attempt, reason=EndReason.NODE_LOST, message=why, now=now)
     else:
-        _task_again(row, message, now)
+        _task_again(row, why, now)
 
 
 def _failed(row: TaskAttempt, attempt: JobAttempt, why: Verdict, now: datetime) -> None:

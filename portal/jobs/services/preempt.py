@@ -103,7 +103,7 @@ def _held(rows: Sequence[TaskAttempt]) -> tuple[Counter[UUID], set[UUID]]:
 
 
 def _tasks_end(attempt: JobAttempt, rows: Sequence[TaskAttempt], message: str, grace_s: int, now: datetime) -> None:
-    tasks_stop(rows, reason=StopReason.PREEMPTED, message=message, grace_s=grace_s)
+    tasks_stop(rows, reason=StopReason.PREEMPTED, message=message, grace_s=grace_s, now=now)
     for row in rows:
         job_event(
             job=attempt.job, job_attempt=attempt, task_attempt=row, code="task_preempted", now=now,

@@ -80,7 +80,7 @@ def _elsewhere(attempt: JobAttempt, late: Sequence[TaskAttempt], now: datetime) 
         return
     for row in late:
         if not attempt.job.gang:
-            tasks_stop([row], reason=StopReason.START_FAILED, message=_words(row))
+            tasks_stop([row], reason=StopReason.START_FAILED, message=_words(row), now=now)
             job_event(
                 job=attempt.job, job_attempt=attempt, task_attempt=row, code="task_late", now=now, message=_words(row)
             )

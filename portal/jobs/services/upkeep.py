@@ -1,4 +1,4 @@
-"""What the cycle sets right: tasks of lost nodes, starts that take too long, time limits, ends that were missed."""
+"""What the cycle sets right: tasks of lost nodes, starts and stops that take too long, time limits, missed ends."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from django.db.models import F
 from django.db.models.fields.json import KeyTransform
 
 from nodes.protocol import ContainerState, Phase, StopReason
-from portal.clusters.models import Node
-from portal.clusters.states import NodeHealth
 from portal.common.row_versions import KeptRows
 from portal.jobs.models import JobAttempt, JobEvent, TaskAttempt
-from portal.jobs.services.attempts import LIVE, attempt_end, tasks_stop
+from portal.jobs.services.attempts import attempt_end
 from portal.jobs.services.drain import nodes_drain
 from portal.jobs.services.faults import faulty_evict, trials_judge
-from portal.jobs.services.holding import task_attempt_uncharge
+from portal.jobs.services.losing import endless_tasks_give_up, lost_tasks_give_up
 from portal.jobs.services.moves import job_event, job_hold
-from portal.jobs.services.outcomes import attempt_decide, task_attempt_ended
+from portal.jobs.services.outcomes import attempt_decide
 from portal.jobs.services.reports import attempt_log_done
 from portal.jobs.services.specs import grace_seconds
 from portal.jobs.services.unprepared import NOT_PREPARED, starting_judge
@@ -36,7 +34,8 @@ not at all."""
 
 def jobs_reconcile(*, now: datetime) -> None:
     """Do again, from the rows alone, whatever a lost message or a killed process left undone."""
-    _lost_nodes(now)
+    lost_tasks_give_up(now=now)
+    endless_tasks_give_up(now=now)
     nodes_drain(now=now)
     faulty_evict(now=now)
     trials_judge(now=now)
@@ -56,32 +55,6 @@ def _attempts(**condition: Any) -> Iterable[JobAttempt]:
     # The keys first, since a row with its whole job is large: mostly there is none of these.
     keys = list(JobAttempt.objects.filter(**condition).order_by().values_list("pk", flat=True))
     return JobAttempt.objects.filter(pk__in=keys).select_related("job__user").order_by("id") if keys else ()
-
-
-def _lost_nodes(now: datetime) -> None:
-    # The nodes first, of which mostly none is lost: there are many more tasks.
-    lost = list(Node.objects.filter(health=NodeHealth.LOST).order_by().values_list("pk", flat=True))
-    rows = TaskAttempt.objects.filter(LIVE, node__in=lost)
-    for node in Node.objects.filter(pk__in=rows.values("node")).order_by("id") if lost else ():
-        node_tasks_lose(node=node, now=now)
-
-
-def node_tasks_lose(*, node: Node, now: datetime) -> None:
-    """Give up the node's live tasks: their attempts end with ``node lost``; what they still send is only kept."""
-    rows = TaskAttempt.objects.filter(LIVE, node=node).select_related("task__role", "node", "job_attempt__job__user")
-    for row in rows:
-        with transaction.atomic():
-            job_hold(row.job_attempt.job_id)
-            if not TaskAttempt.objects.filter(LIVE, pk=row.pk).update(lost_at=now):
-                continue
-            row.lost_at = now
-            tasks_stop([row], reason=StopReason.LOST, message=f"The portal gave node {node.name} up.", grace_s=0)
-            task_attempt_uncharge(row=row, now=now)
-            job_event(
-                job=row.job_attempt.job, job_attempt=row.job_attempt, task_attempt=row, code="task_lost", now=now,
-                message=f"Task {row.task.role.name}/{row.task.index} was lost with node {node.name}.",
-            )  # fmt: skip
-            task_attempt_ended(row=row, now=now)
 
 
 _running = KeptRows(

@@ -1,0 +1,38 @@
+"""Tasks that were told to end and of whose end nothing is heard, though their node reports."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from nodes.protocol import ContainerState, Phase
+from portal.clusters.silences import AHEAD, reports_taken_for, silence_limit
+from portal.clusters.states import NodeHealth
+from portal.jobs.models import TaskAttempt
+
+END_WITHIN = timedelta(minutes=10)
+"""After its grace. By then an agent has told of every end that it can tell of, also that SIGKILL was outlived (two
+minutes), and where the Engine did not take the first signals (five of a minute each)."""
+
+
+def stops_overdue(*, among: QuerySet[TaskAttempt], now: datetime) -> list[UUID]:
+    """Those whose node has had their grace and ``END_WITHIN`` to say that they ended, and says everything else.
+
+    The time counts from when they were told to end, while the node reports without a gap and the portal takes reports
+    in. One query, and one more where there may be some.
+    """
+    before = now - END_WITHIN
+    rows = among.filter(
+        released_at__isnull=True, phase=Phase.STOP, stop_since__lt=before,
+        node__health=NodeHealth.HEALTHY, node__heard_since__lt=before,
+        node__last_report_at__range=(now - silence_limit(), now + AHEAD),
+    ).exclude(state=ContainerState.TERMINATED)  # fmt: skip
+    told = list(rows.order_by("id").values_list("pk", "stop_grace_s", "stop_since", "node__heard_since"))
+    taken = reports_taken_for(now) if told else timedelta()
+    return [
+        key
+        for key, grace_s, since, heard in told
+        if since and heard and min(now - since, now - heard, taken) > END_WITHIN + timedelta(seconds=grace_s)
+    ]
