@@ -5,7 +5,7 @@ class Migration(migrations.Migration):
     """Each node's next report says since when."""
 
     dependencies = [
-        ("clusters", "0015_node_stuck"),
+        ("clusters", "0016_image_profile"),
     ]
 
     operations = [
