@@ -86,7 +86,6 @@ class Preparing:
                 record,
                 container=found.container,
                 digest=image.digest,
-                isolation=_isolation(world.runtime, spec),
                 gpus=spec.gpus,
             ),
         )
@@ -98,6 +97,7 @@ class Preparing:
         return replace(
             record,
             spec_hash=spec_hash,
+            isolation=_isolation(self._world.runtime, spec),
             body=body_of(spec),
             lease=spec.lease,
             lease_root=next((m.root for m in spec.mounts if spec.lease and spec.lease.startswith(m.source)), None),

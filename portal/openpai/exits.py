@@ -136,8 +136,6 @@ _CAUSES: Mapping[str, int] = {
     Cause.ENGINE_FAULT: NODE_FAULT,
 }
 """Why a container ended that did not end by itself."""
-FINAL_CAUSES = frozenset(cause for cause, code in _CAUSES.items() if code in _KINDS and _KINDS[code].behaviour is _P)
-"""Those after which nothing is tried again."""
 
 _STOPS: Mapping[str, int] = {StopReason.PREEMPTED: PREEMPTED, StopReason.DRAINED: -1000, StopReason.TIME_LIMIT: -1004}
 """Why a container was told to end; for every other reason: together with its job."""
@@ -212,8 +210,7 @@ def container_code(row: TaskAttempt) -> int | None:
 def container_sentence(row: TaskAttempt) -> str | None:
     """Why a run of a task ended, in words; None while it is not over."""
     if row.lost_at is not None:
-        lost = row.stop_reason == StopReason.LOST
-        return "Its node was lost." if lost else "It did not end when it was told to, and was given up."
+        return "Its node was lost, or did not end it when it was told to: it was given up."
     if not row.cause:
         return None
     if row.cause == Cause.EXITED and row.exit_code == 0:

@@ -21,7 +21,7 @@ from portal.clusters.models import Membership
 from portal.clusters.services import member_set
 from portal.jobs.models import Job
 from tests.accounts.matrix import CASES, SILENCED, STRANGER, TOMORROW
-from tests.accounts.test_rights import body_of, in_an_order_that_works, kept, kind_of, path_of, scene
+from tests.accounts.test_rights import ask, in_an_order_that_works, kept, scene
 from tests.support.cast import HOST, Api, person
 from tests.support.world import World
 
@@ -59,8 +59,10 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str, Any, Any]] = {
     "group_change": ("group", "spares", {"description": ""}, {"description": "d"}),
     "group_member_add": ("group", "extra", None, {"group": "spares"}),
     "template_change": ("template", "ours of vision", {"description": ""}, {"description": "d"}),
-    "image_allow": ("images", "the cluster", None, {"pattern": "registry.example.org/*", "note": ""}),
-    "image_disallow": ("images", "vision", {"pattern": "*", "note": ""}, None),
+    "image_allow": (
+        "images", "the cluster", None, {"pattern": "registry.example.org/*", "profile": "root", "note": ""},
+    ),
+    "image_disallow": ("images", "vision", {"pattern": "*", "profile": "root", "note": ""}, None),
     "idle_policy_set": (
         "idle.policy", "the cluster", None,
         {"action": "warn", "percent": 9, "minutes": 60, "after_minutes": 60, "extensions": 2, "extension_minutes": 60},
@@ -118,7 +120,7 @@ def test_each_other_operation_that_changes_something_leaves_one_entry(scene: Any
 def leaves_its_entry(name: str, scene: Any, api: Api) -> None:
     last = AuditEntry.objects.latest("id").pk if AuditEntry.objects.exists() else 0
     case = CASES[name]
-    answer = api.call(case.method, path_of(case, scene), body_of(case, scene), kind=kind_of(case))
+    answer = ask(api, case, scene)
     assert answer.status_code in (200, 201, 202, 204), (name, answer.content)
     found = [one for one in entries(pk__gt=last) if one.action not in {Audited.TOKEN_USE, *ALSO.get(name, ())}]
     if name in CHANGE_NOTHING:
@@ -135,7 +137,7 @@ def test_what_is_refused_leaves_no_entry(scene: Any) -> None:
     api = Api(scene.people["other"])
     before = AuditEntry.objects.exclude(action=Audited.TOKEN_USE).count()
     for case in (one for one in CASES.values() if one.method != "GET"):
-        api.call(case.method, path_of(case, scene), body_of(case, scene), kind=kind_of(case))
+        ask(api, case, scene)
     assert AuditEntry.objects.exclude(action=Audited.TOKEN_USE).count() == before
 
 

@@ -106,6 +106,7 @@ def test_a_job_that_is_tried_again_begins_elsewhere_meanwhile(world: World, team
     job.refresh_from_db()
     newest = TaskAttempt.objects.filter(task__job=job).latest("created_at")
     assert (job.state, newest.node.name != node.name, held()) == (JobState.RUNNING, True, 4)
+    assert newest.waits_for == f"attempt 1 on {node.name}", "what is left may still write the job's folder"
 
 
 def test_a_node_that_falls_silent_with_them_is_removed_as_any_other(world: World, teams: Teams) -> None:

@@ -142,7 +142,7 @@ def test_members_read_the_storages_that_their_jobs_may_mount(world: World) -> No
 def test_images_are_allowed_and_taken_off_the_list(admin: Browser) -> None:
     assert "Every image may run" in admin.get("/images").text
     page = admin.send("/images", pattern="nvcr.io/*", vc="vision", note="vendor")
-    assert "nvcr.io/* vision vendor" in page.text
+    assert "nvcr.io/* vision as the virtual cluster says vendor" in page.text
     page = admin.send("/images", pattern="nvcr.io/*", vc="vision")
     assert (page.status, "already" in page.text) == (400, True)
     page = admin.send("/images", pattern="a b", vc="nowhere")

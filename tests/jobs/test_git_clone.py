@@ -227,6 +227,16 @@ def test_a_clone_that_another_task_is_making_is_not_touched(bash: Place) -> None
     assert (half / "train.py").exists()
 
 
+def test_a_clone_that_another_job_is_making_is_not_touched(place: Place) -> None:
+    half = place.work / "code"
+    place.git("clone", "-q", place.uri, half)
+    place.git("-C", half, "config", "berth.clone", "alice/a#11 1 0")
+    code, out = place.run(git(place.uri))
+    assert code == 1
+    assert "another job clones to code, or was ended while it did: give a clone_dir of its own, or remove it" in out
+    assert (half / "train.py").exists()
+
+
 def test_a_folder_with_something_else_in_it_is_not_touched(bash: Place) -> None:
     bash.git("init", "-q", bash.work / "code")
     bash.git("-C", bash.work / "code", "remote", "add", "origin", "file:///other")
@@ -249,6 +259,10 @@ LOGINS = {
     "a password of any letters": ("ann:<% $secrets.token %>@", "h'u\"n$t`e;r\\2 x", "ann:h'u\"n$t`e;r\\2 x"),
     "an encoded one": (f"an%40n:{quote('a/b@c:d%e', safe='')}@", "", "an@n:a/b@c:d%e"),
     "one with a slash": ("ann:<% $secrets.token %>@", "hunt/er2", "ann:hunt/er2"),
+    "a token with a slash": ("<% $secrets.token %>@", "hunt/er2", "hunt/er2:"),
+    "one that looks like a port": ("ann:<% $secrets.token %>@", "123/er", "ann:123/er"),
+    "an at before a slash": ("ann:<% $secrets.token %>@", "h@nt/er2", "ann:h@nt/er2"),
+    "what else ends a host": ("ann:<% $secrets.token %>@", "hunt?er#2", "ann:hunt?er#2"),
     "one with an at": ("ann:<% $secrets.token %>@", "hunt@er2", "ann:hunt@er2"),
     "one that ends its line": ("ann:<% $secrets.token %>@", "hunter2\n", "ann:hunter2"),
 }
@@ -265,6 +279,27 @@ def test_a_login_in_the_address_lets_in_and_stands_nowhere(place: Place, case: s
     password = login.partition(":")[2] or login.rstrip(":")
     assert not place.login_kept(password)
     assert (place.work / "code" / "train.py").exists()
+
+
+@pytest.mark.parametrize("login", ["hunt/er2@", "ann:123/er2@", "ann:h@nt/er2@", "ann:hunt?er2@", "ann:hunt#er2@"])
+def test_an_address_of_which_nobody_knows_where_its_login_ends_is_refused_and_not_shown(
+    place: Place, login: str
+) -> None:
+    uri = f"https://{login}git.example.org/a.git"
+    for written, secrets in ((uri, {}), ("<% $secrets.uri %>", {"uri": uri})):
+        code, out = place.run(git(written), secrets=secrets)
+        assert code == 1
+        assert "repo_uri has an @ behind its host: in a log-in write /, ? and # as %2F" in out
+        assert "er2" not in out.replace("%2F", "")
+    assert not place.seen.exists(), "git was not called"
+
+
+def test_a_login_within_a_secret_address_stands_nowhere(place: Place) -> None:
+    with web(place, "ann:hunt@er2") as host:
+        code, out = place.run(git("<% $secrets.uri %>"), secrets={"uri": f"http://ann:hunt@er2@{host}/a%20b.git"})
+    assert code == 0, out
+    assert f"git plug-in: cloned http://{host}/a%20b.git (commit" in out
+    assert not place.login_kept("hunt@er2")
 
 
 def test_a_login_that_is_refused_asks_nobody_and_is_not_shown(place: Place) -> None:

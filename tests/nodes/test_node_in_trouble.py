@@ -6,6 +6,7 @@ import errno
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
 
@@ -179,6 +180,22 @@ def test_a_record_that_the_disk_has_lost_keeps_no_other_from_its_orders_and_noth
         wait_for(supervisor, running, in_state(ContainerState.TERMINATED))
         wait_until(lambda: shown(supervisor, gone.attempt) is None, "nothing of it")
     assert set(node.runtime.starts.values()) == {1}
+
+
+def test_a_container_that_was_made_and_not_noted_is_told_with_its_profile(node: Node) -> None:
+    node.runtime.profiles = True
+    spec = replace(SPECS[0], profile="root")
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(spec, Phase.PREPARE)))
+        wait_for(supervisor, spec, in_state(ContainerState.PREPARED))
+    journal = Journal(node.folder / "attempts")
+    record = journal.read(spec.attempt)
+    assert record is not None
+    journal.write(replace(record, container="", isolation="", state=ContainerState.PULLING))
+    with node.life() as supervisor:
+        supervisor.take(desired(2, order(spec, Phase.RUN)))
+        running = wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
+    assert running.isolation == "memory, profile root"
 
 
 def test_a_record_that_could_not_be_read_just_then_is_gone_on_with(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

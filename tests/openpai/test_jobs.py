@@ -102,6 +102,18 @@ def test_a_task_that_was_killed_for_its_memory_has_openpais_code(world: World, p
     assert [row["appExitCode"] for row in pai.get("jobs")] == [-1200]
 
 
+def test_the_list_tells_of_the_task_that_the_job_itself_tells_of(world: World, pai: Pai) -> None:
+    node = world.node("gpu01")
+    pai.submit(job_file(name="a"))
+    world.settle()
+    (order,) = (one for one in node.desired().orders if one.phase is Phase.RUN)
+    node.end(order, Exit(cause=Cause.UNKILLABLE, message="it outlives SIGKILL"))
+    node.report()
+    status = pai.get("jobs/alice~a")["jobStatus"]
+    assert (status["state"], status["appExitCode"]) == ("FAILED", -8000)
+    assert [row["appExitCode"] for row in pai.get("jobs")] == [-8000]
+
+
 def test_a_job_that_cannot_start_says_so_and_that_it_is_not_tried_again(world: World, pai: Pai) -> None:
     node = world.node("gpu01")
     pai.submit(job_file(name="a"))

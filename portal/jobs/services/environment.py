@@ -157,7 +157,7 @@ def _torch(facts: Facts) -> dict[str, str]:
     shape = {"NNODES": str(len(facts.peers)), "NODE_RANK": str(facts.me.rank), "NPROC_PER_NODE": str(local)}
     master = _master(facts.peers)
     env = shape | master
-    # Alone, torchrun takes a free port by itself: it reads PET_* only, and is told nothing of a master.
+    # Alone, torchrun takes 127.0.0.1, and from newer versions on a free port: it reads PET_* only, and is told nothing.
     env |= {f"PET_{name}": value for name, value in (env if len(facts.peers) > 1 else shape).items()}
     env |= {"WORLD_SIZE": str(sum(max(peer.gpus, 1) for peer in facts.peers)), "RANK": str(before)}
     if len(facts.peers) > 1 and facts.interface:

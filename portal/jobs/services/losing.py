@@ -8,7 +8,7 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models import QuerySet
 
-from nodes.protocol import StopReason
+from nodes.protocol import Phase, StopReason
 from portal.clusters.models import Node
 from portal.clusters.states import NodeHealth
 from portal.jobs.models import TaskAttempt
@@ -37,7 +37,9 @@ def node_tasks_lose(*, node: Node, now: datetime) -> None:
 
 
 def endless_tasks_give_up(*, now: datetime) -> None:
-    """Give up the tasks that were told to end and do not, while their nodes report."""
+    """Give up the tasks that were told to end and do not, while their nodes report. Of those that a process of an
+    earlier release told so the time counts from here."""
+    TaskAttempt.objects.filter(LIVE, phase=Phase.STOP, stop_since=None).update(stop_since=now)
     if overdue := stops_overdue(among=TaskAttempt.objects.filter(LIVE), now=now):
         _give_up(TaskAttempt.objects.filter(pk__in=overdue), code="task_given_up", now=now, words=_endless)
 

@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 from django.db.models import Count, F, Max, Q
 from prometheus_client import Histogram
 
-from nodes.protocol import Cause, Phase
+from nodes.protocol import ContainerState, Phase
 from portal.clusters.models import Node, Restore, VirtualCluster
 from portal.common.bulk import rows_insert
 from portal.common.moves import sources
@@ -176,11 +176,12 @@ def _first_phase(spec: JobSpec, pinned: str) -> Phase:
 
 
 def _still_writing(jobs: Sequence[int]) -> dict[int, str]:
-    """By job the newest earlier task attempt that may still write the job's folder: it was given up with its node, or
-    outlived SIGKILL, and nobody has said that it is gone. Of a removed node the portal only took that for granted."""
-    given_up = Q(lost_at__isnull=False) | Q(cause=Cause.UNKILLABLE)
+    """By job the newest earlier task attempt that may still write the job's folder: it was given up, outlived SIGKILL,
+    or left processes on its GPUs, and nobody has said that it is gone. Of a removed node the portal only took that for
+    granted."""
+    over = Q(lost_at__isnull=False) | Q(state=ContainerState.TERMINATED)
     unheard = Q(released_at=None) | Q(released_at__gte=F("node__removed_at"))
-    rows = TaskAttempt.objects.filter(given_up, unheard, task__job__in=jobs).order_by("created_at")
+    rows = TaskAttempt.objects.filter(over, unheard, task__job__in=jobs).order_by("created_at")
     found = rows.values_list("task__job", "job_attempt__number", "node__name")
     return {job: f"attempt {number} on {node}" for job, number, node in found}
 

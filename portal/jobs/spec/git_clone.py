@@ -15,14 +15,14 @@ DEFAULT_FOLDER: Final = "code"
 
 CLONE: Final = r"""berth_git() {
 trap 'exit 143' TERM
-policy=$1 uri=$2 folder=$3
-shift 3
+policy=$1 given=$2 uri=$3 folder=$4
+shift 4
 split() { # the address $1 as $bare, without its $login
   bare=$1 login=
   case $1 in *://*@*) ;; *) return 0 ;; esac
   rest=${1#*://}
   host=${rest%%[/?#]*}
-  case $host in *@*) ;; *:*[!0-9]*) host=$rest ;; *) return 0 ;; esac # one with a slash in its password
+  case $host in *@*) ;; *) return 0 ;; esac
   login=${host%@*}
   bare=${1%%://*}://${rest#"$login@"}
 }
@@ -58,11 +58,16 @@ there() { # whether the clone is there already; one that was broken off is remov
     '') return 0 ;;
     "$run $task") ;;
     "$run "*) failed "another task of this job clones to $folder now: give a clone_dir that tasks do not share" ;;
+    "${BERTH_JOB-} "*) ;; # an earlier attempt
+    *) failed "another job clones to $folder, or was ended while it did: give a clone_dir of its own, or remove it" ;;
   esac
   rm -rf -- "$folder" || :
   return 1
 }
 split "$uri"
+case $bare in http://*@* | https://*@*)
+  failed 'repo_uri has an @ behind its host: in a log-in write /, ? and # as %2F, %3F and %23, in a path @ as %40' ;;
+esac
 shown=$bare run="${BERTH_JOB-} ${BERTH_JOB_ATTEMPT-}" task=${BERTH_TASK_RANK-}
 command -v git >/dev/null 2>&1 ||
   failed "$shown is not cloned, since git is not installed here: take an image that has it, or add it to this one"
@@ -71,7 +76,7 @@ if there; then
   exit 0
 fi
 split "$uri"
-case $uri in http://* | https://*) ;; *) login= ;; esac
+case $uri in http://* | https://*) login=${given:-$login} ;; *) login= ;; esac
 if [ -n "$login" ]; then
   uri=$bare site=${bare#*://}
   export BERTH_GIT_USER="$(decoded "${login%%:*}")" BERTH_GIT_PASSWORD=
@@ -86,15 +91,17 @@ repo_uri, options or clone_dir; a private repository wants its login in repo_uri
 inside config --local --unset berth.clone || :
 told cloned
 }"""
-"""Called with the failure policy, the repository's address, the folder and the options of `git clone`. For any `sh`,
-in a subshell of its own.
+"""Called with the failure policy, the log-in as far as it is known, the repository's address, the folder and the
+options of `git clone`. For any `sh`, in a subshell of its own.
 
-A login in the address is handed to git by its environment, so that it stands neither in the clone's settings nor in
+A log-in in the address is handed to git by its environment, so that it stands neither in the clone's settings nor in
 `ps`, and in no message of git's. `berth.clone` marks a clone until it is whole.
 """
 
 FORGET: Final = "unset -f berth_git"
 
+_LOGIN = re.compile(r"(https?://)((?:<%[^%]*%>|[^/?#<]|<(?!%))*)@(.*)", re.DOTALL)
+"""Scheme, log-in and the rest of an address; a reference in the log-in may bring in any letters."""
 _PART = re.compile(
     r"""(?P<reference><%[^%]*%>)|'(?P<single>[^']*)'|"(?P<double>(?:[^"\\]|\\.)*)"|\\(?P<escaped>.)"""
     r"""|(?P<blank>\s+)|(?P<open>['"\\])|(?P<plain>[^\s'"\\<]+|<)""",
@@ -112,8 +119,10 @@ def clone_lines(plugin: Raw) -> Iterator[str]:
     if address is None:
         return
     ignored = plugin.get("failurePolicy") == "ignore"
+    scheme, login, rest = found.groups() if (found := _LOGIN.fullmatch(address)) else ("", "", address)
     yield f"(\nset -- {'ignore' if ignored else 'fail'}"
-    yield _appended(address)
+    yield _appended(login)
+    yield _appended(scheme + rest)
     yield _appended(raw.text(parameters.get("clone_dir")) or DEFAULT_FOLDER, variable=True)
     for option in raw.texts(parameters.get("options")):
         yield from map(_appended, option_words(option) or ())

@@ -24,16 +24,15 @@ from django.db.models import (
 from django.db.models.expressions import OrderBy
 from django.db.models.functions import Coalesce
 
-from nodes.protocol import ContainerState
+from nodes.protocol import Cause, ContainerState
 from portal.accounts.models import User
 from portal.accounts.rights import Action
 from portal.common.errors import Denied
 from portal.common.priorities import PRIORITY_CLASSES
 from portal.jobs.models import Job, JobAttempt, JobEvent, JobTag, Task, TaskAttempt, TaskRole
 from portal.jobs.selectors import job_attempts, job_events, job_with_right, jobs_listed
-from portal.jobs.states import JobState, TaskState
+from portal.jobs.states import JobState
 from portal.openpai.errors import forbidden, no_job
-from portal.openpai.exits import FINAL_CAUSES
 from portal.openpai.names import LONGEST, named
 from portal.openpai.states import JOBS, PaiState, states_of
 
@@ -109,15 +108,18 @@ def tags_of(*, jobs: Sequence[Job]) -> dict[int, list[str]]:
 
 
 def causes_of(*, jobs: Sequence[Job]) -> dict[int, str]:
-    """What ended the task that made each job fail, by the job's id, where that was not the task's own program."""
+    """What ended the task that made each job fail, by the job's id: the first of its newest run that did not end well,
+    where it ended as the job did."""
     failed = {job.pk: job.exit_code for job in jobs if job.state == JobState.FAILED}
     ids = [*failed]
     causes: dict[int, str] = {}
-    ends = TaskAttempt.objects.filter(cause__in=FINAL_CAUSES, task__state=TaskState.FAILED).order_by()
+    newest = TaskAttempt.objects.filter(job_attempt__number=F("job_attempt__job__retries") + 1, ended_at__isnull=False)
+    ends = newest.exclude(cause=Cause.STOPPED).exclude(cause=Cause.EXITED, exit_code=0).order_by()
     for first in range(0, len(ids), AT_ONCE):
         rows = ends.filter(job_attempt__job__in=ids[first : first + AT_ONCE])
         by_end = rows.values_list("job_attempt__job", "cause", "exit_code").annotate(at=Min("ended_at")).order_by("-at")
-        causes |= {key: cause for key, cause, code, _ in by_end if code == failed[key]}  # the earliest comes last
+        first_of = {key: (cause, code) for key, cause, code, _ in by_end}  # the earliest comes last
+        causes |= {key: cause for key, (cause, code) in first_of.items() if code == failed[key]}
     return causes
 
 
