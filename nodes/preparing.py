@@ -82,12 +82,7 @@ class Preparing:
         return self.noted(
             spec,
             spec_hash,
-            replace(
-                record,
-                container=found.container,
-                digest=image.digest,
-                gpus=spec.gpus,
-            ),
+            replace(record, container=found.container, digest=image.digest, gpus=spec.gpus),
         )
 
     def noted(self, spec: ContainerSpec, spec_hash: str, record: Record) -> Record:

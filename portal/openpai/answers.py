@@ -24,7 +24,7 @@ WARNINGS = (
 
 
 def job_row(job: Job, tags: Sequence[str], cause: str) -> dict[str, Any]:
-    """A job as in lists. ``cause``: of a failed one, where it was not its own program that failed."""
+    """A job as in lists. ``cause``: of the end of the task that made a failed one fail."""
     return {
         "name": pai_name(job),
         "frameworkName": framework_name(job),

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.nodes.portal_side import PortalSide
+from tests.nodes.supervised import Node
 from tests.support.redis_server import RedisServer
 from tests.support.services import Services
 
@@ -62,3 +64,9 @@ def portal(portal_of_module: PortalSide) -> Iterator[PortalSide]:
     """The portal's end for a node whose agent runs and has no tasks."""
     yield portal_of_module
     portal_of_module.clear()
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    """A node whose lives a test begins itself, with a runtime in memory."""
+    return Node(tmp_path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from signal import SIGKILL, SIGTERM
 
 import pytest
@@ -29,11 +28,6 @@ from tests.nodes.supervised import KEY, NO_REDIS, SPECS, Node, desired, in_state
 from tests.support.waiting import wait_until
 
 STOP = Stop(reason=StopReason.PREEMPTED, grace_s=600)
-
-
-@pytest.fixture
-def node(tmp_path: Path) -> Node:
-    return Node(tmp_path)
 
 
 @dataclass

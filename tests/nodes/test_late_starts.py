@@ -39,11 +39,6 @@ class SlowPull(MemoryRuntime):
         return super().image(spec, mirrors=mirrors, progress=progress, cancelled=cancelled)
 
 
-@pytest.fixture
-def node(tmp_path: Path) -> Node:
-    return Node(tmp_path)
-
-
 def waits(supervisor: Supervisor) -> None:
     wait_for(supervisor, SPEC, _waits_for_the_portal)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -23,11 +22,6 @@ from tests.nodes.memory_runtime import Backlog
 from tests.nodes.supervised import SPECS, Node, desired, in_state, order, wait_for
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
-
-
-@pytest.fixture
-def node(tmp_path: Path) -> Node:
-    return Node(tmp_path)
 
 
 @pytest.mark.parametrize(

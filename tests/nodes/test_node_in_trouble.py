@@ -29,11 +29,6 @@ STOP = Stop(reason=StopReason.PREEMPTED, grace_s=600)
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Node:
-    return Node(tmp_path)
-
-
-@pytest.fixture
 def fill(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Fills the disk: nothing gets to it any more."""
 

@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from signal import SIGKILL, SIGTERM
 from typing import Any
 
@@ -38,12 +37,6 @@ from tests.nodes.memory_runtime import Backlog, LastWords, MemoryRuntime
 from tests.nodes.portal_side import spec_of
 from tests.nodes.supervised import KEY, SPECS, Node, SickBackend, desired, in_state, order, shown, wait_for
 from tests.support.waiting import wait_until
-
-
-@pytest.fixture
-def node(tmp_path: Path) -> Node:
-    return Node(tmp_path)
-
 
 # ---------------------------------------------------------------- any order of messages
 
