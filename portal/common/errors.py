@@ -56,10 +56,11 @@ class NotFound(Refused):
     status = 404
     title = gettext_noop("Not found")
 
-    def __init__(self, kind: str, key: object = "") -> None:
-        super().__init__(
-            gettext("There is no %(what)s that you may see.") % {"what": f"{gettext(kind)} {key}".rstrip()}
-        )
+    def __init__(self, kind: str, key: object = "", *, seen: Iterable[str] = ()) -> None:
+        told = gettext("There is no %(what)s that you may see.") % {"what": f"{gettext(kind)} {key}".rstrip()}
+        if names := ", ".join(sorted(seen)):
+            told += " " + gettext("You may see: %(names)s.") % {"names": names}
+        super().__init__(told)
         self.kind, self.key = kind, str(key)
 
 

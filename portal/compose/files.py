@@ -17,7 +17,7 @@ from portal.compose.certificates import authority_check, authority_make, leaf_is
 from portal.compose.refusal import CannotStart, cannot_write
 
 DATABASE, REDIS, PROXY = 10011, 10012, 10013
-"""Groups of compose.yaml that read what is theirs."""
+"""Groups of docker-compose.yml that read what is theirs."""
 ACCOUNT = "portal"
 """In Redis, whose own account is off."""
 _SECRET_BYTES = 32

@@ -14,7 +14,7 @@ from portal.clusters.states import NodeHealth, VcRole
 from portal.embedded.options import ADMIN
 from portal.jobs.services import node_tasks_lose
 
-SAMPLE_VCS = {"research": "A sample team", "production": "Another sample team"}
+SAMPLE_VCS = {"research": "A sample team", "default": "Another, which most of OpenPAI's job files name"}
 
 
 @dataclass(frozen=True, slots=True)

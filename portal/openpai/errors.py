@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
@@ -62,8 +62,10 @@ def no_group(name: str) -> PaiError:
     return PaiError(404, "NoGroupError", f"Group {name} is not found.")
 
 
-def no_vc(name: str, status: int = 404) -> PaiError:
-    return PaiError(status, "NoVirtualClusterError", f"Virtual cluster {name} is not found.")
+def no_vc(name: str, yours: Iterable[str], status: int = 404) -> PaiError:
+    """``yours``: those that who asks may use."""
+    told = f"Virtual cluster {name} is not found; yours: {', '.join(sorted(yours)) or 'none'}."
+    return PaiError(status, "NoVirtualClusterError", told)
 
 
 def no_storage(name: str) -> PaiError:

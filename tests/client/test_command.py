@@ -22,6 +22,8 @@ from tests.support.waiting import wait_until
 from tests.support.world import job_file
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.support.world import World
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -212,6 +214,20 @@ def test_a_command_becomes_a_job_in_ones_only_virtual_cluster(world: World, shel
     printed = shell.berth("run", "--image", "i", "--print", "--", "true")
     assert "virtualCluster: vision" in printed
     shell.berth("submit", written(shell, printed))
+
+
+def test_run_tells_an_administrator_in_no_team_which_there_are_and_anybody_else_whom_to_ask(
+    world: World, url: str, tmp_path: Path
+) -> None:
+    from portal.accounts.models import ClusterRole
+    from tests.support.cast import person
+
+    refused = {}
+    for name, role in (("root", ClusterRole.ADMIN), ("eve", ClusterRole.USER)):
+        shell = Shell(tmp_path, url, token_for(person(name, role)))
+        refused[name] = shell.berth("run", "--image", "i", "--", "true", code=78)
+    assert "you are a member of no virtual cluster; name one: --vc vision" in refused["root"]
+    assert "you are in no virtual cluster: ask an administrator, or the lead of one" in refused["eve"]
 
 
 def test_nodes_are_drained_by_administrators_alone(world: World, url: str, shell: Shell) -> None:

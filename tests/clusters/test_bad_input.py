@@ -150,7 +150,7 @@ def test_a_team_that_is_not_there_has_no_page_and_no_address(world: World, root:
         assert Browser(root).get(f"/virtual-clusters/{path}").status == 404
     answer = Api(root).call("GET", "virtual-clusters/nowhere")
     assert answer.status_code == 404
-    assert answer.json()["detail"] == "There is no virtual cluster nowhere that you may see."
+    assert answer.json()["detail"] == "There is no virtual cluster nowhere that you may see. You may see: vision."
 
 
 JOBS: dict[str, tuple[Document, str]] = {

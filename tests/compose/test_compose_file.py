@@ -13,7 +13,7 @@ import yaml
 from portal.embedded.processes import commands
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "compose.yaml").read_text()
+TEXT = (ROOT / "docker-compose.yml").read_text()
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(TEXT)["services"]
 ONCE = {"setup", "migrate"}
 COMMANDS = {"berth-node"}

@@ -270,7 +270,7 @@ def test_prometheus_reads_the_figures_of_every_process_however_many_there_are(po
 
 def test_what_is_wrong_is_said_where_no_container_with_gpus_starts(server: Server) -> None:
     """Docker's own words for a server without NVIDIA's toolkit; that of the tests knows the driver's name alone."""
-    override = server.project.folder / "compose.override.yaml"
+    override = server.project.folder / "docker-compose.override.yml"
     before = override.read_text()
     changed = json.loads(before)
     device = [{"driver": "none", "count": "all", "capabilities": ["gpu"]}]

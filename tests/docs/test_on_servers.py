@@ -24,7 +24,7 @@ from nodes.policy import Policy
 from tests.docs.test_register import flags_of, flags_within, options
 from tests.support.documents import ROOT, blocks, pages, spans, split
 
-SERVICES = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+SERVICES = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
 PROFILES = {profile for service in SERVICES.values() for profile in service.get("profiles", [])}
 VERBS = {"build", "cp", "down", "exec", "logs", "ps", "restart", "run", "stop", "up"}
 TAKES_A_VALUE = {"--entrypoint", "--profile", "--scale", "--tail"}

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from nodes.protocol import NodeKey
 from portal.accounts.models import AuditEntry
-from portal.clusters.models import Node
+from portal.clusters.models import Node, VirtualCluster
 from portal.embedded.seed import seed
 from portal.jobs.models import Job, TaskAttempt
 from tests.support.world import World
@@ -43,8 +43,10 @@ def test_a_node_whose_state_folder_was_lost_goes_on_by_its_new_key_and_its_tasks
 
 def test_a_node_of_another_name_keeps_its_key(tmp_path: Path) -> None:
     world = World()
+    there = set(VirtualCluster.objects.values_list("name", flat=True))
     other = world.node("gpu01", gpus=1)
     key = NodeKey.generate().public
     done = seed(node_name="vm", node_key=key, jobs_folder=tmp_path / "jobs", now=timezone.now())
     assert not done.new_key
+    assert set(VirtualCluster.objects.values_list("name", flat=True)) - there == {"default", "research"}
     assert dict(Node.objects.values_list("name", "public_key")) == {"gpu01": other.key.public, "vm": key}

@@ -30,6 +30,8 @@ def test_a_virtual_cluster_tells_its_share_and_what_of_it_is_in_use(world: World
     assert vc["resourcesTotal"]["cpu"] == 32
     assert pai.get("virtual-clusters") == {"vision": vc}
     assert pai.refused("GET", "virtual-clusters/none") == (404, "NoVirtualClusterError")
+    told = json.loads(pai.call("GET", "virtual-clusters/none", None).content)["message"]
+    assert told == "Virtual cluster none is not found; yours: vision."
 
 
 def test_the_skus_of_a_virtual_cluster_tell_what_comes_with_a_gpu(world: World, pai: Pai) -> None:

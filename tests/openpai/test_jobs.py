@@ -166,7 +166,10 @@ def test_what_cannot_be_submitted_is_refused_as_openpai_does(
     world.vc.quota.update(count=4)
     theirs = vc_create(name="theirs", now=timezone.now())
     Storage.objects.create(name="secret", root="/s").vcs.add(theirs)
-    assert pai.refused("POST", "jobs", job_file(**changes), kind="text/yaml") == (status, code)
+    answer = pai.call("POST", "jobs", job_file(**changes), kind="text/yaml")
+    told = json.loads(answer.content)
+    assert (answer.status_code, told["code"]) == (status, code)
+    assert ("; yours: vision." in told["message"]) == ("virtualCluster" in changes.get("defaults", {}))
     assert not Job.objects.exists()
 
 

@@ -51,7 +51,7 @@ def new_server(
         # In the place of the server's own network: another one, from which the portal is somewhere else.
         away = {"network_mode": site.name, "extra_hosts": [f"{NAME}:{gateway}"]}
         override = {"services": {"agent": away, "berth-node": away}}
-        (project.folder / "compose.override.yaml").write_text(json.dumps(override))  # which is YAML, too
+        (project.folder / "docker-compose.override.yml").write_text(json.dumps(override))  # which is YAML, too
         try:
             yield Server(project, state, jobs)
         finally:

@@ -274,10 +274,15 @@ def several(rows: Iterator[T], count: int) -> tuple[list[T], bool]:
 
 def only_vc(client: Client) -> str:
     """The virtual cluster of whoever is in one alone. Raises Misused."""
-    mine = [vc.name for vc in client.virtual_clusters.list() if vc.role is not None]
+    seen = list(client.virtual_clusters.list())
+    mine = [vc.name for vc in seen if vc.role is not None]
     if len(mine) == 1:
         return mine[0]
-    raise Misused(f"name a virtual cluster: --vc {' or '.join(mine)}" if mine else "you are in no virtual cluster")
+    if mine:
+        raise Misused(f"name a virtual cluster: --vc {' or '.join(mine)}")
+    if seen and client.me().role == "admin":  # who may submit to each
+        raise Misused(f"you are a member of no virtual cluster; name one: --vc {' or '.join(vc.name for vc in seen)}")
+    raise Misused("you are in no virtual cluster: ask an administrator, or the lead of one, to make you a member")
 
 
 def submitted(ctx: typer.Context, job: JobDetail, *, follow: bool, raw: bool, as_json: bool) -> None:

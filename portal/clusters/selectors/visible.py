@@ -80,7 +80,7 @@ def vc_get(*, user: User, name: str) -> VirtualCluster:
     """The VC of that name; NotFound when there is none that the user may see."""
     vc = _VC.first(name=name)
     if vc is None or not may(user=user, vc=vc, action=Action.VC_READ):
-        raise NotFound("virtual cluster", name)
+        raise NotFound("virtual cluster", name, seen=vc_restrict(user=user).values_list("name", flat=True))
     return vc
 
 

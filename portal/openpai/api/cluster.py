@@ -46,9 +46,10 @@ class VirtualClusterView(PaiView):
 
     def found(self, name: str) -> VirtualCluster:
         """The virtual cluster of that name, or NoVirtualClusterError."""
-        vc = vc_restrict(user=self.user).filter(name=name).first()
+        seen = vc_restrict(user=self.user)
+        vc = seen.filter(name=name).first()
         if vc is None:
-            raise no_vc(name)
+            raise no_vc(name, seen.values_list("name", flat=True))
         return vc
 
 

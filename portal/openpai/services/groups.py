@@ -97,7 +97,7 @@ def _wanted_roles(body: Mapping[str, Any], held: Mapping[str, str]) -> dict[str,
     vcs = acls.get("virtualClusters", [])
     if not isinstance(vcs, list) or not all(isinstance(vc, str) for vc in vcs):
         raise invalid("extension.acls.virtualClusters: must be a list of names.")
-    there = set(VirtualCluster.objects.filter(name__in=vcs).values_list("name", flat=True))
+    there = set(VirtualCluster.objects.values_list("name", flat=True))
     if missing := sorted({*vcs} - there):
-        raise no_vc(missing[0], 400)
+        raise no_vc(missing[0], there, 400)
     return {vc: held.get(vc, VcRole.MEMBER) for vc in vcs}

@@ -7,6 +7,7 @@ from datetime import datetime
 from portal.accounts.models import User
 from portal.accounts.rights import Action
 from portal.clusters.models import Storage, VirtualCluster
+from portal.clusters.selectors import vcs_for_submit
 from portal.common.errors import Conflict, Denied
 from portal.jobs.models import Job
 from portal.jobs.selectors import job_with_right
@@ -39,7 +40,9 @@ def _refusal(user: User, text: bytes, error: SpecInvalid) -> PaiError:
     if codes == {"vc_unknown"}:
         vc = parse(text).vc
         there = VirtualCluster.objects.filter(name=vc).exists()
-        return forbidden(f"User {user.username} is not allowed to do operation in {vc}.") if there else no_vc(vc, 400)
+        yours = sorted(vcs_for_submit(user).values_list("name", flat=True))
+        told = f"User {user.username} is not allowed to do operation in {vc}; yours: {', '.join(yours) or 'none'}."
+        return forbidden(told) if there else no_vc(vc, yours, 400)
     if all(problem.path.startswith("extras.storages") and problem.code == "unknown" for problem in error.problems):
         return _storage_refusal(user, {mount.name for mount in parse(text).storages or ()}, told)
     return PaiError(400, "InvalidProtocolError", told)

@@ -202,10 +202,10 @@ def _set_vcs(
 
 def _vcs_named(names: Iterable[str]) -> list[VirtualCluster]:
     wanted = set(names)
-    vcs = {vc.name: vc for vc in VirtualCluster.objects.filter(name__in=wanted)}
+    vcs = {vc.name: vc for vc in VirtualCluster.objects.all()}
     if missing := sorted(wanted - vcs.keys()):
-        raise no_vc(missing[0], 400)
-    return list(vcs.values())
+        raise no_vc(missing[0], vcs, 400)
+    return [vcs[name] for name in wanted]
 
 
 def _join(user: User, vc: VirtualCluster, actor: User, now: datetime) -> None:
