@@ -21,7 +21,7 @@ settings_stop()
 
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
-from django.urls import path  # noqa: E402
+from django.urls import path, re_path  # noqa: E402
 
 from portal.accounts.first import started  # noqa: E402
 from portal.accounts.large_bodies import large_body_seat  # noqa: E402
@@ -29,6 +29,7 @@ from portal.accounts.websockets import SignedIn  # noqa: E402
 from portal.clusters.data_folder import folder_first  # noqa: E402
 from portal.common.bodies import BodyLimit, Limits  # noqa: E402
 from portal.common.handler import InOneThread  # noqa: E402
+from portal.common.sockets import no_such_socket  # noqa: E402
 from portal.jobs.consumers import EventsConsumer  # noqa: E402
 from portal.jobs.logs.consumer import LogConsumer, LogsConsumer  # noqa: E402
 from portal.jobs.sessions.consumer import ShellConsumer  # noqa: E402
@@ -43,7 +44,8 @@ CONSUMERS: dict[str, Any] = {
 # What is there now stays. Answers make thousands of objects, which would have it gone through again and again.
 gc.freeze()
 gc.set_threshold(20_000, 20, 50)
-routes: list[Any] = [path(address, consumer) for address, consumer in CONSUMERS.items()]
+anything_else: Any = no_such_socket
+routes: list[Any] = [*(path(address, consumer) for address, consumer in CONSUMERS.items()), re_path("", anything_else)]
 
 
 def body_limits(path: str) -> Limits:

@@ -111,7 +111,11 @@ def credential_of(scope: Mapping[str, Any]) -> Credential | None:
 def origin_is_ours(origin: str, host: str) -> bool:
     """Whether a page of that origin is one of this portal's, as Django's CSRF check sees it."""
     domain, _ = split_domain_port(host)
-    same = validate_host(domain, settings.ALLOWED_HOSTS) and urlsplit(origin).netloc == host
+    try:
+        place = urlsplit(origin).netloc
+    except ValueError:  # such as http://[
+        return False
+    same = validate_host(domain, settings.ALLOWED_HOSTS) and place == host
     return bool(origin) and (same or origin in settings.CSRF_TRUSTED_ORIGINS)
 
 

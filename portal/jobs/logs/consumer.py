@@ -236,7 +236,9 @@ _STANDING = (
 def _offset(query: bytes) -> int | None:
     """The offset asked for; None for the log's end, also where the query is none."""
     text = parse_qs(query.decode(errors="replace")).get("offset", ["tail"])[-1]
-    return min(int(text), MOST_OFFSET) if text.isdecimal() and text.isascii() else None
+    if not (text.isdecimal() and text.isascii()):
+        return None
+    return int(text) if len(text) < len(str(MOST_OFFSET)) else MOST_OFFSET
 
 
 def _sought(text: str | None) -> int | None:

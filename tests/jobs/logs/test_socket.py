@@ -135,6 +135,14 @@ def test_nonsense_from_the_browser_changes_nothing(running_log: RunningLog, web:
         assert text_in(read_until(listener, 138)) == text_of(lines(3, first=3))
 
 
+@pytest.mark.parametrize("offset", [10**18, "9" * 5000], ids=["far", "long"])
+def test_an_offset_far_beyond_the_end_is_no_fault(running_log: RunningLog, web: LiveWeb, offset: object) -> None:
+    running_log.source.print(*lines(3))
+    with web.socket(f"/ws/logs/{running_log.attempt}?offset={offset}", **credentials(running_log)) as listener:
+        listener.socket.send('{"type": "seek", "offset": 0}')
+        assert text_in(read_until(listener, 69)) == text_of(lines(3))
+
+
 @pytest.mark.parametrize("who", ["a stranger", "nobody"])
 def test_others_see_nothing(running_log: RunningLog, web: LiveWeb, who: str) -> None:
     from portal.accounts.websockets import CLOSED_NOT_SIGNED_IN, CLOSED_NOT_VISIBLE
