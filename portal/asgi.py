@@ -22,6 +22,7 @@ settings_stop()
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
 from django.urls import path, re_path  # noqa: E402
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware  # noqa: E402
 
 from portal.accounts.first import started  # noqa: E402
 from portal.accounts.large_bodies import large_body_seat  # noqa: E402
@@ -55,6 +56,9 @@ def body_limits(path: str) -> Limits:
 
 
 http = BodyLimit(InOneThread(), body_limits, large_body_seat)
-application = ProtocolTypeRouter(
+kinds: Any = ProtocolTypeRouter(
     {"http": http, "websocket": SignedIn(URLRouter(routes)), "lifespan": folder_first(started)}
 )
+# X-Forwarded-For and -Proto of a proxy that is named. Uvicorn itself would believe whoever is on this machine, so it is
+# started with --no-proxy-headers.
+application = ProxyHeadersMiddleware(kinds, [str(network) for network in settings.TRUSTED_PROXIES])

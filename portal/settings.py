@@ -318,6 +318,7 @@ WHITENOISE_IMMUTABLE_FILE_TEST = r"/assets/.+-[\w-]{8}\.\w+$"  # Vite's names ca
 # Its own names are not to be set away: health checks ask by them.
 ALLOWED_HOSTS = list(dict.fromkeys([_host, "127.0.0.1", "localhost", "[::1]", *env_hosts("BERTH_ALLOWED_HOSTS")]))
 CSRF_TRUSTED_ORIGINS = list(dict.fromkeys([URL, *env_origins("BERTH_TRUSTED_ORIGINS")]))
+TRUSTED_PROXIES = env_networks("BERTH_TRUSTED_PROXIES")
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_FAILURE_VIEW = "portal.accounts.views.stale.csrf_failure"
@@ -325,7 +326,6 @@ CSRF_COOKIE_HTTPONLY = False  # the pages' scripts read it for their own request
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
-SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2_000_000
 BODY_MAX_BYTES = 10_000_000

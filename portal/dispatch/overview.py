@@ -79,6 +79,7 @@ GROUPS: tuple[tuple[Any, tuple[_Row, ...]], ...] = (
             ("BERTH_REDIS_ACCOUNTS", _("each node has an account of its own there"), _set("REDIS_ACCOUNTS")),
             ("BERTH_ALLOWED_HOSTS", _("names that the portal answers to"), _set("ALLOWED_HOSTS")),
             ("BERTH_TRUSTED_ORIGINS", _("origins that may post and open websockets"), _set("CSRF_TRUSTED_ORIGINS")),
+            ("BERTH_TRUSTED_PROXIES", _("whose X-Forwarded-For and -Proto are believed"), _set("TRUSTED_PROXIES")),
             ("BERTH_PASSWORDS", _("whether people log in with a password"), _set("PASSWORDS")),
             ("BERTH_KEYS_DIR", _("where the portal's keys lie"), _set("KEYS_DIR")),
             ("BERTH_STATIC_DIR", _("where the pages' files are collected"), _set("STATIC_ROOT")),

@@ -7,6 +7,7 @@ import re
 import runpy
 import subprocess
 import sys
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,7 @@ REFUSED = {
     "BERTH_SECRET_KEY": [" "],
     "BERTH_TIME_ZONE": ["Nowhere/None", "../UTC", "Europe", ""],
     "BERTH_TRUSTED_ORIGINS": ["berth.example.org", "https://berth.example.org/x"],
+    "BERTH_TRUSTED_PROXIES": ["proxy.example.org", "127.0.0.1/33", "*"],
     "BERTH_URL": [
         *("https://[::1", "https://h:99999", "https://h:port", "https://a b", "https://", "berth.example.org"),
         *("https://h/portal", "https://user:hunter2@h", "ftp://h", ""),
@@ -76,6 +78,11 @@ TAKEN: dict[str, tuple[str, str, Any]] = {
         "https://*.example.org/,http://h:8000",
         "CSRF_TRUSTED_ORIGINS",
         ["http://127.0.0.1:8000", "https://*.example.org", "http://h:8000"],
+    ),
+    "BERTH_TRUSTED_PROXIES": (
+        "192.0.2.7, fd00::/8",
+        "TRUSTED_PROXIES",
+        [ip_network("192.0.2.7"), ip_network("fd00::/8")],
     ),
 }
 

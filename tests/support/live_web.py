@@ -52,7 +52,9 @@ def live_web(**options: Any) -> Iterator[LiveWeb]:
     """`options` are uvicorn's own."""
     from portal.asgi import application
 
-    config = uvicorn.Config(application, port=0, log_level="warning", lifespan="off", ws="websockets-sansio", **options)
+    config = uvicorn.Config(
+        application, port=0, log_level="warning", lifespan="off", ws="websockets-sansio", proxy_headers=False, **options
+    )  # fmt: skip
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
