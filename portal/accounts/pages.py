@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils.cache import add_never_cache_headers
 from django.utils.http import url_has_allowed_host_and_scheme
 from django_htmx.middleware import HtmxDetails
 
@@ -54,6 +53,4 @@ def login_show(
         "nobody_administers": first_needed(),
         **more,
     }
-    page = render(request, "accounts/login.html", context, status=refusal.status if refusal else status)
-    add_never_cache_headers(page)
-    return page
+    return render(request, "accounts/login.html", context, status=refusal.status if refusal else status)

@@ -60,10 +60,6 @@ class ApiView(GenericAPIView[Any]):
             request.META.setdefault("CONTENT_LENGTH", "-1")
         return super().initialize_request(request, *args, **kwargs)
 
-    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
-        response.headers.setdefault("Cache-Control", "no-store")
-        return super().finalize_response(request, response, *args, **kwargs)
-
     @property
     def user(self) -> User:
         """Who asks."""

@@ -24,7 +24,9 @@ CONTENT_SECURITY_POLICY = "; ".join(
 
 
 class SecurityHeaders:
-    """A strict Content-Security-Policy (no inline script, nothing from elsewhere) and a permissions policy."""
+    """A strict Content-Security-Policy (no inline script, nothing from elsewhere), a permissions policy, and nothing
+    kept by browsers and proxies: whoever comes to a browser after somebody has logged out finds none of their pages.
+    Static files are answered before, and kept."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -33,4 +35,5 @@ class SecurityHeaders:
         response = self.get_response(request)
         response.headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
         response.headers.setdefault("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
+        response.headers.setdefault("Cache-Control", "no-store")
         return response

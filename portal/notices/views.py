@@ -8,7 +8,6 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.utils.cache import add_never_cache_headers
 from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
@@ -70,10 +69,7 @@ def webhook(request: PageRequest) -> HttpResponse:
         "deliveries": deliveries(user=user)[:20],
         "may_set": allowed_everywhere(user, Action.WEBHOOK_SET),
     }
-    page = render(request, "notices/webhook.html", context, status=400 if form.errors else 200)
-    if made:
-        add_never_cache_headers(page)
-    return page
+    return render(request, "notices/webhook.html", context, status=400 if form.errors else 200)
 
 
 def _stored(form: WebhookForm, actor: str) -> bool:

@@ -17,6 +17,7 @@ export class ClusterMap {
   #vcs: string[] = [];
   #nodes: MapNode[] = [];
   #asked = false;
+  #mark = ""; // of what is drawn: the browser keeps no answer
   #typed = 0;
 
   constructor(root: HTMLElement) {
@@ -41,18 +42,24 @@ export class ClusterMap {
     if (this.#asked) return;
     this.#asked = true;
     try {
-      const answer = await fetch(this.#root.dataset["clusterMap"] ?? "");
+      const headers = new Headers(this.#mark === "" ? [] : [["If-None-Match", this.#mark]]);
+      const answer = await fetch(this.#root.dataset["clusterMap"] ?? "", { cache: "no-store", headers });
       if (answer.redirected) location.reload(); // signed out: the page asks for the name, and comes back
-      if (!answer.ok) throw new Error(String(answer.status));
-      const dots = (await answer.json()) as Dots;
-      [this.#vcs, this.#nodes] = [dots.vcs, nodesOf(dots)];
+      if (answer.status !== 304) await this.#take(answer);
       this.#root.dataset["mapState"] = "live";
-      this.#draw();
     } catch {
       this.#root.dataset["mapState"] = "stale";
     } finally {
       this.#asked = false;
     }
+  }
+
+  async #take(answer: Response): Promise<void> {
+    if (!answer.ok) throw new Error(String(answer.status));
+    const dots = (await answer.json()) as Dots;
+    [this.#vcs, this.#nodes] = [dots.vcs, nodesOf(dots)];
+    this.#mark = answer.headers.get("ETag") ?? "";
+    this.#draw();
   }
 
   #controls(): void {

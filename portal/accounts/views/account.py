@@ -13,7 +13,6 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
@@ -39,7 +38,6 @@ from portal.common.languages import language_keep
 
 
 @sensitive_post_parameters("password")
-@never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def login_page(request: PageRequest) -> HttpResponse:
     """The log-in form; goes on to the page that was asked for."""

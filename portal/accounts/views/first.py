@@ -7,7 +7,6 @@ from django.core.exceptions import ValidationError
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
@@ -18,7 +17,6 @@ from portal.common.errors import NotFound, Refused
 
 
 @sensitive_post_parameters("code", "password")
-@never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def first(request: PageRequest) -> HttpResponse:
     """Asks for the code of the log, and for a name and a password. Not there once somebody administers."""

@@ -9,7 +9,6 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
@@ -19,7 +18,6 @@ from portal.accounts.resets import reset_ask, reset_password, reset_user
 from portal.common.errors import Refused
 
 
-@never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def password_forgotten(request: PageRequest) -> HttpResponse:
     """Asks for a name or an address; says the same whether or not there is such an account."""
@@ -37,7 +35,6 @@ def password_forgotten(request: PageRequest) -> HttpResponse:
 
 
 @sensitive_post_parameters("new")
-@never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def password_new(request: PageRequest, uid: str, token: str) -> HttpResponse:
     """The new password; a link that holds no more is told so."""

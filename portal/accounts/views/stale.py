@@ -6,7 +6,6 @@ from urllib.parse import urlsplit
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render, resolve_url
-from django.utils.cache import add_never_cache_headers
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.debug import sensitive_post_parameters
 
@@ -26,9 +25,7 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
         "back": _back(request),
     }
     template = "accounts/stale.html" if kept else "403_csrf.html"
-    page = render(request, template, context, status=403)
-    add_never_cache_headers(page)
-    return page
+    return render(request, template, context, status=403)
 
 
 def _back(request: HttpRequest) -> str:

@@ -8,7 +8,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from portal.accounts.pages import PageRequest
@@ -28,7 +27,6 @@ from portal.common.forms import refusal_show
 
 
 @login_required
-@never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def join_tokens(request: PageRequest) -> HttpResponse:
     """The tokens that there are; a new one with the line that is run on the servers, this once."""

@@ -7,7 +7,6 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from portal.accounts.pages import PageRequest
@@ -27,7 +26,6 @@ from portal.common.forms import refusal_show
 
 
 @login_required
-@never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def node_new(request: PageRequest) -> HttpResponse:
     """Registers a server and shows its key, this once."""
@@ -44,7 +42,6 @@ def node_new(request: PageRequest) -> HttpResponse:
 
 
 @login_required
-@never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def node_join(request: PageRequest, name: str) -> HttpResponse:
     """Says how the server is connected and whether it reports; makes a new key where the old one is not known any

@@ -111,6 +111,5 @@ def cluster_dots(request: PageRequest) -> HttpResponseBase:
     vcs = vc_restrict(user=request.user).order_by("pk").values_list("name", flat=True)
     body = dots_written(overview(user=request.user), vcs=vcs, sight=job_sight(user=request.user))
     etag = quote_etag(hashlib.md5(body, usedforsecurity=False).hexdigest())
-    answer = HttpResponse(body, content_type="application/json", headers={"Cache-Control": "private, no-cache"})
-    answer.headers["ETag"] = etag
+    answer = HttpResponse(body, content_type="application/json", headers={"ETag": etag})
     return get_conditional_response(request, etag=etag, response=answer) or answer

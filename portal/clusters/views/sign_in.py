@@ -16,7 +16,6 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from portal.accounts.audit import audit_write
@@ -38,7 +37,6 @@ MOST_TARGET = 1500
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 
 
-@never_cache
 @require_safe
 def oidc_start(request: PageRequest) -> HttpResponse:
     """To the provider."""
@@ -84,7 +82,6 @@ def _cookie(state: str) -> str:
     return f"sign-in-{re.sub(r'[^A-Za-z0-9_-]', '', state)[:12]}"
 
 
-@never_cache
 @require_safe
 def oidc_callback(request: PageRequest) -> HttpResponse:
     """Back from the provider: logged in, or told in one sentence why not."""

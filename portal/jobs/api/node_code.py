@@ -39,7 +39,7 @@ def node_code(request: HttpRequest, signed: str) -> HttpResponseBase:
         return _refusal(410, "The archive is gone.")
     response = StreamingHttpResponse(
         aside(pieces), content_type=MEDIA_TYPE, status=206 if start else 200,
-        headers={"Content-Length": str(size - start), "Cache-Control": "no-store"},
+        headers={"Content-Length": str(size - start)},
     )  # fmt: skip
     if start:
         response.headers["Content-Range"] = f"bytes {start}-{size - 1}/{size}"

@@ -211,8 +211,7 @@ def job_file_image(request: PageRequest, job_id: int) -> HttpResponse:
     kind = _image_type(content)
     if kind is None:
         raise NotFound("picture", "")
-    disposition = {"Content-Disposition": "attachment", "Cache-Control": "private, no-store"}
-    return HttpResponse(content, content_type=kind, headers={**NEVER_SHOWN, **disposition})
+    return HttpResponse(content, content_type=kind, headers={**NEVER_SHOWN, "Content-Disposition": "attachment"})
 
 
 def _asked(request: PageRequest, job_id: int) -> tuple[JobFolder, bytes]:
