@@ -199,6 +199,7 @@ def _runtime(options: Options, gpus: GpuBackend, note: Callable[[str, str], None
         cluster=options.cluster,
         node=options.name,
         url=options.docker_url,
+        tls=options.docker_tls,
         gpus=gpus.inventory,
         simulated=gpus.simulated,
         raises_limits=machine_raises_limits(),

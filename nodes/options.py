@@ -18,7 +18,16 @@ from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from nodes.addresses import engine_address, portal_address
-from nodes.protocol import AddressInvalid, NodeKey, public_key_check, redis_is_local, redis_secured
+from nodes.protocol import (
+    ENGINE_ANYHOW,
+    ENGINE_CERTIFICATES,
+    AddressInvalid,
+    NodeKey,
+    engine_guarded,
+    public_key_check,
+    redis_is_local,
+    redis_secured,
+)
 from nodes.settings_files import beneath, settings_read
 
 KEY_NAME = "node.key"
@@ -135,6 +144,21 @@ def _patterns(value: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
+def _certificates(value: str) -> Path | None:
+    if not value:
+        return None
+    folder = Path(value)
+    if missing := [name for name in ENGINE_CERTIFICATES if not (folder / name).is_file()]:
+        raise ValueError(f"{folder} has no {' and no '.join(missing)}")
+    return folder
+
+
+def _anyhow(value: str) -> str:
+    if value not in {"", ENGINE_ANYHOW}:
+        raise ValueError(f"{value!r} is not {ENGINE_ANYHOW}")
+    return value
+
+
 def _web(value: str) -> str:
     return portal_address(value) if value else ""
 
@@ -177,6 +201,12 @@ class Options:
         _choice("docker", "process"), "docker", "docker, or process (not isolated; only beside the portal's own Redis)"
     )
     docker_url: str = _option(engine_address, "unix:///var/run/docker.sock", "the local Docker Engine's socket")
+    docker_tls: Path | None = _option(
+        _certificates, "", f"folder with {', '.join(ENGINE_CERTIFICATES)}, by which an Engine at tcp:// is asked"
+    )
+    docker_without_tls: str = _option(
+        _anyhow, "", f"{ENGINE_ANYHOW}: an Engine that answers whoever reaches it is used all the same"
+    )
     gpus: str = _option(
         _text,
         "auto",
@@ -234,6 +264,8 @@ def options_load(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
     options = Options(**values)
     if options.runtime == "process" and not redis_is_local(options.redis_url):
         raise OptionInvalid("BERTH_NODE_RUNTIME", "process isolates nothing and runs only beside its portal's Redis")
+    if options.runtime == "docker" and not options.docker_without_tls:
+        _engine_guarded(options)
     return options
 
 
@@ -345,3 +377,10 @@ def _redis_secured(url: str, ca: Path | None) -> str:
         return redis_secured(url, str(ca or ""))
     except AddressInvalid as error:
         raise OptionInvalid("BERTH_NODE_REDIS_URL", str(error)) from error
+
+
+def _engine_guarded(options: Options) -> None:
+    try:
+        engine_guarded(options.docker_url, has_certificates=options.docker_tls is not None)
+    except AddressInvalid as error:
+        raise OptionInvalid("BERTH_NODE_DOCKER_URL", str(error)) from error

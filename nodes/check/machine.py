@@ -31,6 +31,7 @@ CDI_CURE = "nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
 TOOLKIT_CURE = f"Install NVIDIA's container toolkit, then: {CDI_CURE}"
 MIG_CURE = "Remove its slices (nvidia-smi mig -dci, then -dgi), and switch the mode off: the GPU comes back by itself."
 _HOOK, _TOOL = "nvidia-container-runtime-hook", "nvidia-ctk"
+UNGUARDED_CURE = "Let the Engine listen at its socket alone, and take that setting away."
 ONCE_IT_RUNS = "Once the agent runs: docker compose --profile node exec -T agent python -m nodes check"
 _LOCAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
@@ -59,6 +60,10 @@ def machine_lines(options: Options) -> Iterator[Line]:
             yield failed("docker", told, "Correct BERTH_NODE_DOCKER_URL.")
         else:
             yield from engine_lines(info, cards)
+        if options.docker_without_tls:
+            yield warning(
+                "engine guard", "BERTH_NODE_DOCKER_WITHOUT_TLS is set: jobs may become root here", UNGUARDED_CURE
+            )
     else:
         yield warning("docker", "tasks run as plain processes, not isolated", "Set BERTH_NODE_RUNTIME=docker.")
     yield from disk_lines(options, disk_folder(info) if info else "")
@@ -104,7 +109,7 @@ def _unseen_driver(root: Path) -> str:
 
 
 def _engine(options: Options) -> Mapping[str, Any]:
-    with closing(engine_client(options.docker_url, timeout=ANSWER_S)) as client:
+    with closing(engine_client(options.docker_url, timeout=ANSWER_S, tls=options.docker_tls)) as client:
         told: Mapping[str, Any] = client.info()
     return told
 

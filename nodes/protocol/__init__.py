@@ -16,7 +16,14 @@ from nodes.protocol.accounts import (
     reports_url,
     url_with_account,
 )
-from nodes.protocol.addresses import AddressInvalid, redis_is_local, redis_secured
+from nodes.protocol.addresses import (
+    ENGINE_ANYHOW,
+    ENGINE_CERTIFICATES,
+    AddressInvalid,
+    engine_guarded,
+    redis_is_local,
+    redis_secured,
+)
 from nodes.protocol.connecting import Place, connection_fault
 from nodes.protocol.decoding import converted, decoded, unpacked
 from nodes.protocol.envelope import (
@@ -128,6 +135,9 @@ __all__ = [
     "AddressInvalid",
     "redis_is_local",
     "redis_secured",
+    "ENGINE_ANYHOW",
+    "ENGINE_CERTIFICATES",
+    "engine_guarded",
     "CELERY_DEFAULTS",
     "CHUNK",
     "DESIRED_TASK",

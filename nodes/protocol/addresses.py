@@ -1,14 +1,33 @@
-"""Addresses of Redis, as portal and agents take them: beyond the machine itself only with TLS, and TLS always checks
-whom it talks to."""
+"""Addresses of Redis and of the Docker Engine, as portal and agents take them: Redis beyond the machine itself only
+with TLS, an Engine only by its socket or with TLS by which both sides are known."""
 
 from __future__ import annotations
 
 from ipaddress import ip_address
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+ENGINE_CERTIFICATES = ("ca.pem", "cert.pem", "key.pem")
+"""Files by which an Engine's client knows it and is known, called as Docker's own client calls them."""
+ENGINE_ANYHOW = "i_accept_that_every_job_can_become_root"
+"""What ``BERTH_NODE_DOCKER_WITHOUT_TLS`` must say for an Engine that anybody may ask."""
+
 
 class AddressInvalid(ValueError):
-    """An address of Redis that must not be used. Its text is one sentence, without the address."""
+    """An address that must not be used. Its text is one sentence, without the address."""
+
+
+def engine_guarded(url: str, *, has_certificates: bool) -> None:
+    """Raises AddressInvalid for an Engine that answers whoever reaches it. Jobs of several tasks share the network of
+    their server: what they reach there, and is an Engine, makes them root."""
+    scheme = url.partition("://")[0]
+    if scheme in {"unix", "http+unix"} or (scheme in {"tcp", "https"} and has_certificates):
+        return
+    raise AddressInvalid(
+        "leads to the Docker Engine over the network without mutual TLS, and every job that reaches it there becomes "
+        "root: use its socket (unix:///var/run/docker.sock) and let it listen nowhere else, or start it with "
+        f"--tlsverify and name the folder with {', '.join(ENGINE_CERTIFICATES[:-1])} and {ENGINE_CERTIFICATES[-1]} in "
+        f"BERTH_NODE_DOCKER_TLS; who insists sets BERTH_NODE_DOCKER_WITHOUT_TLS={ENGINE_ANYHOW}"
+    )
 
 
 def redis_is_local(url: str) -> bool:

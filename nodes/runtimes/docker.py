@@ -59,7 +59,8 @@ class DockerRuntime:
     """``Runtime`` over one Engine. ``gpus`` are the node's, for CPUs near them; ``simulated`` ones need no device;
     ``raises_limits``: the Engine may raise resource limits, as far as the machine tells; ``notices`` and
     ``workspaces``: the folders for the notices and the code of attempts, at the same paths for the Engine;
-    ``images``: the file that tells when each image was used last; ``note`` writes a line into an attempt's log;
+    ``images``: the file that tells when each image was used last; ``tls``: the folder with the
+    Engine's certificates, where it is asked by them; ``note`` writes a line into an attempt's log;
     ``infiniband``: the folder that lists the server's adapters."""
 
     name = "docker"
@@ -79,10 +80,11 @@ class DockerRuntime:
         notices: Path,
         workspaces: Path,
         images: Path,
+        tls: Path | None = None,
         note: Callable[[str, str], None] = lambda attempt, text: None,
         infiniband: Path = _INFINIBAND,
     ) -> None:
-        self._cluster, self._node, self._url = cluster, node, url
+        self._cluster, self._node, self._url, self._tls = cluster, node, url, tls
         self._gpus, self._simulated = gpus, simulated
         self._notices, self._workspaces = notices, workspaces
         self._uses = ImageUses(images)
@@ -327,7 +329,7 @@ class DockerRuntime:
         with self._lock:
             if self._client is None:
                 with answering():
-                    self._client = engine_client(self._url, timeout=_TIMEOUT_S, pool=_POOL)
+                    self._client = engine_client(self._url, timeout=_TIMEOUT_S, pool=_POOL, tls=self._tls)
                     name = f"berth-look-{self._cluster}-{self._node}"
                     self._accounts = AccountFiles(self._client, name, self._workspaces)
             return self._client
@@ -335,7 +337,7 @@ class DockerRuntime:
     def _connect(self, timeout: float | None) -> docker.APIClient:
         """A client of its own for a call that may block."""
         version = self._engine().api_version
-        return EngineClient(self._url, version=version, timeout=timeout)
+        return EngineClient(self._url, tls=self._tls, version=version, timeout=timeout)
 
     def _inspect(self, attempt: str) -> dict[str, Any] | None:
         """The container of the attempt, if it is this cluster's and this node's."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import docker
 import requests
 from docker.constants import DEFAULT_MAX_POOL_SIZE
+from docker.tls import TLSConfig
 from urllib3.exceptions import HTTPError
 
+from nodes.protocol import ENGINE_CERTIFICATES
 from nodes.runtimes.docker_faults import EngineAway, engine_away
 
 NEWEST_API = "1.51"
@@ -18,10 +21,12 @@ NEWEST_API = "1.51"
 
 
 class EngineClient(docker.APIClient):
-    """One that says where it asked in vain: raises ``EngineAway`` where no answer comes."""
+    """One that says where it asked in vain: raises ``EngineAway`` where no answer comes. ``tls``: the folder with the
+    certificates (``ENGINE_CERTIFICATES``) by which both sides know each other."""
 
-    def __init__(self, url: str, **options: Any) -> None:
-        super().__init__(base_url=url, **options)
+    def __init__(self, url: str, *, tls: Path | None = None, **options: Any) -> None:
+        super().__init__(base_url=url, tls=_mutual(tls) if tls else False, **options)
+        self.trust_env = False  # REQUESTS_CA_BUNDLE would count for more than the Engine's own authority
         self._engine_url = url
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
@@ -31,13 +36,20 @@ class EngineClient(docker.APIClient):
             raise engine_away(self._engine_url, error) from error
 
 
-def engine_client(url: str, *, timeout: int, pool: int = DEFAULT_MAX_POOL_SIZE) -> docker.APIClient:
+def engine_client(
+    url: str, *, timeout: int, pool: int = DEFAULT_MAX_POOL_SIZE, tls: Path | None = None
+) -> docker.APIClient:
     """One for the Engine at this address, which is asked what it speaks. Raises what its silence raises."""
-    with closing(EngineClient(url, version=NEWEST_API, timeout=timeout)) as asking:
+    with closing(EngineClient(url, tls=tls, version=NEWEST_API, timeout=timeout)) as asking:
         told = asking.version(api_version=False)
     if "ApiVersion" not in told:
         raise EngineAway(f"what answers at {url} is no Docker Engine", "correct BERTH_NODE_DOCKER_URL")
-    return EngineClient(url, version=api_version(told), timeout=timeout, max_pool_size=pool)
+    return EngineClient(url, tls=tls, version=api_version(told), timeout=timeout, max_pool_size=pool)
+
+
+def _mutual(folder: Path) -> TLSConfig:
+    authority, certificate, key = (str(folder / name) for name in ENGINE_CERTIFICATES)
+    return TLSConfig(client_cert=(certificate, key), ca_cert=authority, verify=True)
 
 
 def api_version(told: Mapping[str, Any]) -> str:

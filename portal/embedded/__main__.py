@@ -129,7 +129,10 @@ class LocalNode:
             "BERTH_NODE_MOUNT_ROOTS": jobs,
             **{name: os.environ.get(name, least) for name, least in SIMULATED.items()},
         }
-        return found | ({"BERTH_NODE_DOCKER_URL": options.docker_url} if options.docker_url else {})
+        if options.docker_url:
+            found["BERTH_NODE_DOCKER_URL"] = options.docker_url
+            found["BERTH_NODE_DOCKER_TLS"] = str(options.docker_tls or "")
+        return found
 
 
 def _node(options: Options, portal_key: str) -> LocalNode:

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 
+from nodes.protocol import ENGINE_ANYHOW, AddressInvalid, engine_guarded
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 DATA = REPOSITORY / "data"
 """Where everything is kept unless BERTH_DATA_DIR says otherwise."""
+SOCKET = "unix:///var/run/docker.sock"
 ADMIN = "admin"
 OLDEST_PYTHON = (3, 11)
 SIMULATED = {"BERTH_NODE_SIMULATED_CPUS": "32", "BERTH_NODE_SIMULATED_MEMORY_GB": "256"}
@@ -26,13 +29,15 @@ class CannotStart(SystemExit):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """``bind`` and ``port``: where the portal answers; ``data``: where everything is kept."""
+    """``bind`` and ``port``: where the portal answers; ``data``: where everything is kept; ``docker_tls``: the folder
+    with the certificates by which the Engine is asked."""
 
     bind: str
     port: int
     data: Path
     docker_url: str | None
     gpus: str
+    docker_tls: Path | None = None
 
     @property
     def url(self) -> str:
@@ -66,11 +71,14 @@ def options_read() -> Options:
     if sys.version_info < OLDEST_PYTHON:
         found = ".".join(map(str, sys.version_info[:3]))
         raise CannotStart(f"Python {found} is too old: Berth needs 3.11 or later. Try: make demo PYTHON=python3.12")
+    docker_url, docker_tls = os.environ.get("DOCKER_HOST") or SOCKET, _certificates()
+    _engine_check(docker_url, docker_tls)
     options = Options(
         bind=os.environ.get("BIND", "127.0.0.1"),
         port=_port(os.environ.get("PORT", "8000")),
         data=Path(os.environ.get("BERTH_DATA_DIR") or DATA).expanduser().resolve(),
-        docker_url=_docker_answers(os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")),
+        docker_url=_docker_answers(docker_url),
+        docker_tls=docker_tls,
         gpus=os.environ.get("BERTH_NODE_GPUS", "demo"),
     )
     _folder_check(options.data)
@@ -129,13 +137,33 @@ def _port_check(bind: str, port: int) -> None:
             ) from None
 
 
+def _certificates() -> Path | None:
+    """The folder that Docker's own client would ask the Engine by."""
+    if not os.environ.get("DOCKER_TLS_VERIFY"):
+        return None
+    return Path(os.environ.get("DOCKER_CERT_PATH") or Path.home() / ".docker")
+
+
+def _engine_check(url: str, tls: Path | None) -> None:
+    """As the agent does, which would end with the whole stack."""
+    if os.environ.get("BERTH_NODE_DOCKER_WITHOUT_TLS") == ENGINE_ANYHOW:
+        return
+    try:
+        engine_guarded(url, has_certificates=tls is not None)
+    except AddressInvalid as error:
+        raise CannotStart(
+            f"DOCKER_HOST={url} {error}. With certificates: DOCKER_TLS_VERIFY=1 DOCKER_CERT_PATH=/their/folder make "
+            "demo; without an Engine, jobs run as plain processes: DOCKER_HOST=unix:///none make demo"
+        ) from None
+
+
 def _docker_answers(url: str) -> str | None:
     """The Engine's address when one answers there."""
     import docker
     from docker.errors import DockerException
 
     try:
-        client = docker.DockerClient(base_url=url, version="auto", timeout=3)
+        client = docker.from_env(version="auto", timeout=3, environment={**os.environ, "DOCKER_HOST": url})
         client.ping()
         client.close()
     except (DockerException, OSError):

@@ -148,6 +148,20 @@ def test_a_busy_port_gets_one_line_that_names_it_and_another(tmp_path: Path) -> 
     assert f"PORT={port + 1}" in line
 
 
+@pytest.mark.parametrize("engine", ["tcp://127.0.0.1:1", "http://127.0.0.1:1", "ssh://root@127.0.0.1"])
+def test_an_engine_over_the_network_without_certificates_gets_one_line(tmp_path: Path, engine: str) -> None:
+    told = environment(tmp_path, free_port()) | {"DOCKER_HOST": engine}
+    done = subprocess.run(
+        [sys.executable, "-m", "portal.embedded"], cwd=ROOT, env=told, capture_output=True, text=True, check=False,
+        timeout=60,
+    )  # fmt: skip
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"DOCKER_HOST={engine} leads to the Docker Engine over the network without mutual TLS")
+    assert "DOCKER_TLS_VERIFY=1" in line
+    assert "BERTH_NODE_DOCKER_WITHOUT_TLS=i_accept_that_every_job_can_become_root" in line
+    assert not (tmp_path / "redis").exists(), "something was started"
+
+
 def test_a_folder_that_cannot_be_written_gets_one_line_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     line = refusal(tmp_path / "file" / "data", free_port())

@@ -112,6 +112,13 @@ def test_an_address_that_is_none_is_told_by_the_agent_and_by_its_commands(tmp_pa
     )
 
 
+def test_an_engine_over_the_network_is_refused_by_the_agent_and_by_check() -> None:
+    for command in ((), ("check",)):
+        line = said(*command, **{**AGENT, "NODE_RUNTIME": "docker", "NODE_DOCKER_URL": "tcp://127.0.0.1:2375"})
+        assert line.startswith("berth-node: BERTH_NODE_DOCKER_URL: leads to the Docker Engine over the network without")
+        assert line.count("\n") == 1
+
+
 def test_without_a_driver_a_server_with_cards_offers_nothing_and_one_without_says_that_it_simulates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

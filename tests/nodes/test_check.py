@@ -395,6 +395,13 @@ def test_redis_is_tried_by_both_of_the_nodes_accounts(redis_server: RedisServer)
     assert redis_line(redis_server.url, "gpu01").verdict is Verdict.WARNING, "an account that may do everything"
 
 
+def test_an_engine_that_anybody_may_ask_is_told_as_long_as_somebody_insists(environ: dict[str, str]) -> None:
+    insists = "i_accept_that_every_job_can_become_root"
+    line = found(environ, docker_url="tcp://127.0.0.1:1", docker_without_tls=insists)["engine guard"]
+    assert line.verdict is Verdict.WARNING
+    assert "jobs may become root" in line.text
+
+
 @pytest.mark.docker
 def test_a_real_engine_is_looked_at(environ: dict[str, str], docker_engine: DockerEngine) -> None:
     there = options(environ, docker_url=docker_engine.url)

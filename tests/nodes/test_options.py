@@ -149,8 +149,46 @@ def test_an_address_that_is_none_is_named_with_what_is_wrong_of_it(name: str, va
 def test_addresses_are_kept_as_they_are_written() -> None:
     for portal in ("", "https://berth.example.org", "http://[::1]:8000/", "https://no..name"):
         assert options_load([], {**LEAST, "BERTH_NODE_PORTAL_URL": portal}).portal_url == portal
-    for engine in ("unix:///run/docker.sock", "http+unix:///run/docker.sock", "tcp://127.0.0.1:2375"):
+    for engine in ("unix:///run/docker.sock", "http+unix:///run/docker.sock"):
         assert options_load(["--docker-url", engine], LEAST).docker_url == engine
+
+
+NETWORK = ("tcp://127.0.0.1:2375", "tcp://engine.example.org:2376", "http://[::1]:2375", "https://10.0.0.5:2376")
+ANYHOW = "i_accept_that_every_job_can_become_root"
+
+
+@pytest.mark.parametrize("engine", NETWORK)
+def test_an_engine_over_the_network_is_refused_unless_both_sides_have_certificates(engine: str, tmp_path: Path) -> None:
+    with pytest.raises(OptionInvalid) as invalid:
+        options_load(["--docker-url", engine], LEAST)
+    assert invalid.value.name == "BERTH_NODE_DOCKER_URL"
+    for word in ("without mutual TLS", "becomes root", "unix:///var/run/docker.sock", "--tlsverify", ANYHOW):
+        assert word in invalid.value.reason
+    folder = tmp_path / "certificates"
+    folder.mkdir()
+    for name in ("ca.pem", "cert.pem", "key.pem"):
+        with pytest.raises(OptionInvalid, match=f"BERTH_NODE_DOCKER_TLS: {folder} has no .*{name}"):
+            options_load(["--docker-url", engine], LEAST | {"BERTH_NODE_DOCKER_TLS": str(folder)})
+        (folder / name).touch()
+    environ = LEAST | {"BERTH_NODE_DOCKER_TLS": str(folder)}
+    if engine.startswith("http:"):
+        with pytest.raises(OptionInvalid, match="without mutual TLS"):
+            options_load(["--docker-url", engine], environ)
+    else:
+        assert options_load(["--docker-url", engine], environ).docker_tls == folder
+
+
+def test_who_insists_on_such_an_engine_says_so_in_so_many_words() -> None:
+    told = LEAST | {"BERTH_NODE_DOCKER_URL": "tcp://127.0.0.1:2375"}
+    assert options_load([], told | {"BERTH_NODE_DOCKER_WITHOUT_TLS": ANYHOW}).docker_url == "tcp://127.0.0.1:2375"
+    for word in ("1", "yes", "true"):
+        with pytest.raises(OptionInvalid, match=f"BERTH_NODE_DOCKER_WITHOUT_TLS: '{word}' is not {ANYHOW}"):
+            options_load([], told | {"BERTH_NODE_DOCKER_WITHOUT_TLS": word})
+
+
+def test_an_engine_that_is_not_used_is_not_asked_for_certificates() -> None:
+    told = LEAST | {"BERTH_NODE_DOCKER_URL": "tcp://127.0.0.1:2375", "BERTH_NODE_RUNTIME": "process"}
+    assert options_load([], told).runtime == "process"
 
 
 @pytest.mark.parametrize("missing", LEAST)
