@@ -55,7 +55,7 @@ def _questions(now: datetime, watch: AlertWatch | None) -> dict[str, Callable[[]
         gettext_noop("containers"): lambda: container_alerts(now),
         gettext_noop("idle jobs"): idle_alerts,
         gettext_noop("room for logs"): log_alerts,
-        gettext_noop("job folders"): folder_alerts,
+        gettext_noop("job folders"): lambda: folder_alerts(now),
         gettext_noop("the portal's parts"): lambda: portal_alerts(now, watch),
         gettext_noop("backups"): lambda: backup_alerts(now),
         gettext_noop("webhook and mail"): lambda: sender_alerts(now),

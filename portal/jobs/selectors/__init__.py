@@ -18,11 +18,14 @@ from portal.jobs.selectors.details import (
 from portal.jobs.selectors.facts import cluster_facts
 from portal.jobs.selectors.folders import (
     FAILED_FOR_DAYS,
+    HELD,
     FolderFate,
     JobFolder,
     folder_fate,
     folder_of,
     folders_due,
+    folders_free,
+    folders_held,
     job_folder,
     job_folder_path,
     nobody_up,
@@ -84,6 +87,7 @@ from portal.jobs.selectors.visible import (
 
 __all__ = [
     "FAILED_FOR_DAYS",
+    "HELD",
     "TemplateHomes",
     "template_homes",
     "Choices",
@@ -132,6 +136,8 @@ __all__ = [
     "folder_fate",
     "folder_of",
     "folders_due",
+    "folders_free",
+    "folders_held",
     "job_folder",
     "job_folder_path",
     "nobody_up",

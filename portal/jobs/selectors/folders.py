@@ -23,6 +23,8 @@ from portal.jobs.models import Job, KeptFolder, TaskAttempt
 from portal.jobs.states import JOB_LIVE
 
 FAR = timedelta(days=2)
+HELD = timedelta(days=7)
+"""So long after its time an unknown container can keep a folder at most, whatever its node tells of it."""
 FAILED_FOR_DAYS = 7
 """Failures one after another, which take more than two days (``folder_stays``)."""
 NODE_COLUMNS = ("name", "public_key", "boot", "storages", "storage_faults")
@@ -116,7 +118,7 @@ def _nodes(up: Sequence[Node], storage: Storage, first: Collection[int]) -> list
 
 
 def folder_fate(*, job: Job, now: datetime) -> FolderFate:
-    """At most two queries."""
+    """At most five queries."""
     kept = folder_of(job)
     if kept is None or kept.deleted_at is not None:
         return FolderFate(deleted_at=kept.deleted_at if kept else None)
@@ -125,6 +127,8 @@ def folder_fate(*, job: Job, now: datetime) -> FolderFate:
     until = job.ended_at + timedelta(days=settings.JOB_FOLDER_DAYS)
     if until > now:
         return FolderFate(until)
+    if folders_free().filter(folders_held(now=now), job=job).exists():
+        return FolderFate(until, fault=_held_words(until + HELD))
     if folders_free().filter(job=job).exists():
         return FolderFate(until, fault=kept.fault)
     return FolderFate(until, fault=gettext(
@@ -135,13 +139,14 @@ def folder_fate(*, job: Job, now: datetime) -> FolderFate:
 
 def folders_due(*, now: datetime, limit: int) -> list[tuple[KeptFolder, JobFolder]]:
     """Folders whose time is over, the oldest first, and the nodes that can delete them: none where Berth deletes none,
-    or while nodes have containers that the database does not know. At most four queries."""
-    if not settings.JOB_FOLDER_DAYS or Node.objects.exclude(strangers={}).exists():
+    and for a while none that an unknown container may write in. At most five queries."""
+    if not settings.JOB_FOLDER_DAYS:
         return []
     over = Q(job__ended_at__lt=now - timedelta(days=settings.JOB_FOLDER_DAYS))
     # A moment that is far ahead was written down by a clock that went wrong.
     asked_again = Q(next_at=None) | Q(next_at__lte=now) | Q(next_at__gt=now + FAR)
-    rows = folders_free().filter(over, asked_again).select_related("storage").order_by("job__ended_at", "job")
+    free = folders_free().exclude(folders_held(now=now))
+    rows = free.filter(over, asked_again).select_related("storage").order_by("job__ended_at", "job")
     due = [(row, row.storage) for row in rows[:limit] if row.storage is not None]
     if not due:
         return []
@@ -165,3 +170,27 @@ def folders_free() -> QuerySet[KeptFolder]:
     there = KeptFolder.objects.filter(deleted_at=None, path__startswith=Concat("storage__root", Value("/")))
     over = there.filter(job__ended_at__isnull=False).exclude(job__state__in=sorted(JOB_LIVE))
     return over.filter(~Exists(unheard), ~Exists(others))
+
+
+def folders_held(*, now: datetime, node: Node | None = None) -> Q:
+    """Folders that a container may write in of which the database knows nothing: in a storage that its node offers, of
+    a job that ran there, and for ``HELD`` after their time. ``node``: by that one's alone. At most two queries."""
+    nodes = [node] if node else list(Node.objects.exclude(strangers={}).only("name", "storages", "storage_faults"))
+    storages = list(Storage.objects.all()) if nodes else []
+    of_storages: dict[frozenset[int], list[int]] = defaultdict(list)
+    for one in nodes:
+        there = frozenset(storage.pk for storage in storages if storage_is_on(node=one, storage=storage))
+        of_storages[there].append(one.pk)
+    held = Q(pk__in=())
+    for there, ran_on in of_storages.items():
+        runs = TaskAttempt.objects.filter(task__job=OuterRef("job"), node__in=ran_on)
+        held |= Q(Exists(runs), storage__in=there)
+    return held & Q(job__ended_at__gte=now - timedelta(days=settings.JOB_FOLDER_DAYS) - HELD)
+
+
+def _held_words(until: datetime) -> str:
+    words = gettext(
+        "A server that the job ran on has a container that this portal does not know and that may write there: it "
+        "stays until that is gone, until %(date)s at the latest."
+    )
+    return words % {"date": formats.date_format(timezone.localtime(until), "Y-m-d")}

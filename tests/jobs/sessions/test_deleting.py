@@ -167,7 +167,59 @@ def it_is_asked_again_later(cluster: Running) -> None:
 def a_node_has_unknown_containers(cluster: Running) -> None:
     from portal.clusters.models import Node
 
-    Node.objects.update(strangers={"4f1d8a3e": {"job": "alice/lost#1"}})
+    Node.objects.update(strangers=strangers(timezone.now()))
+
+
+def strangers(seen_at: datetime) -> dict[str, Any]:
+    return {"4f1d8a3e": {"seen_at": seen_at.isoformat(), "gpus": []}}
+
+
+def another_node(cluster: Running, **told: Any) -> None:
+    """It has unknown containers; the job never ran there."""
+    from portal.clusters.models import Node
+
+    first = Node.objects.get()
+    values = {"storages": first.storages, "strangers": strangers(timezone.now()), **told}
+    Node.objects.create(name="gpu77", public_key="0" * 44, health="healthy", **values)
+
+
+def held_alerts() -> list[str]:
+    from portal.dispatch.alerts import alerts_all
+
+    return [f"{one.name}: {one.message}" for one in alerts_all(now=timezone.now()) if one.code == "job_folders_held"]
+
+
+def test_an_unknown_container_keeps_no_folder_of_another_server_or_another_storage(cluster: Running) -> None:
+    from portal.clusters.models import Node
+
+    ended(cluster)
+    another_node(cluster)
+    assert (due(), held_alerts()) == (1, [])
+    Node.objects.exclude(name="gpu77").update(strangers=strangers(timezone.now()))
+    assert due() == 0
+    Node.objects.exclude(name="gpu77").update(storages=["/mnt/elsewhere"])
+    assert due() == 1, "it can write in no storage but its own"
+
+
+def test_an_unknown_container_keeps_a_folder_for_a_week_at_most_whatever_name_it_takes(cluster: Running) -> None:
+    """A node that invents one can give it another name each day."""
+    from portal.clusters.models import Node
+    from portal.jobs.selectors import folder_fate
+
+    ended(cluster, days=36.9)
+    a_node_has_unknown_containers(cluster)
+    assert due() == 0
+    name = Node.objects.get().name
+    words = "Its unknown containers keep 1 job folder from being deleted, for 7 days at most."
+    assert held_alerts() == [f"{name}: {words}"]
+    assert "has a container that this portal does not know" in folder_fate(job=cluster.job, now=timezone.now()).fault
+    ended(cluster, days=37.1)
+    assert due() == 1
+    assert folder_fate(job=cluster.job, now=timezone.now()).fault == ""
+    assert held_alerts() == []
+    Node.objects.update(strangers=strangers(timezone.now() - timedelta(days=8)))
+    (told,) = held_alerts()
+    assert "for more than 7 days" in told
 
 
 @pytest.mark.parametrize("hindrance", [
