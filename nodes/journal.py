@@ -1,4 +1,4 @@
-"""What the agent keeps on its disk: one small file per task attempt, without any secret.
+"""What the agent keeps on its disk: one small file per task attempt, without any secret that others could read.
 
 A restarted agent reads them, compares them with what the runtime has and goes on; see
 ``docs/decisions/agent-state.md``. A removed attempt leaves a tombstone for an hour, so that a message that was
@@ -66,6 +66,7 @@ class Record:
     digest: str | None = None
     isolation: str = ""
     gpus: tuple[str, ...] = ()
+    hidden: str | None = None  # what its log hides, sealed to the node's own key; None: not known
     gpu_faults: tuple[str, ...] = ()  # what was wrong with them when it started
     lease: str | None = None
     lease_root: str | None = None

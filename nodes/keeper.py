@@ -14,6 +14,7 @@ import structlog
 
 from nodes.ending import blames_nobody, exit_of, exit_of_fault
 from nodes.halting import GRACE_S, Halting
+from nodes.hiding import Hiding, hidden_noted
 from nodes.journal import Record, Stopping
 from nodes.layers import Measured
 from nodes.preparing import Preparing, body_of
@@ -63,6 +64,7 @@ class Keeper:
         self._wake = threading.Event()
         self._ssh = SshCare(record.attempt, world.runtime, self._wake.set)
         self._files = TaskFiles(world)
+        self._hiding = Hiding(world)
         self._halting = Halting(world, self._save)
         self._preparing = Preparing(world, self._show, self._unwanted, self._code_address)
         self._closed = False
@@ -80,6 +82,7 @@ class Keeper:
 
     def open(self) -> None:
         """Goes on with the attempt's log, then starts the thread: no report shows less than an earlier one."""
+        self._hiding.learn(self._record, None)
         if self._record.started_ms is not None:
             self._follow()
         self._thread.start()
@@ -154,6 +157,7 @@ class Keeper:
         if self._unwritten:
             self._save(self._record)
         self._take_phase()
+        self._hiding.learn(self._record, self._spec())
         found = self._world.runtime.find(self._record.attempt)
         self._observe(found)
         record = self._record
@@ -196,7 +200,7 @@ class Keeper:
 
     def _observe(self, found: Found | None) -> None:
         """Brings the record up to what the runtime has."""
-        record = self._record
+        record = hidden_noted(self._world, self._record, self._spec())
         if found is None:
             maybe_started = not moves_forward(record.state, ContainerState.STARTING)
             if record.container and record.exit is None and maybe_started:
@@ -216,10 +220,12 @@ class Keeper:
             self._end(self._exit(found, record), found.ended_ms)
 
     def _follow(self) -> None:
-        """Has the log read on. Where its spool cannot be opened nothing else waits for that, and each look tries it."""
+        """Has the log read on, once it is known what it hides. Where its spool cannot be opened nothing else waits for
+        that, and each look tries it."""
         attempt = self._record.attempt
         try:
-            self._world.logs.attach(attempt, self._world.runtime.source(attempt))
+            if self._hiding.masks is not None:
+                self._world.logs.attach(attempt, self._world.runtime.source(attempt), self._hiding.masks)
             self._log_trouble.over()
         except Exception as error:
             why = cannot_write(error, Path("the log's spool")) if isinstance(error, OSError) else repr(error)
@@ -246,7 +252,7 @@ class Keeper:
         return 0 <= now - self._ended_at < LOG_READ_WITHIN_S
 
     def _end(self, exit: Exit, ended_ms: int | None) -> None:
-        record = replace(self._record, exit=exit, ended_ms=ended_ms or self._world.clock.now_ms())
+        record = replace(self._record, exit=self._hiding.exit(exit), ended_ms=ended_ms or self._world.clock.now_ms())
         if exit.cause is not Cause.UNKILLABLE:
             record = self._halting.freed(record)
         self._progress = None
@@ -339,6 +345,9 @@ class Keeper:
         self._look_after_ssh()
         return True
 
+    def _spec(self) -> ContainerSpec | None:
+        return self._world.spec(self._order.spec_hash) if self._order else None
+
     def _unwanted(self) -> bool:
         order = self._order
         return self._closed or order is None or order.phase in (Phase.STOP, Phase.REMOVE)
@@ -360,6 +369,7 @@ class Keeper:
         opened = self._record.ssh is not None
         told = self._ssh.look(wanted, opened=opened) if self._world.shells else FORBIDDEN
         if told is not None and not opened:
+            told = self._hiding.ssh(told)
             self._world.logs.note(self._record.attempt, ssh_note(wanted.port, told))
             self._save(replace(self._record, ssh=told))
 
@@ -406,6 +416,7 @@ class Keeper:
             self._unwritten = True
 
     def _show(self, progress: Progress) -> None:
+        progress = self._hiding.progress(progress)
         if progress != self._progress:
             self._progress = progress
             self._world.changed(False)

@@ -11,6 +11,7 @@ from functools import partial
 
 from nodes.code import CodeAway
 from nodes.errands import aside
+from nodes.hiding import hidden_noted
 from nodes.journal import Record
 from nodes.lease import LeaseWatch, lease_watch
 from nodes.protocol import Cause, ContainerSpec, Progress, encode, spec_digest
@@ -90,7 +91,7 @@ class Preparing:
         where an earlier try could not write it down."""
         checkpoint = checkpoint_place(spec)
         return replace(
-            record,
+            hidden_noted(self._world, record, spec),
             spec_hash=spec_hash,
             isolation=_isolation(self._world.runtime, spec),
             body=body_of(spec),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import msgspec
 import structlog
@@ -36,6 +37,7 @@ from nodes.protocol import (
     NodeKey,
     Order,
     Phase,
+    PortalKey,
     decode,
     reached,
     spec_digest,
@@ -116,6 +118,7 @@ class Supervisor:
             in_touch=contact.holds,
             mirrors=lambda: self._mirrors,
             spec=self._specs.get,
+            seal=partial(PortalKey.seal_for, key.public),
             unseal=key.unseal,
             gpu_faults=self._gpu_faults,
             conflict=self._conflict,

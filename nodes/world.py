@@ -21,7 +21,8 @@ class World:
     """``spec`` gives a spec by its hash; ``gpu_faults`` tells what is wrong with these GPUs now; ``conflict`` names
     the live attempt that holds one of them; ``left_on_gpus`` gives the processes (host pids) of the attempt's container
     that are on its GPUs, and ``gpus_waited_s`` says how long these are waited for once the container is gone;
-    ``unseal`` opens what was sealed to this node; ``shells``: whether this node allows any; ``layers``:
+    ``seal`` closes what this node alone is to read, ``unseal`` opens what was sealed to it; ``shells``: whether this
+    node allows any; ``layers``:
     what a container may write into its own layer; ``full``: whether there is no room for anything new; ``answers``:
     whether the storage with this root did of late; ``in_touch``: whether the portal cannot have given this node up;
     ``mirrors``: of image registries, by host; ``changed`` tells the
@@ -37,6 +38,7 @@ class World:
     lease_still_s: float
     shells: bool
     spec: Callable[[str], ContainerSpec | None]
+    seal: Callable[[bytes], str]
     unseal: Callable[[str], bytes]
     gpu_faults: Callable[[tuple[str, ...]], tuple[str, ...]]
     conflict: Callable[[str, tuple[str, ...]], str | None]

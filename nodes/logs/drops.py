@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+ENDS = 3
+"""Bytes that are known of the end of a line that goes on."""
+
 
 @dataclass(slots=True)
 class Drops:
     """Book-keeping of dropped lines; kept in the spool's sidecar, so that a restart forgets none.
 
     ``total``: lines dropped ever; ``pending``: those that no mark tells yet; ``active``: the spool is full now;
-    ``away``: the portal was away when it became full; ``open``: streams whose newest kept byte is no line end;
-    ``cut``: streams inside a dropped line.
+    ``away``: the portal was away when it became full; ``open``: streams whose newest kept byte is no line end,
+    ``ends``: the last bytes of these; ``cut``: streams inside a dropped line.
     """
 
     total: int = 0
@@ -19,6 +22,7 @@ class Drops:
     active: bool = False
     away: bool = True
     open: set[int] = field(default_factory=set)
+    ends: dict[int, bytes] = field(default_factory=dict)
     cut: set[int] = field(default_factory=set)
 
     def kept(self, stream: int, payload: bytes) -> None:
@@ -27,9 +31,10 @@ class Drops:
             return
         self.cut.discard(stream)
         if payload.endswith(b"\n"):
-            self.open.discard(stream)
+            self._closed(stream)
         else:
             self.open.add(stream)
+            self.ends[stream] = (self.ends.get(stream, b"") + payload)[-ENDS:]
 
     def dropped(self, stream: int, payload: bytes) -> None:
         """Counts the lines of ``payload``; a line that goes on from an earlier drop counts once."""
@@ -42,7 +47,11 @@ class Drops:
             self.cut.discard(stream)
         else:
             self.cut.add(stream)
+        self._closed(stream)
+
+    def _closed(self, stream: int) -> None:
         self.open.discard(stream)
+        self.ends.pop(stream, None)
 
     def split_full(self, stream: int, payload: bytes) -> tuple[bytes, bytes]:
         """(kept, dropped) of a payload that finds the spool full: only the end of a line begun before is kept."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import structlog
 
 from nodes.logs.base import MAX_PAYLOAD, FrameSource
+from nodes.logs.masking import Masking
+from nodes.logs.masks import Masks
 from nodes.logs.spool import Spool
 from nodes.protocol import LogRecord
 from nodes.saying import Saying
@@ -33,7 +35,7 @@ class Follower:
 
     Too far behind the newest line, or on a full disk, it freezes the container until it has caught up. ``wake`` is
     called when there is something to send; ``marker`` is a file that is there while the container is frozen, so that
-    a later agent thaws it.
+    a later agent thaws it. ``masks`` are hidden before anything is written.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class Follower:
         source: FrameSource,
         spool: Spool,
         *,
+        masks: Masks,
         marker: Path,
         wake: Callable[[], None],
         now_ns: Callable[[], int] = time.time_ns,
@@ -49,6 +52,7 @@ class Follower:
     ) -> None:
         self._source, self._spool, self._marker, self._wake = source, spool, marker, wake
         self._now_ns, self._monotonic = now_ns, monotonic
+        self._masks, self._masking, self._taking = masks, Masking(masks, {}), threading.Lock()
         self._log = logger.bind(attempt=attempt)
         self._closing = threading.Event()
         self._freezing = threading.Lock()
@@ -80,7 +84,13 @@ class Follower:
         self._thaw()
 
     def tick(self) -> None:
-        """Thaws a container whose output has been read to its end; called now and then by the pipeline."""
+        """Gives out what has waited for what comes behind it, and thaws a container whose output has been read to its
+        end; called now and then by the pipeline."""
+        if self._taking.acquire(blocking=False):
+            try:
+                self._give_out_overdue()
+            finally:
+                self._taking.release()
         if self._frozen and not self._stuck and self._monotonic() - self._taken_at > IDLE_S:
             self._thaw()
 
@@ -100,11 +110,18 @@ class Follower:
             self._closing.wait(delay)
 
     def _read(self) -> None:
+        with self._taking:
+            self._masking = Masking(self._masks, self._spool.unfinished)
         for record in self._source.frames(self._spool.position):
-            self._take(record)
+            with self._taking:
+                self._keep(self._masking.take(record, self._monotonic()))
+            self._watch_lag(record)
+            self._wake()
             if self._closing.is_set():
                 return
         if not self._closing.is_set():
+            with self._taking:
+                self._keep(self._masking.rest())
             self._finish()
 
     def _finish(self) -> None:
@@ -115,12 +132,21 @@ class Follower:
         self._thaw()
         self._wake()
 
-    def _take(self, record: LogRecord) -> None:
-        for piece in _pieces(record):
-            if not self._appended(piece):
-                self._until_written(lambda piece=piece: self._spool.append(piece))  # type: ignore[misc]
-        self._watch_lag(record)
-        self._wake()
+    def _keep(self, records: Iterable[LogRecord]) -> None:
+        for record in records:
+            for piece in _pieces(record):
+                if not self._appended(piece):
+                    self._until_written(lambda piece=piece: self._spool.append(piece))  # type: ignore[misc]
+
+    def _give_out_overdue(self) -> None:
+        """On a full disk it waits on: the thread that reads is the one that stops the container for that."""
+        given = False
+        for record in self._masking.overdue(self._monotonic()):
+            if self._closing.is_set() or not self._appended(record):
+                break
+            given = True
+        if given:
+            self._wake()
 
     def _appended(self, piece: LogRecord) -> bool:
         """False where the disk did not take it."""

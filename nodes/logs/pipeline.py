@@ -13,6 +13,7 @@ import structlog
 
 from nodes.logs.base import FrameSource, LogStatus
 from nodes.logs.follower import Follower
+from nodes.logs.masks import MOST, Masks
 from nodes.logs.orphans import orphans_delete
 from nodes.logs.shipper import Shipper
 from nodes.logs.spool import Spool
@@ -22,6 +23,8 @@ from nodes.saying import Saying
 TICK_S = 0.25
 AWAY_S = 30.0
 """After so long without an acknowledgement the portal counts as away."""
+
+TOO_MANY = f"… this job's secrets can be written in more than {MOST} ways: some of them are not hidden in this log\n"
 
 logger = structlog.get_logger(__name__)
 
@@ -70,8 +73,9 @@ class LogPipeline:
         self._ticker = threading.Thread(target=self._tick, name="log-ticker", daemon=True)
         self._ticker.start()
 
-    def attach(self, attempt: str, source: FrameSource) -> None:
-        """Begins to follow a container, from where its spool stands. Idempotent: a second source is closed.
+    def attach(self, attempt: str, source: FrameSource, masks: Masks) -> None:
+        """Begins to follow a container, from where its spool stands, with ``masks`` hidden. Idempotent: a second source
+        is closed.
 
         Raises OSError where the spool cannot be opened: on a disk that is full or broken.
         """
@@ -80,10 +84,13 @@ class LogPipeline:
             with self._lock:
                 log = self._open(attempt)
                 if log.follower is None and not log.finished:
+                    if masks.incomplete and not log.spool.position.last_time_ns:
+                        log.spool.mark(TOO_MANY, self._now_ns())
                     marker = self._folder / attempt / "frozen"
                     follower = Follower(
-                        attempt, source, log.spool, marker=marker, wake=self._shipper.wake, now_ns=self._now_ns
-                    )
+                        attempt, source, log.spool, masks=masks, marker=marker,
+                        wake=self._shipper.wake, now_ns=self._now_ns,
+                    )  # fmt: skip
                     follower.start()
                     log.follower = follower
                     unless_followed.pop_all()

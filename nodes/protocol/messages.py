@@ -95,6 +95,7 @@ class ContainerSpec:
     grace_s: int = 30
     auth: ImageAuth | None = None
     code: Code | None = None  # unpacked to ``workdir``
+    hidden: tuple[str, ...] = ()  # the job's secrets, which no log and no message shows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

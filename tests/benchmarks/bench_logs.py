@@ -20,7 +20,7 @@ from typing import Any
 
 import redis
 
-from nodes.logs import LogPipeline, Position
+from nodes.logs import LogPipeline, Masks, Position
 from nodes.protocol import STDOUT, LogRecord, NodeKey, record_encode
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.hub import Hub, LogEnd
@@ -67,7 +67,7 @@ class Printing:
 def run_agent(folder: Path, url: str, secret: str, rate: int) -> None:
     client = redis.Redis.from_url(url)
     pipeline = LogPipeline(folder=folder / "spool", node=NODE, key=NodeKey.load(secret), redis_url=url)
-    pipeline.attach(ATTEMPT, Printing(rate))
+    pipeline.attach(ATTEMPT, Printing(rate), Masks())
     while not pipeline.status(ATTEMPT).complete:
         time.sleep(0.05)
     status = pipeline.status(ATTEMPT)

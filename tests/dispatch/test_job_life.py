@@ -14,6 +14,7 @@ from portal.clusters.models import Node, NodeEvent, Storage, takes_tasks
 from portal.clusters.selectors.closed import servers_closed
 from portal.clusters.services import lane_pulse, nodes_lose
 from portal.jobs.models import Allocation, Job, JobEvent, Task, TaskAttempt
+from portal.jobs.services import job_stop
 from portal.jobs.spec import SpecInvalid
 from portal.jobs.states import EndReason, JobState
 from tests.support.scripted_node import DIGEST
@@ -380,3 +381,14 @@ def test_where_job_folders_are_not_shared_the_job_is_told_so(world: World) -> No
     world.node("gpu01")
     job = world.submit()
     assert job.events.filter(code="hint", message__contains="starts from nothing").count() == 1
+
+
+def test_a_server_is_told_what_a_log_hides_until_it_has_all_of_it(world: World) -> None:
+    node = world.node("gpu01")
+    job = world.submit(secrets={"key": "hunter2hunter2"}, commands=["echo <% $secrets.key %>"])
+    world.cycle()
+    node.obey()
+    job_stop(job=Job.objects.get(pk=job.pk), actor=world.user, now=timezone.now())
+    (order,) = node.desired().orders
+    assert order.phase is Phase.STOP
+    assert node.spec(order).hidden == ("hunter2hunter2",)

@@ -95,6 +95,18 @@ def test_every_line_of_a_fast_log_arrives_in_order(portal: PortalSide) -> None:
     assert portal.output(attempt) == lines(10_000)
 
 
+def test_a_task_that_tells_its_secrets_has_asterisks_in_its_log(portal: PortalSide) -> None:
+    tells = 'token=hunter2-hunter2; export token; set -x; echo "$token"; env | grep token; printf "$token" | base64'
+    attempt = portal.run(tells, hidden=("hunter2-hunter2",))
+    ended = portal.wait_end(attempt)
+    assert ended.exit is not None
+    for said in (portal.output(attempt), ended.exit.log_tail):
+        assert f"+ echo {'*' * 15}\n" in said
+        assert f"token={'*' * 15}\n" in said
+        assert f"\n{'*' * 20}\n" in said
+        assert "hunter2" not in said
+
+
 # ---------------------------------------------------------------- stops
 
 

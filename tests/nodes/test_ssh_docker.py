@@ -107,7 +107,7 @@ def test_a_task_whose_image_has_no_server_runs_on_and_says_why(portal: PortalSid
 
 
 def test_the_tasks_of_a_job_wait_for_each_other_and_know_each_other_by_name(portal: PortalSide, image: str) -> None:
-    from portal.jobs.services.job_ssh import job_key, job_ssh_script, public_line
+    from portal.jobs.services.job_ssh import job_key, job_ssh_script, private_text, public_line
     from portal.jobs.spec import parse
 
     plugin = {"plugin": "ssh", "parameters": {"jobssh": True, "sshbarrier": True, "sshbarrierTimeout": 1}}
@@ -115,7 +115,7 @@ def test_the_tasks_of_a_job_wait_for_each_other_and_know_each_other_by_name(port
     peers = [Peer("worker", rank, rank, "127.0.0.1", {"ssh": (free_port(),)}, 0) for rank in range(2)]
     tasks = []
     for me in peers:
-        among = job_ssh_script(spec, key=job_key(1), me=me, peers=peers)
+        among = job_ssh_script(spec, key=job_key(1), private=private_text(job_key(1)), me=me, peers=peers)
         script = f"{among}ssh worker-{1 - me.index} 'echo in $PAI_TASK_INDEX'; sleep 600"
         env = {"BERTH_JOB_SSH": "1", "PAI_TASK_INDEX": str(me.index)}
         one = spec_of(script, image=image, network="host", ports=dict(me.ports), env=env, index=me.index)

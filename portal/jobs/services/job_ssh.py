@@ -77,15 +77,20 @@ def public_line(key: Ed25519PrivateKey) -> str:
     return key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
 
 
-def job_ssh_script(spec: JobSpec, *, key: Ed25519PrivateKey, me: Peer, peers: Sequence[Peer]) -> str:
-    """What a task does before its own commands; nothing where it takes no part, or is alone."""
+def private_text(key: Ed25519PrivateKey) -> str:
+    """The key as in a file; written in other letters each time."""
+    return key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
+
+
+def job_ssh_script(spec: JobSpec, *, key: Ed25519PrivateKey, private: str, me: Peer, peers: Sequence[Peer]) -> str:
+    """What a task does before its own commands; nothing where it takes no part, or is alone. ``private``: the key's
+    text."""
     wish = spec.job_ssh(me.role)
     others = [peer for peer in peers if peer.address and peer.ports.get(_PORT) and spec.job_ssh(peer.role)]
     if wish is None or len(peers) < 2 or not others:
         return ""
     names = " ".join(map(_name, others))
     hosts = [_HOST.format(name=_name(one), address=one.address, port=one.ports[_PORT][0]) for one in others]
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
     begun = _KEY.format(hosts="".join([*hosts, _ALL.format(names=names)]), public=public_line(key), private=private)
     waited_for = " ".join(shlex.quote(_name(one)) for one in others if one is not me)
     if not wish.barrier_s or not waited_for:

@@ -174,7 +174,7 @@ def _parts(nodes: Sequence[Node]) -> Iterator[list[Node]]:
     if len(nodes) < 2:
         yield [*nodes]
         return
-    rows = TaskAttempt.objects.filter(node__in=nodes, removed_at__isnull=True, phase__in=NEEDS_SPEC).order_by()
+    rows = TaskAttempt.objects.filter(node__in=nodes, removed_at__isnull=True).exclude(phase=Phase.REMOVE).order_by()
     sizes = dict(rows.values_list("node").annotate(size=Sum(_Bytes("spec_sealed"))))
     part, taken = list[Node](), 0
     for node in nodes:
@@ -245,7 +245,8 @@ def _ends_of_strangers(node: Node) -> Iterator[Order]:
 
 
 def _order(row: _Row, node: Node, specs_known: Collection[str], ssh: SshAccess | None) -> Order:
-    wanted = row.phase in NEEDS_SPEC and row.spec_hash not in specs_known
+    # Also with a stop: an agent without its record reads the log only once it knows what that must not show.
+    wanted = row.phase != Phase.REMOVE and row.spec_sealed and row.spec_hash not in specs_known
     return Order(
         attempt=str(row.id),
         phase=Phase(row.phase),

@@ -19,8 +19,16 @@ from portal.common.sealing import unseal
 from portal.jobs.models import Job, JobAttempt, TaskAttempt
 from portal.jobs.selectors import job_folder_path
 from portal.jobs.services.environment import Facts, Peer, environment, shared_variables
-from portal.jobs.services.job_ssh import JOB_SSH_VARIABLE, job_key, job_ssh_script
-from portal.jobs.spec import JobSpec, StorageMount, TaskRoleSpec, image_as_root, render_auth, render_script
+from portal.jobs.services.job_ssh import JOB_SSH_VARIABLE, job_key, job_ssh_script, private_text
+from portal.jobs.spec import (
+    JobSpec,
+    StorageMount,
+    TaskRoleSpec,
+    image_as_root,
+    render_auth,
+    render_script,
+    secret_texts,
+)
 
 WORKDIR = "/workspace"
 JOB_DIR = "/berth/job"
@@ -154,7 +162,7 @@ def container_spec(facts: AttemptFacts, row: TaskAttempt, gpus: Sequence[HeldGpu
         ),
         facts.shared,
     )  # fmt: skip
-    among = _job_ssh(facts, me)
+    among, job_key_text = _job_ssh(facts, me)
     env |= {JOB_SSH_VARIABLE: "1"} if among else {}
     return ContainerSpec(
         attempt=str(row.pk),
@@ -183,6 +191,7 @@ def container_spec(facts: AttemptFacts, row: TaskAttempt, gpus: Sequence[HeldGpu
         grace_s=grace,
         auth=_auth(role, facts.secrets),
         code=_code(job),
+        hidden=(*secret_texts(facts.secrets), *job_key_text),
     )
 
 
@@ -193,10 +202,14 @@ def _profile(facts: AttemptFacts, role: TaskRoleSpec) -> str:
     return "root" if asked and facts.job.vc.default_profile == "root" else "user"
 
 
-def _job_ssh(facts: AttemptFacts, me: Peer) -> str:
+def _job_ssh(facts: AttemptFacts, me: Peer) -> tuple[str, tuple[str, ...]]:
+    """What the task does for it before its own commands, and what of that is secret."""
     if facts.spec.job_ssh(me.role) is None:
-        return ""
-    return job_ssh_script(facts.spec, key=job_key(facts.attempt.pk), me=me, peers=facts.peers)
+        return "", ()
+    key = job_key(facts.attempt.pk)
+    private = private_text(key)
+    script = job_ssh_script(facts.spec, key=key, private=private, me=me, peers=facts.peers)
+    return script, tuple(private.splitlines()[1:-1])
 
 
 def _code(job: Job) -> Code | None:

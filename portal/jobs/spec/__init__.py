@@ -32,6 +32,7 @@ from portal.jobs.spec.secrets import (
     mask_secrets,
     registries_open,
     secret_names_missing,
+    secret_texts,
     with_logins,
     with_secrets,
 )
@@ -76,6 +77,7 @@ __all__ = [
     "schema_job",
     "registries_open",
     "secret_names_missing",
+    "secret_texts",
     "with_logins",
     "with_secrets",
 ]

@@ -14,7 +14,7 @@ from portal.jobs.spec.loader import checked_text, load
 from portal.jobs.spec.model import JobSpec, RegistryAuth
 from portal.jobs.spec.problems import SpecInvalid
 from portal.jobs.spec.raw import Raw
-from portal.jobs.spec.templates import lookup, references
+from portal.jobs.spec.templates import lookup, references, value_text
 
 DOCKER_HUB: Final = "docker.io"
 MASK: Final = "******"
@@ -68,6 +68,18 @@ def secret_names_missing(spec: JobSpec) -> tuple[str, ...]:
             texts += [auth.username, auth.password, auth.registry_uri]
     found = [steps for text in texts for steps in references(text, "secrets") if steps]
     return tuple(dict.fromkeys(".".join(steps) for steps in found if lookup(spec.secrets, steps) is None))
+
+
+def secret_texts(secrets: Mapping[str, Any]) -> tuple[str, ...]:
+    """Every value of a job's secrets, as a script has it."""
+    found, waiting = dict[str, None](), [secrets]
+    while waiting:
+        value: Any = waiting.pop()
+        if isinstance(value, dict | list):
+            waiting += value.values() if isinstance(value, dict) else value
+        elif (text := value_text(value)) is not None:
+            found[text] = None
+    return tuple(found)
 
 
 def with_secrets(spec: JobSpec, stored: Mapping[str, Any]) -> JobSpec:

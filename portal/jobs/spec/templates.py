@@ -31,7 +31,7 @@ def render(text: str, context: Mapping[str, Any]) -> str:
     parts: list[str] = []
     length = position = 0
     for match in _REFERENCE.finditer(text):
-        value = _value_text(_lookup(match, context))
+        value = value_text(_lookup(match, context))
         parts += [text[position : match.start()], match[0] if value is None else value]
         length += len(parts[-1]) + len(parts[-2])
         position = match.end()
@@ -81,7 +81,7 @@ def _lookup(match: re.Match[str], context: Mapping[str, Any]) -> Any:
     return lookup(context.get(match[1]), tuple(_STEP.findall(match[2])))
 
 
-def _value_text(value: Any) -> str | None:
+def value_text(value: Any) -> str | None:
     """A value as JavaScript writes it; a mapping, a list or nothing has no text."""
     if isinstance(value, str):
         return value

@@ -55,7 +55,9 @@ def test_a_job_finds_what_is_stored_in_its_container_and_nowhere_else(world: Wor
         "task__role", "node", "job_attempt__job__user", "job_attempt__job__vc"
     ).get()
     facts, _ = attempts_facts([row.job_attempt])
-    assert "login of-alice-9f3 of-vision-77a" in container_spec(facts[row.job_attempt_id], row, []).script
+    spec = container_spec(facts[row.job_attempt_id], row, [])
+    assert "login of-alice-9f3 of-vision-77a" in spec.script
+    assert set(spec.hidden) == {"of-alice-9f3", "of-vision-77a"}
     shown = [
         api.call("GET", f"jobs/{answer.json()['id']}{part}").content for part in ("", "/config", "/events", "/tasks")
     ]

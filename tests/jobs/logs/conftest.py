@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
-from nodes.logs import LogPipeline
+from nodes.logs import LogPipeline, Masks
 from nodes.protocol import ContainerState, Phase
 from tests.nodes.logs.support import Printed
 from tests.support.redis_server import RedisServer
@@ -59,7 +59,7 @@ class RunningLog:
     def start_agent(self) -> LogPipeline:
         """The node's pipeline, as a newly started agent has it."""
         self.pipeline = LogPipeline(folder=self._folder, node="gpu07", key=self.node.key, redis_url=self._url)
-        self.pipeline.attach(self.attempt, self.source)
+        self.pipeline.attach(self.attempt, self.source, Masks())
         return self.pipeline
 
     def sent(self, end: int) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import redis
 
-from nodes.logs import LogPipeline
+from nodes.logs import LogPipeline, Masks
 from nodes.protocol import STDOUT, LogRecord, NodeKey
 from portal.jobs.logs import hub as hub_module
 from portal.jobs.logs.archive import Archive
@@ -45,7 +45,7 @@ class Scene:
         key = NodeKey.generate()
         self.source = Printed()
         self.pipeline = LogPipeline(folder=folder / "spool", node=NODE, key=key, redis_url=url)
-        self.pipeline.attach(ATTEMPT, self.source)
+        self.pipeline.attach(ATTEMPT, self.source, Masks())
         self.redis = redis.Redis.from_url(url)
         self.log = LogOf(ATTEMPT, NODE, key.public)
         self.archive = Archive(folder / "logs")

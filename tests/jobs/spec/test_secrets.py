@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portal.jobs.spec import MASK, SpecInvalid, mask_secrets, render_auth, secret_names_missing
+from portal.jobs.spec import MASK, SpecInvalid, mask_secrets, render_auth, secret_names_missing, secret_texts
 from portal.jobs.spec.loader import load
 from tests.jobs.spec.builders import spec
 
@@ -124,3 +124,11 @@ def test_references_that_the_file_does_not_give_are_named_once_in_order() -> Non
 def test_a_reference_that_a_parameter_brings_in_counts() -> None:
     job = spec(("parameters", {"p": "<% $secrets.x %>"}), ("taskRoles/train/commands", ["<% $parameters.p %>"]))
     assert secret_names_missing(job) == ("x",)
+
+
+def test_every_value_is_known_as_a_script_has_it() -> None:
+    job = spec(
+        ("secrets", {"word": "hunter2", "pin": 12345678, "half": 0.5, "more": {"list": ["hunter3", "hunter2"]}}),
+        ("prerequisites/0/auth", {"username": "ann", "password": "in-clear", "registryuri": "docker.io"}),
+    )
+    assert set(secret_texts(job.secrets)) == {"hunter2", "12345678", "0.5", "hunter3", "in-clear"}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nodes.logs import LogPipeline, Position
 from nodes.protocol import STDOUT, LogRecord, NodeKey
-from tests.nodes.logs.support import NODE
+from tests.nodes.logs.support import NO_MASKS, NODE
 
 
 class GrowingFile:
@@ -47,7 +47,7 @@ class GrowingFile:
 
 def main(folder: str, url: str, key: str, output: str) -> None:
     pipeline = LogPipeline(folder=Path(folder), node=NODE, key=NodeKey.load(key), redis_url=url, window=1 << 30)
-    pipeline.attach("a1", GrowingFile(Path(output)))
+    pipeline.attach("a1", GrowingFile(Path(output)), NO_MASKS)
     while not pipeline.status("a1").complete:
         time.sleep(0.05)
     threading.Event().wait()

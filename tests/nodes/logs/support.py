@@ -9,12 +9,13 @@ from typing import Any
 
 import redis
 
-from nodes.logs import LogPipeline, Position
+from nodes.logs import LogPipeline, Masks, Position
 from nodes.protocol import MARK, STDOUT, LogRecord, NodeKey, log_stream, records_decode, verified_batch
 from tests.support.waiting import wait_until
 
 NODE = "gpu07"
 KEY = NodeKey.generate()
+NO_MASKS = Masks()
 Start = Callable[..., LogPipeline]
 
 

@@ -10,7 +10,7 @@ import redis
 
 from nodes.logs import LogPipeline
 from nodes.protocol import signed_batch
-from tests.nodes.logs.support import Printed, Start, lines, reader, take_all
+from tests.nodes.logs.support import NO_MASKS, Printed, Start, lines, reader, take_all
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.redis
@@ -31,8 +31,8 @@ def test_a_log_whose_segment_is_gone_waits_alone_and_goes_on_with_it(
     start: Start, client: redis.Redis, tmp_path: Path
 ) -> None:
     pipeline, lost, other = start(), Printed(lines(10)), Printed(lines(10))
-    pipeline.attach("a1", lost)
-    pipeline.attach("a2", other)
+    pipeline.attach("a1", lost, NO_MASKS)
+    pipeline.attach("a2", other, NO_MASKS)
     wait_until(lambda: pipeline.status("a1").sent and pipeline.status("a2").sent, "both logs")
     segment = only_segment(tmp_path, "a1")
     segment.rename(tmp_path / "away")
@@ -54,8 +54,8 @@ def test_a_log_whose_segment_is_cut_in_the_middle_of_a_record_waits_alone(
     start: Start, client: redis.Redis, tmp_path: Path
 ) -> None:
     pipeline, torn, other = start(window=5 * 23), Printed(lines(10)), Printed(lines(5))
-    pipeline.attach("a1", torn)
-    pipeline.attach("a2", other)
+    pipeline.attach("a1", torn, NO_MASKS)
+    pipeline.attach("a2", other, NO_MASKS)
     half, log = reader(client, "a1"), reader(client, "a2")
     wait_until(lambda: half.take() == 5 * 23 and log.take() == 5 * 23, "the windows of both logs")
     os.truncate(only_segment(tmp_path, "a1"), 4 * 23 + 5)
@@ -80,7 +80,7 @@ def test_a_failure_that_nobody_foresaw_does_not_end_the_sending(
 
     monkeypatch.setattr("nodes.logs.shipper.signed_batch", fails_once)
     pipeline = start()
-    pipeline.attach("a1", Printed(lines(10), ended=True))
+    pipeline.attach("a1", Printed(lines(10), ended=True), NO_MASKS)
 
     log = reader(client)
     take_all(log, pipeline)

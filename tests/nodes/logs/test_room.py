@@ -11,7 +11,7 @@ import redis
 
 from nodes.logs.spool import Spool
 from nodes.protocol import MARK
-from tests.nodes.logs.support import Printed, Start, lines, reader, take_all, text_of
+from tests.nodes.logs.support import NO_MASKS, Printed, Start, lines, reader, take_all, text_of
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.redis
@@ -21,8 +21,8 @@ def test_beyond_the_nodes_limit_the_large_logs_drop_lines_and_the_small_ones_non
     start: Start, client: redis.Redis
 ) -> None:
     pipeline, large, small = start(window=1000, node_limit=20_000), Printed(lines(2000)), Printed(lines(1))
-    pipeline.attach("a1", large)
-    pipeline.attach("a2", small)
+    pipeline.attach("a1", large, NO_MASKS)
+    pipeline.attach("a2", small, NO_MASKS)
     wait_until(lambda: pipeline.status("a1").end == 23 * 2000, "the large log in the spool")
     number = 2000
 

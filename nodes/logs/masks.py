@@ -1,0 +1,192 @@
+"""Where a task's secrets stand in what it prints, in any of the ways in which shells and programs write them.
+
+What is found and what cannot be: ``docs/decisions/log-secrets.md``.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from urllib.parse import quote
+
+SHORTEST = 8
+"""Characters below which a text is no secret: it would stand in every other line."""
+MOST = 20_000
+"""Texts that are looked for in one log."""
+LONGEST, PIECE = 4096, 1024
+"""A longer text, in bytes, is looked for in pieces."""
+HIDDEN = b"*"
+
+_ANSI_C = {"\a": r"\a", "\b": r"\b", "\x1b": r"\E", "\f": r"\f", "\r": r"\r", "\t": r"\t", "\v": r"\v"}
+_ANSI_C |= {"\\": r"\\", "'": r"\'"}
+
+
+class Masks:
+    """The secrets of one task, ready to be looked for. Immutable. False where there is nothing to hide.
+
+    A line without any costs a look at every 4th (8th, where all are long) position, however many they are: whatever
+    is found in a text covers one of those, which is then among the first such blocks of what is looked for.
+    """
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        found = [*islice(_once(_patterns(secrets)), MOST + 1)]
+        self.incomplete = len(found) > MOST
+        patterns = sorted(found[:MOST], key=len, reverse=True)
+        self.longest = len(patterns[0]) if patterns else 0
+        self._width = 8 if patterns and len(patterns[-1]) >= 15 else 4
+        self._heads: dict[bytes, list[bytes]] = {}
+        self._stems: set[bytes] = set()
+        self._blocks: dict[int, tuple[int, ...]] = {}
+        for pattern in patterns:
+            self._add(pattern)
+        self._known = frozenset(self._blocks)
+
+    def _add(self, pattern: bytes) -> None:
+        self._heads.setdefault(pattern[:SHORTEST], []).append(pattern)
+        self._stems.update(pattern[:length] for length in range(1, SHORTEST))
+        for offset in range(self._width):
+            block = int.from_bytes(pattern[offset : offset + self._width], sys.byteorder)
+            offsets = self._blocks.get(block, ())
+            if offset not in offsets:
+                self._blocks[block] = (*offsets, offset)
+
+    def __bool__(self) -> bool:
+        return self.longest > 0
+
+    def may_have(self, data: bytes) -> bool:
+        """Whether one may stand in ``data``, at little cost."""
+        return not self._known.isdisjoint(self._cut(data))
+
+    def spans(self, data: bytes) -> Iterator[tuple[int, int]]:
+        """(start, end) of each that stands in ``data``; some overlap."""
+        blocks, width = self._blocks, self._width
+        for number, block in enumerate(self._cut(data)):
+            for offset in blocks.get(block, ()):
+                start = number * width - offset
+                if start >= 0 and (length := self._longest_at(data, start)):
+                    yield start, start + length
+
+    def open_at(self, data: bytes) -> int:
+        """Where the end of ``data`` may be the beginning of one that goes on behind it; its length where none may."""
+        for start in range(max(data.rfind(b"\n") + 1, len(data) - self.longest + 1), len(data)):
+            if len(data) - start < SHORTEST:
+                if data[start:] in self._stems:
+                    return start
+            elif heads := self._heads.get(data[start : start + SHORTEST]):
+                rest = data[start:]
+                if any(len(one) > len(rest) and one.startswith(rest) for one in heads):
+                    return start
+        return len(data)
+
+    def text(self, text: str) -> str:
+        """``text`` with each of them hidden."""
+        if not self:
+            return text
+        shown = bytearray(data := text.encode(errors="replace"))
+        hide(shown, self.spans(data))
+        return shown.decode(errors="replace")
+
+    def _cut(self, data: bytes) -> memoryview[int]:
+        whole = memoryview(data)[: len(data) - len(data) % self._width]
+        return whole.cast("Q") if self._width == 8 else whole.cast("I")
+
+    def _longest_at(self, data: bytes, start: int) -> int:
+        heads = self._heads.get(data[start : start + SHORTEST], ())
+        return next((len(one) for one in heads if data.startswith(one, start)), 0)
+
+
+def hide(data: bytearray, spans: Iterable[tuple[int, int]], shift: int = 0) -> None:
+    """Writes asterisks over ``spans``, moved by ``shift``, as far as they lie in ``data``."""
+    for start, end in spans:
+        first, last = max(0, start + shift), end + shift
+        if last > first:
+            data[first:last] = HIDDEN * (last - first)
+
+
+def _once(patterns: Iterable[bytes]) -> Iterator[bytes]:
+    seen: set[bytes] = set()
+    for pattern in patterns:
+        if pattern not in seen:
+            seen.add(pattern)
+            yield pattern
+
+
+def _patterns(secrets: Iterable[str]) -> Iterator[bytes]:
+    """All that is looked for: first each line as it is, so that no number of them crowds that out."""
+    values = [value for value in dict.fromkeys(secrets) if len(value) >= SHORTEST]
+    lines = [line for value in values for line in _lines(value)]
+    ways: list[Callable[[], Iterator[bytes]]] = [
+        lambda: (line.encode(errors="replace") for line in lines),
+        lambda: (way.encode(errors="replace") for line in lines for way in _quoted(line)),
+        lambda: (text for value in dict.fromkeys([*values, *lines]) for text in _base64(value)),
+    ]
+    for way in ways:
+        for pattern in way():
+            yield from _pieces(pattern)
+
+
+def _lines(value: str) -> Iterator[str]:
+    return (line for part in value.split("\n") if len(line := part.strip()) >= SHORTEST)
+
+
+def _pieces(pattern: bytes) -> Iterator[bytes]:
+    if len(pattern) < SHORTEST or b"\n" in pattern:
+        return
+    if len(pattern) <= LONGEST:
+        yield pattern
+        return
+    yield from (pattern[at : at + PIECE] for at in range(0, len(pattern) - PIECE, PIECE))
+    yield pattern[-PIECE:]
+
+
+def _quoted(line: str) -> Iterator[str]:
+    """The line between the quotes of shells and programs; none where it needs no other letters there."""
+    for way in (
+        line.replace("'", r"'\''").strip("'"),  # bash -x
+        line.replace("'", "'\"'\"'").strip("'"),  # Python's shlex
+        re.sub("'+", "'\"\\g<0>\"'", line).strip("'"),  # dash -x, busybox
+        "".join(_ansi_c(character, ascii_only=False) for character in line),
+        "".join(_ansi_c(character, ascii_only=True) for character in line),
+        re.sub(r'[\\"$`]', r"\\\g<0>", line),
+        re.sub(r"^[~#]|(?<=[:=])~|[^\w@%+=:./~#\x80-\U0010ffff-]", r"\\\g<0>", line, flags=re.ASCII),  # bash's %q
+        repr(line)[1:-1],
+        json.dumps(line)[1:-1],
+        json.dumps(line, ensure_ascii=False)[1:-1],
+        quote(line, errors="replace"),
+        quote(line, safe="", errors="replace"),
+    ):
+        if way != line:
+            yield way
+
+
+def _ansi_c(character: str, *, ascii_only: bool) -> str:
+    """As bash writes it between ``$'`` and ``'``."""
+    if character in _ANSI_C:
+        return _ANSI_C[character]
+    if " " <= character <= "~" or (character > "\x9f" and not ascii_only):
+        return character
+    return "".join(f"\\{byte:03o}" for byte in character.encode(errors="replace"))
+
+
+def _base64(value: str) -> Iterator[bytes]:
+    """What is sure of the value's base64, wherever it begins in what was encoded; in either alphabet, and also in the
+    lines of 76 and 64 letters in which it is written alone."""
+    data = value.encode(errors="replace")
+    alone = [base64.b64encode(text).rstrip(b"=") for text in dict.fromkeys([data, data.strip() + b"\n"])]
+    lines = [one[at : at + width] for one in alone for width in (76, 64) for at in range(0, len(one), width)]
+    for text in [*alone, *(_base64_behind(data, before) for before in range(3)), *(lines if len(data) > 48 else ())]:
+        yield text
+        yield text.translate(_URL_SAFE)
+
+
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+
+
+def _base64_behind(data: bytes, before: int) -> bytes:
+    """The letters that depend on ``data`` alone, where ``before`` other bytes stand before it in its group of three."""
+    encoded = base64.b64encode(bytes(before) + data)
+    return encoded[(0, 2, 3)[before] : (before + len(data)) * 8 // 6]
