@@ -29,6 +29,13 @@ def _token() -> QuerySet[Token]:
 _TOKEN = Prepared(_token)
 
 
+def token_get_valid(*, token_id: int, now: datetime) -> Token | None:
+    """The same, by its number."""
+    alive = Q(expires_at__isnull=True) | Q(expires_at__gt=now)
+    found = Token.objects.filter(alive, pk=token_id, revoked_at__isnull=True, user__is_active=True)
+    return found.select_related("user").first()
+
+
 def tokens_of(*, user: User) -> QuerySet[Token]:
     """The user's tokens that are not revoked, newest first; expired ones included, so that one sees why."""
     return Token.objects.filter(user=user, revoked_at__isnull=True)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from asgiref.typing import ASGIReceiveCallable, ASGISendCallable
@@ -14,26 +13,20 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.http.cookie import parse_cookie
 from django.http.request import split_domain_port, validate_host
-from django.utils import timezone
 from django.utils.translation import activate, gettext_noop
 
-from portal.accounts.models import Scope as TokenScope
+from portal.accounts.credentials import Credential, SessionCredential, TokenCredential
 from portal.accounts.models import Token, User
-from portal.accounts.selectors import session_user, token_valid
 from portal.common.errors import TooManyAtOnce
 from portal.common.languages import socket_language
+from portal.common.lasting import until_lost
 from portal.common.origin import origin_socket
 from portal.common.shares import Seat, Share
-
-log = logging.getLogger(__name__)
 
 Scope = dict[str, Any]
 Application = Callable[[Any, ASGIReceiveCallable, ASGISendCallable], Awaitable[None]]
 
 BEARER_PROTOCOL = "bearer"  # new WebSocket(url, ["bearer", token]): browsers cannot set headers
-RECHECK_S = 5.0
-UNASKED_S = 30.0
-"""So long a socket stays open while nobody can be asked whether it still may."""
 CLOSED_UNASKED = 1013
 """Try again later (RFC 6455's registry): clients come back by themselves."""
 CLOSED_NOT_SIGNED_IN = 4401
@@ -46,40 +39,6 @@ SOCKETS = Share(
     ),
 )
 """What one user's open websockets weigh in this process."""
-
-
-class Credential(Protocol):
-    """What was shown at the opening; ``user`` asks the database whether it still holds, and for what: ``scope``."""
-
-    scope: TokenScope
-
-    def user(self) -> User | None: ...
-
-
-class SessionCredential:
-    """A browser's session cookie."""
-
-    def __init__(self, key: str) -> None:
-        self.key = key
-        self.scope = TokenScope.ADMIN
-
-    def user(self) -> User | None:
-        return session_user(session_key=self.key)
-
-
-class TokenCredential:
-    """A bearer token; only its digest is kept while the socket is open."""
-
-    def __init__(self, secret: str) -> None:
-        self.digest = Token.digest_of(secret)
-        self.scope = TokenScope.READ
-
-    def user(self) -> User | None:
-        token = token_valid(digest=self.digest, now=timezone.now())
-        if token is None:
-            return None
-        self.scope = TokenScope(token.scope)
-        return token.user
 
 
 class SignedIn:
@@ -98,10 +57,10 @@ def credential_of(scope: Mapping[str, Any]) -> Credential | None:
     headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
     kind, _, secret = headers.get(b"authorization", "").partition(" ")
     if kind.lower() == "bearer":
-        return TokenCredential(secret.strip())
+        return TokenCredential(Token.digest_of(secret.strip()))
     offered = list(scope.get("subprotocols", []))
     if offered[:1] == [BEARER_PROTOCOL] and len(offered) == 2:
-        return TokenCredential(offered[1])
+        return TokenCredential(Token.digest_of(offered[1]))
     key = parse_cookie(headers.get(b"cookie", "")).get(settings.SESSION_COOKIE_NAME)
     if key and origin_is_ours(headers.get(b"origin", ""), headers.get(b"host", "")):
         return SessionCredential(key)
@@ -200,22 +159,8 @@ class SignedInConsumer(AsyncWebsocketConsumer):
         return None if credential is None else await database_sync_to_async(credential.user)()
 
     async def _watch_credential(self) -> None:
-        """Nothing that fails may end this, or the socket would stay open however its user's rights end: the database
-        may restart just as it is asked. A socket of which nobody could be asked for ``UNASKED_S`` is closed."""
-        clock = asyncio.get_running_loop().time
-        asked_at = clock()
-        while True:
-            await asyncio.sleep(RECHECK_S)
-            try:
-                async with asyncio.timeout(max(RECHECK_S, asked_at + UNASKED_S - clock())):
-                    if not await self._asked():
-                        return
-                asked_at = clock()
-            except Exception:
-                log.exception("whether a websocket's user is still signed in could not be asked")
-                if clock() - asked_at >= UNASKED_S:
-                    await self.close(CLOSED_UNASKED)
-                    return
+        if not await until_lost(self._asked):
+            await self.close(CLOSED_UNASKED)
 
     async def _asked(self) -> bool:
         """Whether the user is still signed in, and may see what the socket shows; closes it where not."""

@@ -15,6 +15,8 @@ from django.db import close_old_connections
 from django.http import FileResponse, HttpResponseBase
 from django.urls import set_script_prefix
 
+from portal.common.lasting import until_lost
+from portal.common.streaming import Streamed
 from portal.common.turns import Turns
 
 THREADS = 64
@@ -72,15 +74,18 @@ class InOneThread(ASGIHandler):
         return response
 
     async def _stream(self, response: HttpResponseBase, receive: Any, send: Any) -> None:
-        """Send it until it is whole or nobody reads any more."""
+        """Send it until it is whole, or nobody reads any more, or who asked for it has lost the right to it. What is
+        not whole then is cut off, as the server's protocol does it."""
         sending = asyncio.create_task(self.send_response(response, send))
-        leaving = asyncio.create_task(receive())
+        ends: list[asyncio.Task[Any]] = [sending, asyncio.create_task(receive())]
+        if isinstance(response, Streamed):
+            ends.append(asyncio.create_task(until_lost(response.asked)))
         try:
-            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            sending.cancel()
-            leaving.cancel()
-            sent, _ = await asyncio.gather(sending, leaving, return_exceptions=True)
+            for end in ends:
+                end.cancel()
+            sent, *_ = await asyncio.gather(*ends, return_exceptions=True)
             # In the thread in which it was made, whose connection to the database is given back with it.
             await sync_to_async(response.close)()
         if isinstance(sent, Exception):

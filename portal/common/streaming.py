@@ -8,11 +8,11 @@ from typing import Any
 from weakref import finalize
 
 from asgiref.sync import sync_to_async
+from channels.db import database_sync_to_async
 from django.conf import settings
 from django.http import StreamingHttpResponse
-from django.utils.translation import gettext, gettext_noop
+from django.utils.translation import gettext_noop
 
-from portal.common.errors import Unavailable
 from portal.common.shares import Seat, Share
 
 DOWNLOADS = Share(
@@ -47,7 +47,17 @@ async def _at_hand(chunks: Sequence[bytes]) -> AsyncIterator[bytes]:
         yield chunk
 
 
-class Download(StreamingHttpResponse):
+class Streamed(StreamingHttpResponse):
+    """A long answer. While it is sent ``still`` is asked again and again whether who asked for it still may; where not,
+    it is broken off, so that nobody takes what they have for the whole."""
+
+    def __init__(self, chunks: AsyncIterator[bytes], *, still: Callable[[], bool], **answer: Any) -> None:
+        super().__init__(chunks, **answer)
+        # In no thread that waits for the next chunk.
+        self.asked = database_sync_to_async(still, thread_sensitive=False)
+
+
+class Download(Streamed):
     """A long answer that holds a seat of ``DOWNLOADS`` until it is sent, and breaks off when the seat's time is over.
     ``let_go`` is called at its end, also where nothing of it was read.
 
@@ -60,17 +70,18 @@ class Download(StreamingHttpResponse):
         chunks: Iterator[bytes],
         *,
         seat: Seat,
+        still: Callable[[], bool],
         let_go: Callable[[], None] = lambda: None,
         ahead: bool = False,
         **answer: Any,
     ) -> None:
-        pieces = _until_over(chunks, seat)
         try:
-            begun = list(islice(pieces, AHEAD)) if ahead else []
+            begun = list(islice(chunks, AHEAD)) if ahead else []
         except BaseException:
             seat.give_back()
             raise
-        super().__init__(_at_hand(begun) if ahead and len(begun) < AHEAD else aside(pieces, begun), **answer)
+        pieces = _at_hand(begun) if ahead and len(begun) < AHEAD else aside(chunks, begun)
+        super().__init__(pieces, still=lambda: not seat.over and still(), **answer)
         self._let_go = let_go
         self._left = finalize(self, seat.give_back)
 
@@ -78,14 +89,3 @@ class Download(StreamingHttpResponse):
         super().close()
         self._let_go()
         self._left()
-
-
-def _until_over(chunks: Iterator[bytes], seat: Seat) -> Iterator[bytes]:
-    try:
-        for chunk in chunks:
-            if seat.over:
-                raise Unavailable(gettext("The download took too long and was broken off."))
-            yield chunk
-    finally:
-        if isinstance(chunks, Generator):
-            chunks.close()

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from django.core import signing
+from django.utils import timezone
 
 from nodes.protocol import MARK, STDERR, STDOUT
-from portal.accounts.models import User
+from portal.accounts.models import Token, User
+from portal.accounts.selectors import token_get_valid
 from portal.common.errors import NotFound
 from portal.jobs.logs.archiver import log_of
 from portal.jobs.logs.reader import LogReader
@@ -37,13 +39,14 @@ class LogAddress:
     path: str
 
 
-def log_addresses(*, row: TaskAttempt, user: User, tail: bool) -> list[LogAddress]:
-    """The addresses of the log's streams for this user, good for an hour. Needs node, task, job and its user loaded."""
+def log_addresses(*, row: TaskAttempt, token: Token, tail: bool) -> list[LogAddress]:
+    """The addresses of the log's streams for whoever asks by this token, good for an hour and no longer than it. Needs
+    node, task, job and its user loaded."""
     told = {
         "username": row.task.job.user.username,
         "pod-uid": str(row.pk),
         "taskrole": row.task.role.name,
-        "token": signing.dumps([user.pk, str(row.pk)], salt=_SALT, compress=True),
+        "token": signing.dumps([token.pk, str(row.pk)], salt=_SALT, compress=True),
         **({"tail-mode": "true"} if tail else {}),
     }
     return [
@@ -52,20 +55,39 @@ def log_addresses(*, row: TaskAttempt, user: User, tail: bool) -> list[LogAddres
     ]
 
 
-def log_opened(*, token: str) -> tuple[User, TaskAttempt]:
-    """Who reads by this token, and which log, where the user may still read it. Raises UnauthorizedUserError,
-    NoTaskLogError."""
+@dataclass(frozen=True, slots=True)
+class LogDoor:
+    """What an address opens: ``attempt``'s log, by the API's ``token`` with which it was asked for."""
+
+    token: int
+    attempt: str
+
+    def opened(self) -> tuple[User, TaskAttempt]:
+        """Who reads, and which log, where both the token and the right to the log still hold. Raises
+        UnauthorizedUserError, NoTaskLogError."""
+        token = token_get_valid(token_id=self.token, now=timezone.now())
+        if token is None:
+            raise PaiError(401, "UnauthorizedUserError", BAD_TOKEN)
+        try:
+            return token.user, task_attempt_visible(token.user, self.attempt)
+        except NotFound as error:
+            raise no_task_log() from error
+
+    def still(self) -> bool:
+        """Whether it opens anything still."""
+        try:
+            self.opened()
+        except PaiError:
+            return False
+        return True
+
+
+def log_door(*, signed: str) -> LogDoor:
+    """What an address made by ``log_addresses`` opens, within an hour. Raises UnauthorizedUserError."""
     try:
-        user_id, attempt = signing.loads(token, salt=_SALT, max_age=HOLDS_S)
+        return LogDoor(*signing.loads(signed, salt=_SALT, max_age=HOLDS_S))
     except signing.BadSignature as error:
         raise PaiError(401, "UnauthorizedUserError", BAD_TOKEN) from error
-    user = User.objects.filter(pk=user_id, is_active=True).first()
-    if user is None:
-        raise PaiError(401, "UnauthorizedUserError", BAD_TOKEN)
-    try:
-        return user, task_attempt_visible(user, attempt)
-    except NotFound as error:
-        raise no_task_log() from error
 
 
 def log_text(*, reader: LogReader, row: TaskAttempt, streams: frozenset[int], tail: bool) -> Iterator[bytes]:

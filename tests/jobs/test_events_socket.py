@@ -19,6 +19,7 @@ from portal.accounts.models import ClusterRole, Scope, Token, User
 from portal.accounts.services import token_create, token_revoke
 from portal.clusters.models import Membership
 from portal.clusters.services import member_set, vc_create
+from portal.common import lasting
 from portal.common.live import announce
 from portal.jobs import consumers
 from tests.support.cast import HOST, Api, cookie_of, person
@@ -112,7 +113,7 @@ def test_of_a_job_hear_those_who_may_see_it(web: LiveWeb, who: str) -> None:
 def test_one_who_is_taken_out_of_the_team_stops_hearing_of_its_jobs(
     web: LiveWeb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(websockets, "RECHECK_S", 0.05)
+    monkeypatch.setattr(lasting, "RECHECK_S", 0.05)
     bob, vc = person("bob"), vc_create(name="vision", now=timezone.now())
     member_set(vc=vc, user=bob, role="member", now=timezone.now())
     with web.socket(EVENTS, **by_token(bob)) as listener:
@@ -124,7 +125,7 @@ def test_one_who_is_taken_out_of_the_team_stops_hearing_of_its_jobs(
 def test_a_revoked_token_an_ended_session_and_a_disabled_account_end_the_socket(
     web: LiveWeb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(websockets, "RECHECK_S", 0.05)
+    monkeypatch.setattr(lasting, "RECHECK_S", 0.05)
     alice, bob, carol = person("alice"), person("bob"), person("carol")
     api, cookie = Api(alice), cookie_of(bob)
     with (
@@ -155,13 +156,13 @@ def tokens_away() -> Iterator[None]:
 
 def not_asked(caplog: pytest.LogCaptureFixture) -> bool:
     """Whether the portal has found that a socket's user could not be asked for."""
-    return any(record.name == "portal.accounts.websockets" for record in caplog.records)
+    return any(record.name == "portal.common.lasting" for record in caplog.records)
 
 
 def test_a_socket_is_asked_again_after_the_database_failed_it_once(
     web: LiveWeb, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(websockets, "RECHECK_S", 0.05)
+    monkeypatch.setattr(lasting, "RECHECK_S", 0.05)
     api = Api(person("alice"))
     with web.socket(EVENTS, additional_headers=api.headers) as listener:
         with tokens_away():
@@ -174,8 +175,8 @@ def test_a_socket_is_asked_again_after_the_database_failed_it_once(
 def test_a_socket_of_which_nobody_can_be_asked_is_closed_so_that_its_client_comes_back(
     web: LiveWeb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(websockets, "RECHECK_S", 0.05)
-    monkeypatch.setattr(websockets, "UNASKED_S", 0.2)
+    monkeypatch.setattr(lasting, "RECHECK_S", 0.05)
+    monkeypatch.setattr(lasting, "UNASKED_S", 0.2)
     with web.socket(EVENTS, **by_token(person("alice"))) as listener, tokens_away():
         assert listener.close_code() == websockets.CLOSED_UNASKED
 

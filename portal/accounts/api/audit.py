@@ -9,19 +9,20 @@ from typing import Any
 import django_filters
 import msgspec
 from django.db.models import QuerySet
-from django.http import HttpResponseBase, StreamingHttpResponse
+from django.http import HttpResponseBase
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.accounts.audit import audit_entries
+from portal.accounts.credentials import still_may
 from portal.accounts.models import Audited, AuditEntry
 from portal.accounts.rest import ApiView
 from portal.common.filters import ChoicesFilter, GivenFilter, MomentFilter, unknown_refuse
 from portal.common.negotiation import Unnegotiated
 from portal.common.serializers import Answer, Body
-from portal.common.streaming import aside
+from portal.common.streaming import Streamed, aside
 from portal.common.tables import csv_rows, csv_text
 
 LINES, CSV = "application/x-ndjson", "text/csv"
@@ -90,9 +91,9 @@ class AuditExportView(ApiView):
         form = wanted.validated_data.get("format", "jsonl")
         found = _pieces(self.filter_queryset(audit_entries(user=self.user)).order_by("id"))
         parts = _table(found) if form == "csv" else (msgspec.json.Encoder().encode_lines(rows) for rows in found)
-        answer = StreamingHttpResponse(
-            aside(parts), content_type=f"{CSV}; charset=utf-8" if form == "csv" else LINES
-        )  # fmt: skip
+        kind = f"{CSV}; charset=utf-8" if form == "csv" else LINES
+        still = still_may(request, lambda user: audit_entries(user=user))
+        answer = Streamed(aside(parts), still=still, content_type=kind)
         answer.headers["Content-Disposition"] = f'attachment; filename="audit.{form}"'
         return answer
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 
 from django.conf import settings
@@ -13,6 +14,7 @@ from redis import RedisError
 from rest_framework import serializers
 from rest_framework.request import Request
 
+from portal.accounts.credentials import still_may
 from portal.accounts.models import User
 from portal.accounts.rest import ApiView
 from portal.common.errors import NotFound, Unavailable
@@ -72,7 +74,8 @@ class AllLogsView(ApiView):
             raise NotFound("log of job", job_id)
         now = timezone.now()
         logs_read(user=self.user, job=job, now=now)
-        answer = _streamed([_named(run, job, now) for run in runs], wanted["format"], self.user)
+        still = still_may(request, lambda user: job_get(user=user, job_id=job_id))
+        answer = _streamed([_named(run, job, now) for run in runs], wanted["format"], self.user, still)
         ending = "zip" if wanted["format"] == "zip" else "log"
         answer["Content-Disposition"] = f'attachment; filename="{file_name(job.name, job.run)}.{ending}"'
         return answer
@@ -83,12 +86,12 @@ def _named(run: TaskAttempt, job: Job, now: datetime) -> NamedLog:
     return NamedLog(run_name(run), file, log_of(run), last_line(run, job, now=now))
 
 
-def _streamed(logs: list[NamedLog], wanted: str, user: User) -> Download:
+def _streamed(logs: list[NamedLog], wanted: str, user: User, still: Callable[[], bool]) -> Download:
     reader = LogReader(Archive(settings.LOG_DIR), streams_client())
     chunks, kind = (zipped(reader, logs), ZIP) if wanted == "zip" else (merged_text(reader, logs), TEXT)
     try:
         for one in logs:
             reader.end(one.log)
-        return Download(chunks, seat=DOWNLOADS.take(user.pk), content_type=kind, ahead=True)
+        return Download(chunks, seat=DOWNLOADS.take(user.pk), still=still, content_type=kind, ahead=True)
     except RedisError:
         raise Unavailable("The newest part of the logs cannot be reached now.") from None

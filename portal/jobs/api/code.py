@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import IO, Any
 
 from django.conf import settings
-from django.http import HttpResponseBase, StreamingHttpResponse
+from django.http import HttpResponseBase
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -15,12 +15,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from nodes.protocol.packed import MEDIA_TYPE
+from portal.accounts.credentials import still_may
 from portal.accounts.models import Scope
 from portal.accounts.rest import ApiView
 from portal.common.errors import Fault, Invalid
 from portal.common.negotiation import Unnegotiated
 from portal.common.serializers import Answer
-from portal.common.streaming import aside
+from portal.common.streaming import Streamed, aside
 from portal.jobs.api.answers import CodeAnswer
 from portal.jobs.code.store import CodeFiles
 from portal.jobs.limits import UPLOADS
@@ -120,4 +121,5 @@ class CodeArchiveView(ApiView):
             "Content-Length": str(found.size),
             "Content-Disposition": f'attachment; filename="code-{found.sha256[:12]}.tar.gz"',
         }
-        return StreamingHttpResponse(aside(pieces), content_type=MEDIA_TYPE, headers=headers)
+        still = still_may(request, lambda user: code_get(user=user, name=code))
+        return Streamed(aside(pieces), still=still, content_type=MEDIA_TYPE, headers=headers)

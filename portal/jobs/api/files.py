@@ -22,7 +22,7 @@ from portal.common.filters import unknown_refuse
 from portal.common.negotiation import Unnegotiated
 from portal.common.pagination import Cursor
 from portal.common.serializers import Answer
-from portal.jobs.sessions.downloads import ARCHIVE, BYTES, download, folder_open, listing_of
+from portal.jobs.sessions.downloads import ARCHIVE, BYTES, download, files_still, folder_open, listing_of
 from portal.jobs.sessions.folders import WAITING, folder_ask
 from portal.jobs.sessions.paths import LONGEST, path_bytes, path_text
 from portal.jobs.sessions.ranges import Asked
@@ -127,7 +127,7 @@ class FileContentView(ApiView):
         unknown_refuse(request, ["path"])
         path = _path(request)
         folder = folder_open(user=self.user, job_id=job_id, now=timezone.now())
-        return download(self.user, folder, path, Asked.of(request))
+        return download(self.user, folder, path, still=files_still(request, job_id), asked=Asked.of(request))
 
 
 def _path(request: Request) -> bytes:

@@ -14,6 +14,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from portal.accounts.credentials import still_may
 from portal.accounts.rest import ApiView
 from portal.common.errors import Unavailable
 from portal.common.negotiation import Unnegotiated
@@ -27,6 +28,7 @@ from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.stream import streams_client
 from portal.jobs.logs.text import TextDecoder, lost_row, text_rows
 from portal.jobs.models import TaskAttempt
+from portal.jobs.selectors import job_get
 from portal.jobs.services import log_read
 
 MOST_BYTES = 1_000_000
@@ -67,7 +69,8 @@ class LogsView(ApiView):
         try:
             if wanted["format"] == "text":
                 text = reader.download(log_of(row), last_line(row, row.task.job, now=now))
-                return Download(text, seat=DOWNLOADS.take(self.user.pk), content_type=TEXT, ahead=True)
+                still = still_may(request, lambda user: job_get(user=user, job_id=job_id))
+                return Download(text, seat=DOWNLOADS.take(self.user.pk), still=still, content_type=TEXT, ahead=True)
             return Response(_records(reader, row, wanted["offset"], wanted["limit"], now))
         except RedisError:
             raise Unavailable("The newest part of the log cannot be reached now.") from None

@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.views.decorators.http import require_GET
 
 from nodes.protocol.packed import MEDIA_TYPE
-from portal.common.streaming import aside
+from portal.common.streaming import Streamed, aside
 from portal.jobs.code.store import CodeFiles
 from portal.jobs.code.tickets import ticket_open
 from portal.jobs.selectors import code_ordered
@@ -37,8 +37,8 @@ def node_code(request: HttpRequest, signed: str) -> HttpResponseBase:
         pieces = files.read(ticket.sha256, start)
     except FileNotFoundError:
         return _refusal(410, "The archive is gone.")
-    response = StreamingHttpResponse(
-        aside(pieces), content_type=MEDIA_TYPE, status=206 if start else 200,
+    response = Streamed(
+        aside(pieces), still=lambda: code_ordered(ticket=ticket), content_type=MEDIA_TYPE, status=206 if start else 200,
         headers={"Content-Length": str(size - start)},
     )  # fmt: skip
     if start:

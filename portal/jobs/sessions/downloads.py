@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from datetime import datetime
 
-from django.http import HttpResponse, HttpResponseBase, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.utils.http import content_disposition_header
+from rest_framework.request import Request
 
 from nodes.protocol import FileEntry, FolderListing, ListRequest, ReadRequest, SessionAnswer
+from portal.accounts.credentials import still_may
 from portal.accounts.models import User
 from portal.accounts.rights import Action
 from portal.common.errors import Unavailable
@@ -48,7 +51,14 @@ def listing_of(found: Answered, path: bytes) -> FolderListing:
     return FolderListing(entries=(entry,), more=False)
 
 
-def download(user: User, folder: JobFolder, path: bytes, asked: Asked = WHOLE) -> HttpResponseBase:
+def files_still(request: HttpRequest | Request, job_id: int) -> Callable[[], bool]:
+    """Whether who sent the request may still see the job's files; to be asked again while some are sent."""
+    return still_may(request, lambda user: job_with_right(user=user, job_id=job_id, action=Action.JOB_FILES))
+
+
+def download(
+    user: User, folder: JobFolder, path: bytes, *, still: Callable[[], bool], asked: Asked = WHOLE
+) -> HttpResponseBase:
     """A file as it is, the part of it that is asked for, or a folder as an archive; to be saved and never shown. Raises
     Absent, Conflict, Unavailable, TooManyAtOnce."""
     seat = DOWNLOADS.take(user.pk)
@@ -64,7 +74,7 @@ def download(user: User, folder: JobFolder, path: bytes, asked: Asked = WHOLE) -
     session, is_folder = found.session, found.there.kind == "folder"
     session.until = math.inf  # as long as the seat
     answer = Download(
-        session.pieces(), seat=seat, let_go=session.close, status=200 if part is None else 206,
+        session.pieces(), seat=seat, still=still, let_go=session.close, status=200 if part is None else 206,
         content_type=ARCHIVE if is_folder else BYTES, headers=NEVER_SHOWN,
     )  # fmt: skip
     answer.headers["Content-Disposition"] = content_disposition_header(True, _name(folder, path, is_folder))

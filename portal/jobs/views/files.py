@@ -22,7 +22,7 @@ from portal.common.errors import Absent, Conflict, NotFound, Refused, TooManyAtO
 from portal.jobs.models import Job
 from portal.jobs.selectors import JobFolder, folder_fate
 from portal.jobs.sessions.calling import SessionFailed
-from portal.jobs.sessions.downloads import NEVER_SHOWN, download, folder_open
+from portal.jobs.sessions.downloads import NEVER_SHOWN, download, files_still, folder_open
 from portal.jobs.sessions.folders import WAITING, Answered, folder_ask
 from portal.jobs.sessions.paths import path_bytes, path_text
 from portal.jobs.sessions.ranges import Asked
@@ -198,7 +198,7 @@ def _image_type(head: bytes) -> str | None:
 def job_file_download(request: PageRequest, job_id: int) -> HttpResponseBase:
     """A file, or a folder as an archive, to be saved."""
     folder, path = _asked(request, job_id)
-    return download(request.user, folder, path, Asked.of(request))
+    return download(request.user, folder, path, still=files_still(request, job_id), asked=Asked.of(request))
 
 
 @login_required

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from django.conf import settings
 from django.http import HttpResponseBase
 from django.utils import timezone
@@ -9,6 +11,7 @@ from redis import RedisError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from portal.accounts.models import Token
 from portal.common.errors import Unavailable
 from portal.common.negotiation import Unnegotiated
 from portal.common.streaming import DOWNLOADS, Download
@@ -20,7 +23,7 @@ from portal.jobs.services import log_read
 from portal.openpai.answers import job_attempt, task_history
 from portal.openpai.api.base import PaiView
 from portal.openpai.errors import no_task, no_task_log
-from portal.openpai.logs import STREAMS, log_addresses, log_opened, log_text
+from portal.openpai.logs import STREAMS, log_addresses, log_door, log_text
 from portal.openpai.selectors import AttemptSeen, attempt_seen, attempts_seen, job_found, task_runs
 
 
@@ -78,7 +81,7 @@ class TaskLogsView(TaskView):
         row.task = task
         asked = request.query_params
         tail = "true" in {asked.get("tailMode"), asked.get("tail-mode")}
-        addresses = log_addresses(row=row, user=self.user, tail=tail)
+        addresses = log_addresses(row=row, token=cast(Token, request.auth), tail=tail)
         return Response(
             {"locations": [{"name": one.name, "uri": request.build_absolute_uri(one.path)} for one in addresses]}
         )
@@ -92,7 +95,8 @@ class LogView(PaiView):
     content_negotiation_class = Unnegotiated
 
     def get(self, request: Request, name: str) -> HttpResponseBase:
-        user, row = log_opened(token=request.query_params.get("token", ""))
+        door = log_door(signed=request.query_params.get("token", ""))
+        user, row = door.opened()
         if name not in STREAMS:
             raise no_task_log()
         log_read(user=user, attempt=row, now=timezone.now())
@@ -100,6 +104,7 @@ class LogView(PaiView):
         reader = LogReader(Archive(settings.LOG_DIR), streams_client())
         try:
             text = log_text(reader=reader, row=row, streams=STREAMS[name], tail=tail)
-            return Download(text, seat=DOWNLOADS.take(user.pk), content_type="text/plain; charset=utf-8", ahead=True)
+            seat = DOWNLOADS.take(user.pk)
+            return Download(text, seat=seat, still=door.still, content_type="text/plain; charset=utf-8", ahead=True)
         except RedisError:
             raise Unavailable("The newest part of the log cannot be reached now.") from None

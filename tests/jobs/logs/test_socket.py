@@ -167,10 +167,11 @@ def test_who_loses_the_right_to_see_it_is_closed_out(
     running_log: RunningLog, web: LiveWeb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from portal.accounts import websockets
+    from portal.common import lasting
     from portal.jobs.models import Job
     from tests.support.cast import Api, person
 
-    monkeypatch.setattr(websockets, "RECHECK_S", 0.1)
+    monkeypatch.setattr(lasting, "RECHECK_S", 0.1)
     bob = person("bob")
     member = running_log.world.user
     Job.objects.update(user=bob)  # alice sees it as a member of its virtual cluster
@@ -304,9 +305,10 @@ def test_a_task_that_starts_later_is_added_and_a_stranger_sees_nothing(
     running_log: RunningLog, web: LiveWeb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from portal.accounts import websockets
+    from portal.common import lasting
     from tests.support.cast import Api, person
 
-    monkeypatch.setattr(websockets, "RECHECK_S", 0.1)
+    monkeypatch.setattr(lasting, "RECHECK_S", 0.1)
     with web.socket(several(running_log), **credentials(running_log)) as listener:
         assert len(listener.next()["tasks"]) == 1
         second_task(running_log, lines=5)
@@ -363,7 +365,7 @@ def test_nothing_is_read_any_more_for_who_left_while_a_look_back_was_answered(
     running_log: RunningLog, web: LiveWeb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Then the server's own answer fails, and no goodbye of the browser's is dispatched."""
-    from portal.accounts import websockets
+    from portal.common import lasting
     from portal.jobs.logs import hub
     from portal.jobs.logs.together import earlier
 
@@ -375,7 +377,7 @@ def test_nothing_is_read_any_more_for_who_left_while_a_look_back_was_answered(
         return earlier(*what)
 
     monkeypatch.setattr(hub, "earlier", answered_late)
-    monkeypatch.setattr(websockets, "RECHECK_S", 0.1)
+    monkeypatch.setattr(lasting, "RECHECK_S", 0.1)
     running_log.source.print(*lines(3))
     running_log.sent(69)
     with web.socket(several(running_log), **credentials(running_log)) as listener:

@@ -188,10 +188,10 @@ def test_a_task_that_does_not_run_has_none(running: Running, web: LiveWeb) -> No
 def test_who_is_disabled_loses_it_within_seconds(
     running: Running, web: LiveWeb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from portal.accounts import websockets
     from portal.accounts.models import User
+    from portal.common import lasting
 
-    monkeypatch.setattr(websockets, "RECHECK_S", 0.1)
+    monkeypatch.setattr(lasting, "RECHECK_S", 0.1)
     with talking(web, running) as talk:
         talk.say(**START)
         talk.until("started")
