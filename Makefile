@@ -6,6 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 DONE := .venv/.done
+TESTED := $(DONE)/dev $(DONE)/languages frontend/dist/.built
 export PYTHON
 
 CATALOGUES := $(shell find portal/locale -name '*.po')
@@ -27,44 +28,47 @@ run: setup ## start the whole stack on this machine, without the sample job
 engine: $(DONE)/dev ## compile the scheduling engine: about twice as fast
 	@scripts/engine-build
 
-test: $(DONE)/dev $(DONE)/languages frontend/dist/.built ## install what the tests need and run them all
+test: $(TESTED) ## install what the tests need and run them all
 	@scripts/test
 
 lint: $(DONE)/dev frontend/dist/.built ## style, types, the floors, Django's own checks
 	@scripts/lint
 
-bench: engine ## print the figures of tests/benchmarks
+bench: engine $(TESTED) ## print the figures of tests/benchmarks
+	@scripts/test-parts
 	@for file in tests/benchmarks/bench_*.py; do echo "== $$file"; PYTHONPATH=client $(BIN)/python -m tests.benchmarks.$$(basename $$file .py); done
 
-pictures: $(DONE)/dev $(DONE)/languages frontend/dist/.built ## take the pictures of docs/pictures anew
+pictures: $(TESTED) ## take the pictures of docs/pictures anew
+	@BERTH_TEST_SKIP=docker,pooler,postgres,prometheus,redis_tls scripts/test-parts
 	@PYTHONPATH=client $(BIN)/python -m tests.browser.pictures
 
-examples: $(DONE)/dev ## ask the REST API anew for the examples of its document
+examples: $(TESTED) ## ask the REST API anew for the examples of its document
 	@BERTH_TEST_RECORD=1 BERTH_TEST_DATABASE=sqlite $(BIN)/python -m pytest -q tests/common/test_examples.py
 
-soak: engine $(DONE)/languages frontend/dist/.built ## the tests that take hours
-	@scripts/test-parts
+soak: engine $(TESTED) ## the tests that take hours
+	@scripts/test-parts soak
 	@BERTH_TEST_DATABASE=sqlite $(BIN)/python -m pytest -m "database and once and not fuzz and not soak"
 	@BERTH_TEST_EXAMPLES=200 $(BIN)/python -m pytest -m fuzz
 	@BERTH_TEST_EXAMPLES=2000 $(BIN)/python -m pytest tests/scheduling/test_properties.py
 	@$(BIN)/python -m pytest -m soak
+	@for release in bookworm trixie; do for who in root user; do scripts/fresh-try $$release $$who demo; done; done
 
-compose-test: $(DONE)/dev $(DONE)/languages frontend/dist/.built ## build the compose stack and try all of it on an Engine of its own: minutes, as root
-	@scripts/test-parts
+compose-test: $(TESTED) ## build the compose stack and try all of it on an Engine of its own: minutes, as root
+	@scripts/test-parts soak
 	@$(BIN)/python -m pytest -m soak tests/compose
 
-chaos: engine $(DONE)/languages frontend/dist/.built ## kill, cut, fill and jump whatever runs, FAULTS times (1000), drawn by SEED; about 80 minutes
+chaos: engine $(TESTED) ## kill, cut, fill and jump whatever runs, FAULTS times (1000), drawn by SEED; about 80 minutes
 	@scripts/chaos-parts
 	@PYTHONPATH=.:client $(BIN)/python -m tests.chaos --faults $(or $(FAULTS),1000) $(if $(SEED),--seed $(SEED))
 
-endurance: engine $(DONE)/languages frontend/dist/.built ## two hours of load (MINUTES=120): whether memory and handles of each process stay flat
+endurance: engine $(TESTED) ## two hours of load (MINUTES=120): whether memory and handles of each process stay flat
 	@scripts/chaos-parts
 	@PYTHONPATH=.:client $(BIN)/python -m tests.chaos.soak --minutes $(or $(MINUTES),120) $(if $(SEED),--seed $(SEED))
 
 audit: $(DONE)/dev ## ask the advisories of PyPI and npm about our packages: it informs, and fails nothing
 	@scripts/audit
 
-lock: $(DONE)/dev ## write the locked requirements anew from the *.in files
+lock: venv ## write the locked requirements anew from the *.in files
 	@scripts/lock
 
 clean: ## remove what setup made (the data in data/ stays)

@@ -28,7 +28,7 @@ watched() {
 _tell_progress() {
   local seconds=0
   while sleep 5 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
-    printf '  %d s: %s\n' $((seconds += 5)) "$(tail -n 1 "$1" | tr -d '\r' | cut -c 1-100)"
+    printf '  %d s %s\n' $((seconds += 5)) "$(tail -n 1 "$1" | tr -d '\r' | cut -c 1-100)"
   done
 }
 

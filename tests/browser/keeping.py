@@ -1,4 +1,4 @@
-"""Which pictures of the docs a run replaces: those of pages that visibly changed.
+"""Which pictures of the docs look otherwise than their pages do now.
 
 Two pictures of one page are never the same: times, numbers of jobs and curves go on. So words with a figure in them,
 and what is drawn point by point, are painted over in both before they are compared, and they are compared small, where
@@ -40,15 +40,17 @@ FEW = 8
 Box = tuple[float, float, float, float]
 
 
-def keep(page: Page, path: Path, *, anew: bool = False) -> bool:
-    """The page as a picture in that file. Returns whether the file was written: it stays as it is where the page looks
-    the same, unless ``anew``."""
-    taken, live = page.screenshot(), [tuple(box) for box in page.evaluate(LIVE)]
-    if not anew and path.exists() and difference(path.read_bytes(), taken, live) <= FEW:
-        return False
+def keep(page: Page, path: Path) -> bool:
+    """The page as a picture in that file. Returns True, since it is written whatever it was."""
     path.parent.mkdir(exist_ok=True)
-    path.write_bytes(packed(taken))
+    path.write_bytes(packed(page.screenshot()))
     return True
+
+
+def looks_otherwise(page: Page, path: Path) -> bool:
+    """Whether the page looks otherwise than the picture in that file, or there is none. Writes nothing."""
+    taken, live = page.screenshot(), [tuple(box) for box in page.evaluate(LIVE)]
+    return not path.exists() or difference(path.read_bytes(), taken, live) > FEW
 
 
 def packed(screenshot: bytes) -> bytes:

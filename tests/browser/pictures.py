@@ -1,14 +1,15 @@
 """The pictures of `docs/pictures`: the pages of a cluster as teams have it, in light, dark and narrow.
 
-A test run replaces those whose page visibly changed (`keeping.py`); `make pictures` takes all of them anew.
+`make pictures` takes all of them anew; a test run writes none, and says which look otherwise (`keeping.py`).
 """
 
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect
 
@@ -22,6 +23,7 @@ from tests.support.services import Services
 from tests.support.stack import ROOT, Agent, Stack
 
 FOLDER = ROOT / "docs" / "pictures"
+OTHERWISE = "docs/pictures/{} is not as its page looks now (make pictures; not on a machine with other fonts)"
 RACKS = {
     "gpu01": "r1", "gpu02": "r1", "gpu03": "r1", "gpu04": "r2", "gpu05": "r2", "gpu06": "r2",
     "gpu07": "r3", "gpu08": "r3",
@@ -82,9 +84,16 @@ DRAWN_LATER = {
 """What of a page comes last."""
 
 
+PICTURED = 480
+"""Pixels of a wide picture of the large map: with this many squares no more go into 60 kB."""
+
+
 def main() -> None:
-    with closing(Services()) as services, scene(services) as (stack, jobs), launched() as chromium:
-        take(chromium, stack, jobs, anew=True)
+    with closing(Services()) as services, launched() as chromium:
+        with scene(services) as (stack, jobs):
+            take(chromium, stack, jobs, keep)
+        with large_map(services) as stack:
+            take_map(map_page(chromium, stack), keep)
     sizes = {path.name: path.stat().st_size for path in sorted(FOLDER.glob("*.webp"))}
     print(
         f"{len(sizes)} pictures, {sum(sizes.values()) / 1000:.0f} kB; the largest {max(sizes.values()) / 1000:.0f} kB"
@@ -98,6 +107,16 @@ def scene(services: Services) -> Iterator[tuple[Stack, dict[str, int]]]:
     with closing(Stack(services, database_url=url, agents=SERVERS)) as stack:
         stack.start()
         yield stack, _jobs(stack)
+
+
+@contextmanager
+def large_map(services: Services) -> Iterator[Stack]:
+    """A portal of 200 nodes alone: no agent is behind them, and no scheduler misses them."""
+    url = sqlite_copy(services.new_folder("sqlite") / "berth.sqlite3")
+    with closing(Stack(services, database_url=url, agents=())) as stack:
+        stack.start("web")
+        stack.script("tests.browser.large_map")
+        yield stack
 
 
 def _script(stack: Stack, phase: str) -> str:
@@ -134,9 +153,10 @@ def _jobs(stack: Stack) -> dict[str, int]:
     return jobs
 
 
-def take(chromium: Browser, stack: Stack, jobs: dict[str, int], *, anew: bool = False) -> list[str]:
-    """Each page in light, dark and narrow. Returns the names of the pictures that were written."""
-    written = []
+def take(chromium: Browser, stack: Stack, jobs: dict[str, int], of: Callable[[Page, Path], bool]) -> list[str]:
+    """Asks ``of`` for each page in light, dark and narrow with its file. Returns the names of those of which it is
+    true."""
+    chosen = []
     now = datetime.now(UTC)
     context = chromium.new_context(
         locale="en-US", timezone_id=afternoon(now), reduced_motion="reduce", **MODES["light"]
@@ -149,10 +169,39 @@ def take(chromium: Browser, stack: Stack, jobs: dict[str, int], *, anew: bool = 
         ready(site.page, name)
         for mode in MODES:
             shape(site.page, name, mode)
-            file = FOLDER / f"{name}{'' if mode == 'light' else f'-{mode}'}.webp"
-            written += [file.name] if keep(site.page, file, anew=anew) else []
+            file = _file(name, mode)
+            chosen += [file.name] if of(site.page, file) else []
     context.close()
-    return written
+    return chosen
+
+
+def _file(name: str, mode: str) -> Path:
+    return FOLDER / f"{name}{'' if mode == 'light' else f'-{mode}'}.webp"
+
+
+def map_page(chromium: Browser, stack: Stack) -> Page:
+    """The page of the large map, drawn, in light."""
+    context = chromium.new_context(locale="en-US", reduced_motion="reduce", timezone_id="UTC", **MODES["light"])
+    site = Site(context.new_page(), stack)
+    site.sign_in("root")
+    site.open("/cluster")
+    expect(site.page.locator(".map-box .dot-gpu").first).to_be_visible()
+    site.page.evaluate(DRAWN)
+    return site.page
+
+
+def take_map(page: Page, of: Callable[[Page, Path], bool]) -> list[str]:
+    """As ``take`` does, of the large map."""
+    chosen = []
+    for mode, wanted in MODES.items():
+        page.emulate_media(color_scheme=wanted["color_scheme"])
+        height = PICTURED if mode != "narrow" else wanted["viewport"]["height"]
+        page.set_viewport_size({"width": wanted["viewport"]["width"], "height": height})
+        page.evaluate("document.querySelector('[data-cluster-map]').scrollIntoView()")
+        page.evaluate(DRAWN)
+        file = _file("large-cluster", mode)
+        chosen += [file.name] if of(page, file) else []
+    return chosen
 
 
 def afternoon(now: datetime) -> str:

@@ -3,18 +3,16 @@ dark."""
 
 import re
 from collections.abc import Iterator
-from contextlib import closing
 from time import perf_counter
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.keeping import keep
+from tests.browser.keeping import looks_otherwise
 from tests.browser.large_map import BORROWED, CORDONED, DRAINING, IDLE, LOST, NODES, RACK, SICK, TEAMS
 from tests.browser.looking import DRAWN, MODES, looked_at
-from tests.browser.pictures import FOLDER
+from tests.browser.pictures import OTHERWISE, large_map, take_map
 from tests.browser.site import Site
-from tests.support.migrated import sqlite_copy
 from tests.support.report import Report
 from tests.support.services import Services
 from tests.support.stack import Stack
@@ -22,18 +20,12 @@ from tests.support.stack import Stack
 GPUS = NODES * 8
 BOUND_MS = 15_000
 """Far above what it takes alone, since other tests share the machine."""
-PICTURED = 480
-"""Pixels of a wide picture: with this many squares no more go into 60 kB."""
 SHOWN = "nodes => nodes.filter(one => one.getClientRects().length).length"
 
 
 @pytest.fixture(scope="module")
 def large(services: Services) -> Iterator[Stack]:
-    """The portal alone: no agent is behind these nodes, and no scheduler misses them."""
-    url = sqlite_copy(services.new_folder("sqlite") / "berth.sqlite3")
-    with closing(Stack(services, database_url=url, agents=())) as stack:
-        stack.start("web")
-        stack.script("tests.browser.large_map")
+    with large_map(services) as stack:
         yield stack
 
 
@@ -70,17 +62,7 @@ def test_who_has_what_what_is_free_and_what_is_sick_is_seen_at_a_glance(
     page.set_viewport_size(MODES["light"]["viewport"])
     assert page.locator(".map-box").bounding_box()["height"] < 1600  # type: ignore[index]
     assert looked_at(page, "large-map") == []
-    for mode, shape in MODES.items():
-        page.emulate_media(color_scheme=shape["color_scheme"])
-        height = PICTURED if mode != "narrow" else shape["viewport"]["height"]
-        page.set_viewport_size({"width": shape["viewport"]["width"], "height": height})
-        page.evaluate("document.querySelector('[data-cluster-map]').scrollIntoView()")
-        page.evaluate(DRAWN)
-        file = FOLDER / f"large-cluster{'' if mode == 'light' else f'-{mode}'}.webp"
-        if keep(page, file):
-            report.notes.append(
-                f"docs/pictures/{file.name} is replaced: its page looks otherwise now; look at it, then commit it"
-            )
+    report.notes += [OTHERWISE.format(name) for name in take_map(page, looks_otherwise)]
     context.close()
 
 

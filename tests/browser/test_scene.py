@@ -1,5 +1,5 @@
-"""A cluster as teams have it, in the browser: the pictures of the docs are of the pages as they are (what looks
-otherwise is taken anew, and nothing else), and each page is light and soon there."""
+"""A cluster as teams have it, in the browser: which pictures of the docs are not of the pages as they
+are is told, and each page is light and soon there."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.browser.keeping import LARGEST, keep
+from tests.browser.keeping import LARGEST, keep, looks_otherwise
 from tests.browser.loads import DSL, GOAL, HEADING, MOST_KB, first_load
-from tests.browser.pictures import FOLDER, pages, ready, scene, shape, take
+from tests.browser.pictures import FOLDER, OTHERWISE, pages, ready, scene, shape, take
 from tests.browser.site import Site
 from tests.support.report import Report
 from tests.support.services import Services
@@ -39,33 +39,34 @@ def shown(services: Services) -> Iterator[tuple[Stack, dict[str, int]]]:
         yield made
 
 
-def test_pictures_are_replaced_where_their_page_looks_otherwise(
+def test_pictures_whose_page_looks_otherwise_are_told_and_stay_as_they_are(
     chromium: Browser, shown: tuple[Stack, dict[str, int]], report: Report
 ) -> None:
     stack, jobs = shown
-    before = {path.name: path.stat().st_size for path in FOLDER.glob("*.webp")}
-    for name in take(chromium, stack, jobs):
-        words = "replaced: its page looks otherwise now" if name in before else "new"
-        report.notes.append(f"docs/pictures/{name} is {words}; look at it, then commit it")
-    assert max(path.stat().st_size for path in FOLDER.glob("*.webp")) <= LARGEST
+    before = {path.name: path.read_bytes() for path in FOLDER.iterdir()}
+    report.notes += [OTHERWISE.format(name) for name in take(chromium, stack, jobs, looks_otherwise)]
+    assert {path.name: path.read_bytes() for path in FOLDER.iterdir()} == before
+    assert max(map(len, before.values())) <= LARGEST
 
 
-def test_other_times_and_figures_replace_no_picture_and_a_change_of_the_page_does(
+def test_other_times_and_figures_make_no_page_look_otherwise_and_a_change_of_it_does(
     page: Page, shown: tuple[Stack, dict[str, int]], tmp_path: Path
 ) -> None:
     site, file = Site(page, shown[0]), tmp_path / "usage.webp"  # a page that does not go on by itself
     site.sign_in("alice", "/usage?by=user")
     ready(page, "usage")
     shape(page, "usage", "light")
-    assert keep(page, file)
-    assert not keep(page, file)
+    assert looks_otherwise(page, file), "there is none"
+    keep(page, file)
+    assert file.stat().st_size <= LARGEST
+    assert not looks_otherwise(page, file)
     page.evaluate(LATER)
-    assert not keep(page, file)
+    assert not looks_otherwise(page, file)
     for what, change in CHANGES.items():
         page.evaluate(change)
-        assert keep(page, file), what
-        assert not keep(page, file), what
-    assert keep(page, file, anew=True)
+        assert looks_otherwise(page, file), what
+        keep(page, file)
+        assert not looks_otherwise(page, file), what
 
 
 def test_each_page_is_light_and_there_soon_on_a_slow_connection(

@@ -254,6 +254,7 @@ def test_the_nodes_policy_stands_above_an_order(portal: PortalSide) -> None:
 # ---------------------------------------------------------------- storages and the lease
 
 
+@pytest.mark.root
 def test_a_job_folder_is_made_for_the_tasks_user(portal: PortalSide) -> None:
     job, mounts = portal.shared()
     portal.wait_end(portal.run('echo result > "$BERTH_JOB_DIR/out"', mounts=mounts, job_dir="/job"))

@@ -59,6 +59,7 @@ def workspaces(portal: PortalSide) -> list[Path]:
     return [*portal.state.glob("workspaces/*"), *portal.state.glob("homes/*.workspace*")]
 
 
+@pytest.mark.root
 def test_a_task_begins_in_its_code_which_is_its_own_and_goes_with_it(portal: PortalSide, server: CodeServer) -> None:
     code = server.add(FOLDER)
     script = './run.sh; cat link; touch mine data/mine; stat -c "%u %a" . run.sh data data/words; pwd'

@@ -89,7 +89,7 @@ def test_a_package_that_does_not_come_ready_built_is_told_and_nothing_is_compile
 
 def test_a_long_step_says_every_few_seconds_what_came_last(machine: Machine) -> None:
     done = machine.run("bash", "-c", ". scripts/lib.sh; watched sh -c 'echo one of two; sleep 5.5; echo two; exit 3'")
-    assert (done.returncode, done.stdout, done.stderr) == (3, "  5 s: one of two\n", "one of two\ntwo\n")
+    assert (done.returncode, done.stdout, done.stderr) == (3, "  5 s one of two\n", "one of two\ntwo\n")
 
 
 def test_a_folder_that_may_not_be_written_is_told_with_its_owner(machine: Machine) -> None:

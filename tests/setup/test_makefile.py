@@ -1,17 +1,56 @@
 """The commands of the Makefile, on a machine that has had none of them yet."""
 
-import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
-MAKEFILE = (Path(__file__).parents[2] / "Makefile").read_text()
+ROOT = Path(__file__).parents[2]
+PACKAGES, WORDS, PAGES, ENGINE = "packages requirements-dev.txt", "languages compile", "frontend-build", "engine-build"
+PARTS = "scripts/test-parts"
+TESTED = (PACKAGES, WORDS, PAGES)
+FIRST = {
+    "setup": ("packages requirements.txt", WORDS, PAGES),
+    "demo": ("packages requirements.txt", WORDS, PAGES, "-m portal.embedded"),
+    "run": ("packages requirements.txt", WORDS, PAGES, "-m portal.embedded --no-job"),
+    "engine": (PACKAGES, ENGINE),
+    "test": (*TESTED, "scripts/test"),
+    "lint": (PACKAGES, PAGES, "scripts/lint"),
+    "bench": (*TESTED, PARTS, "tests.benchmarks"),
+    "pictures": (*TESTED, PARTS, "-m tests.browser.pictures"),
+    "examples": (*TESTED, "tests/common/test_examples.py"),
+    "soak": (*TESTED, f"{PARTS} soak", "-m soak"),
+    "compose-test": (*TESTED, f"{PARTS} soak", "-m soak tests/compose"),
+    "chaos": (*TESTED, "scripts/chaos-parts", "-m tests.chaos"),
+    "endurance": (*TESTED, "scripts/chaos-parts", "-m tests.chaos.soak"),
+    "audit": (PACKAGES, "scripts/audit"),
+    "lock": ("scripts/lock",),
+}
+"""What each command does, in this order, where nothing is there yet but the clone."""
+COMPILED = {"engine", "bench", "soak", "chaos", "endurance"}
 
 
-@pytest.mark.parametrize("target", ["soak", "compose-test"])
-def test_a_command_that_starts_tests_of_real_parts_brings_the_parts_first(target: str) -> None:
-    found = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
-    assert found
-    first, *rest = found[1].splitlines()
-    assert first == "\t@scripts/test-parts"
-    assert any("-m pytest" in line for line in rest)
+def steps(folder: Path, target: str) -> list[str]:
+    """What make would do in a clone in which nothing was made yet."""
+    shutil.copy(ROOT / "Makefile", folder)
+    for name in ("requirements.txt", "requirements-dev.txt", "portal/locale/zh/django.po", "frontend/package.json"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    done = subprocess.run(["make", "-n", target], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def test_the_list_has_every_command() -> None:
+    told = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert {line.split()[1] for line in told.splitlines()} - {"help", "clean"} == FIRST.keys()
+
+
+@pytest.mark.parametrize("target", FIRST)
+def test_a_command_makes_everything_that_it_stands_on_first(target: str, tmp_path: Path) -> None:
+    told = steps(tmp_path, target)
+    assert told[0] == "scripts/python-setup venv"
+    places = [next((place for place, line in enumerate(told) if wanted in line), -1) for wanted in FIRST[target]]
+    assert -1 not in places, told
+    assert places == sorted(places), told
+    assert any(ENGINE in line for line in told[: places[-1]] + told[-1:]) == (target in COMPILED)

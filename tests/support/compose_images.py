@@ -53,9 +53,6 @@ def prometheus_image(environment: Mapping[str, str]) -> None:
 
 
 def _bootstrap(target: Path) -> None:
-    if not shutil.which("mmdebstrap"):
-        for command in (["update"], ["install", "-y", "--no-install-recommends", "mmdebstrap"]):
-            subprocess.run(["apt-get", "-q", *command], check=True, capture_output=True)
     left_out = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "man", "locale")]
     authorities = ssl.get_default_verify_paths().cafile or AUTHORITIES
     with tempfile.TemporaryDirectory(prefix="berth-authorities-") as folder:

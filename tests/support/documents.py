@@ -13,6 +13,10 @@ from markdown_it import MarkdownIt
 ROOT = Path(__file__).parents[2]
 
 NOT_RUN = {
+    (
+        "README.md",
+        "sudo apt-get update && sudo apt-get install git make python3-venv ca-certificates",
+    ): "scripts/fresh-try runs it on systems of its own",
     ("README.md", "make test"): "this run is it",
     ("docs/install.md", "BERTH_TEST_SKIP=docker,browser make test"): "this run is it",
     ("docs/install.md", ".venv/bin/python -m pytest tests/scheduling"): "a part of this run",

@@ -114,5 +114,6 @@ CHECKS: dict[str, Callable[[], str | None]] = {
     "browser": _browser,
     "prometheus": _prometheus,
     "npm": openpai_sdk.install,
+    "root": lambda: None if os.geteuid() == 0 else "needs root",
     "gpu": _gpu,
 }

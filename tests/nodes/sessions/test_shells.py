@@ -77,6 +77,7 @@ def test_a_command_without_a_terminal_has_its_own_streams_and_reads_to_the_end_o
     assert (caller.output, caller.errors, caller.taken) == (data, b"trouble\n", len(data))
 
 
+@pytest.mark.root
 def test_a_program_has_the_tasks_user_limits_and_rights_and_no_more(
     portal: PortalSide, redis: Redis, task: str
 ) -> None:
