@@ -161,10 +161,11 @@ class Agent:
 
     def _inventory(self) -> Inventory:
         """As last read, with what disk and storages were like, and whether the runtime answers."""
-        disk = self._disk.state
+        disk, found, ours = self._disk.state, self._sampler.inventory, self._supervisor.ports()
         storages = self._storages.state
         return replace(
-            self._sampler.inventory,
+            found,
+            ports_busy=tuple(port for port in found.ports_busy if port not in ours),
             disk_full=disk.full,
             largest=disk.largest,
             storages=storages.roots,

@@ -15,6 +15,7 @@ import psutil
 from nodes.disk import free_percent
 from nodes.gpus.base import GpuBackend
 from nodes.machine import Machine
+from nodes.ports import ports_listening
 from nodes.protocol import Inventory
 from nodes.runtimes.base import Runtime, RuntimeAway, RuntimeFacts
 
@@ -63,6 +64,7 @@ class InventoryReader:
             agent=AGENT_VERSION,
             port_first=self.port_first,
             port_last=self.port_last,
+            ports_busy=ports_listening(self.port_first, self.port_last),
             capabilities=facts.capabilities if facts else (),
             disk_free_mb=disk.free >> 20,
             disk_total_mb=disk.total >> 20,

@@ -189,6 +189,11 @@ class Supervisor:
         pinned = {f"{spec.image}@{spec.digest}" for spec in specs if spec.digest}
         return {spec.image for spec in specs} | pinned | {digest for digest in digests if digest}
 
+    def ports(self) -> set[int]:
+        """Those that its tasks hold."""
+        with self._lock:
+            return {port for spec in self._specs.values() for ports in spec.ports.values() for port in ports}
+
     def engine_away(self) -> str:
         """Why the runtime has carried out nothing for a while; empty else, also of an agent that has just begun."""
         return self._engine.away()

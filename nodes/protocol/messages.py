@@ -270,6 +270,7 @@ class Inventory:
     rack: str = ""  # a label: nodes with the same one stand close together
     there_cpu_milli: int = 0  # what is really there; 0: not told
     there_memory_mb: int = 0
+    ports_busy: tuple[int, ...] = ()  # of its range, on which something else than its tasks listens
     engine_away: str = ""  # why its runtime has carried out nothing for a minute; it takes nothing new
 
 

@@ -21,6 +21,8 @@ SHARES, CAPABILITIES = 6, 32
 """Of what is largest, and of what it can, so many are kept."""
 GPUS, STORAGES = 64, 1024
 """So many of them are taken, which is more than a server has: each is a row, or stands in many answers."""
+PORTS = 256
+"""So many ports that it says are busy are kept: they are given out last."""
 ROOT = 500
 """A path that is longer is no storage's."""
 
@@ -58,6 +60,7 @@ def inventory_believed(found: Inventory) -> Inventory:
         ),
         port_first=first,
         port_last=last,
+        ports_busy=tuple(sorted({port for port in found.ports_busy[:PORTS] if first <= port <= last})),
         gpus=_gpus(found.gpus[:GPUS]),
     )
 

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from django.conf import settings
-from django.db.models import Q, TextField
+from django.db.models import OuterRef, Q, Subquery, TextField
 from django.db.models.functions import Cast
 
 import scheduling
@@ -21,7 +21,7 @@ from portal.common.row_versions import KeptRows, Row, changed
 from portal.dispatch.dependencies import NEWEST, Dependencies, HeldBack, dependencies, job_key
 from portal.dispatch.facts import STAMP, Facts, facts_of, facts_read, ms_of
 from portal.dispatch.ports import ports_short
-from portal.jobs.models import Job, Task, TaskRole
+from portal.jobs.models import Job, JobAttempt, Task, TaskRole
 from portal.jobs.services import PAUSE_FURTHEST, Told, grace_seconds
 from portal.jobs.states import JOB_LIVE, JobState, TaskState
 
@@ -155,11 +155,11 @@ class _Reader:
         rows = {key: reading.rows[key] for key in reading.others}
         needs = dependencies({key: own.after for key, own in facts.items() if own.after})
         jobs = self._others(rows, facts, needs)
-        held_back = needs.broken | {
-            key: _backoff(row)
+        held_back = needs.broken | _backoffs([
+            (key, row.not_before)
             for key, row in rows.items()
             if row.not_before and self.now < row.not_before <= self.now + PAUSE_FURTHEST
-        }
+        ])  # fmt: skip
         waiting = [job for key, job in jobs.items() if job.wanted and key not in held_back and rows[key].may_start]
         every = reading.plain | jobs
         all_waiting = _by_id([*reading.waiting, *waiting]) if waiting else reading.waiting
@@ -333,5 +333,10 @@ def tasks_read(jobs: Collection[int]) -> dict[tuple[str, str, int], int]:
     return {(job_key(job), role, index): key for job, role, index, key in rows} if jobs else {}
 
 
-def _backoff(row: JobRow) -> HeldBack:
-    return HeldBack("backoff", f"it is tried again at {row.not_before:%H:%M:%S} UTC")
+def _backoffs(until: Sequence[tuple[int, datetime]]) -> dict[int, HeldBack]:
+    """Until when these jobs (row ids) pause, and how their last attempt ended. One query; none without jobs."""
+    last = JobAttempt.objects.filter(job=OuterRef("pk")).order_by("-number")
+    ends = Job.objects.filter(pk__in=[key for key, _ in until]).order_by()
+    why = dict(ends.values_list("pk", Subquery(last.values("end_message")[:1]))) if until else {}
+    again = {key: f"it is tried again at {time:%H:%M:%S} UTC" for key, time in until}
+    return {key: HeldBack("backoff", f"{told}: {why[key]}" if why.get(key) else told) for key, told in again.items()}

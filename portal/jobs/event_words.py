@@ -217,9 +217,9 @@ _PARTS = (
 _VERDICT = (gettext_noop("%(what)s (%(detail)s)."), gettext_noop("%(fault)s; %(end)s"), gettext_noop("%(what)s."))
 """What an end means, with what the node added, without anything that was added."""
 _SENTENCES = (*_AROUND, *_EVENTS, *SENTENCES, *_AGENTS, *PROBLEMS)
-_FILLED = (*_AROUND, *_EVENTS, *SENTENCES, *_PARTS, _VERDICT[0], *_AGENTS, *PROBLEMS, *PROBLEM_PARTS, *_VERDICT[1:])
+FILLED = (*_AROUND, *_EVENTS, *SENTENCES, *_PARTS, _VERDICT[0], *_AGENTS, *PROBLEMS, *PROBLEM_PARTS, *_VERDICT[1:])
 
 
 def event_words(message: str) -> str:
     """The sentence in the reader's language."""
-    return reworded(message, _SENTENCES, _FILLED)
+    return reworded(message, _SENTENCES, FILLED)

@@ -11,6 +11,7 @@ from django.utils.translation import get_language, gettext, gettext_noop, ngette
 
 from portal.common.sentences import reworded
 from portal.common.templatetags.frontend import cores, memory
+from portal.jobs.event_words import FILLED
 from portal.jobs.models import Job
 from portal.jobs.selectors import Forecast
 
@@ -86,6 +87,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
 """Of the sentences of a code the first whose numbers are all there."""
 _SENTENCES = (
     gettext_noop("it needs %(job)s, which ended as %(state)s; stop this job, or let that one succeed"),
+    gettext_noop("it is tried again at %(time)s UTC: %(why)s"),
     gettext_noop("it is tried again at %(time)s UTC"),
 )
 """Those that come without numbers."""
@@ -112,7 +114,7 @@ def reason_words(*, code: str, numbers: Numbers, message: str) -> str:
     for known, sentence in _REASONS:
         if known == code and worded.keys() >= set(_NUMBER.findall(sentence)):
             return gettext(sentence) % worded
-    return reworded(message, _SENTENCES)
+    return reworded(message, _SENTENCES, FILLED)
 
 
 def no_start_words(*, forecast: Forecast, vc: str, code: str) -> str:

@@ -8,13 +8,16 @@ from datetime import timedelta
 
 import pytest
 from django.utils import timezone
+from django.utils.translation import override
 
 from nodes.protocol import Cause, Exit, Phase, StopReason
 from portal.common.errors import Conflict
 from portal.dispatch.reports import text_storable
+from portal.jobs.event_words import event_words
 from portal.jobs.models import Allocation, JobEvent, TaskAttempt
 from portal.jobs.services import attempt_end, job_stop
 from portal.jobs.states import EndReason, JobState
+from portal.jobs.waiting import why_waits
 from tests.support.world import World
 
 pytestmark = pytest.mark.django_db
@@ -135,7 +138,7 @@ def test_retries_follow_the_job_file_and_the_exit_status(
     assert seen == states
 
 
-def test_a_retry_after_a_failure_waits_a_little_and_says_until_when(world: World) -> None:
+def test_a_retry_after_a_failure_waits_a_little_and_says_until_when_and_why(world: World) -> None:
     node = world.node("gpu01")
     job = world.submit(jobRetryCount=1)
     world.settle()
@@ -143,6 +146,12 @@ def test_a_retry_after_a_failure_waits_a_little_and_says_until_when(world: World
     world.cycle()
     job.refresh_from_db()
     assert (job.state, job.waiting_code) == (JobState.WAITING, "backoff")
+    end = job.attempts.get().end_message
+    assert "worker/0 failed on gpu01" in end
+    assert job.waiting_message == f"it is tried again at {job.not_before:%H:%M:%S} UTC: {end}"
+    with override("zh-hans"):
+        assert why_waits(job) == f"将于 UTC {job.not_before:%H:%M:%S} 再次尝试：{event_words(end)}"
+        assert event_words(end) != end
     world.cycle(now=timezone.now() + timedelta(seconds=60))
     job.refresh_from_db()
     assert job.state == JobState.STARTING

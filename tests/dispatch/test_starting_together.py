@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from nodes.protocol import Cause, Exit, node_queue
 from portal.common.wake import redis_once
 from portal.jobs.models import Allocation, Job, TaskAttempt
 from portal.jobs.services import job_stop
+from portal.jobs.services.starting import ports_wanted
+from portal.jobs.spec import JobSpec
 from tests.dispatch.plans import carry_out, read, start
 from tests.support.world import World
 
@@ -76,6 +79,21 @@ def test_a_port_that_was_in_use_is_not_given_out_again_at_once(world: World) -> 
         world.obeyed()
         Job.objects.filter(pk=job.pk).update(not_before=None)
     assert not set.intersection(*given)
+
+
+def test_ports_on_which_something_else_listens_are_given_out_last(world: World) -> None:
+    node = world.node("gpu01", gpus=2)
+    first, last = 21_000, 21_000 + 2 * len(ports_wanted(JobSpec.from_json(world.submit().spec), "worker", 0)) - 1
+    busy = tuple(range(first, first + (last - first + 1) // 2))
+    node.inventory = replace(node.inventory, port_first=first, port_last=last, ports_busy=busy)
+    node.report()
+    world.cycle()
+    (given,) = ({port for held in row.ports.values() for port in held} for row in TaskAttempt.objects.all())
+    assert given == {*range(first, last + 1)} - {*busy}
+    world.submit()
+    world.cycle()
+    held = {port for row in TaskAttempt.objects.all() for ports in row.ports.values() for port in ports}
+    assert held == {*range(first, last + 1)}, "they may have come free since"
 
 
 def test_a_node_is_sent_its_list_once_however_many_transactions_of_a_cycle_change_it(

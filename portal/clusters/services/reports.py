@@ -136,6 +136,7 @@ def _inventory_take(node: Node, reported: Inventory, now: datetime) -> None:
             "agent": found.agent,
             "capabilities": list(found.capabilities),
             "rack": found.rack,
+            **({"ports_busy": list(found.ports_busy)} if found.ports_busy else {}),
             **_there(found),
             **_disk(node, found),
             **_nonsense(node, reported, found, now),

@@ -63,7 +63,9 @@ def attempts_start(*, starts: Sequence[Starting], now: datetime) -> list[JobAtte
     waiting = Task.objects.filter(pk__in=[place.task_id for place in placed])
     if tasks_move(waiting, TaskState.STARTING) != len(placed):
         raise Overtaken
-    nodes = Node.objects.only("name", "port_first", "port_last").in_bulk({place.node_id for place in placed})
+    nodes = Node.objects.only("name", "port_first", "port_last", "inventory").in_bulk(
+        {place.node_id for place in placed}
+    )
     rows = _task_attempts(begun, nodes, nodes_bump(nodes), now)
     rows_insert(TaskAttempt, _Row._fields, rows)
     rows_insert(Allocation, _Hold._fields, _allocations(rows, placed, now))
@@ -234,9 +236,9 @@ def _ports_choose(
 ) -> dict[int, dict[str, list[int]]]:
     """Free ports of each task's node: what its role declares, OpenPAI's own labels, and the master's.
 
-    Each placement looks from further on in the node's range than the last one. One that begins at the lowest free port
-    every time would try a port that is in use without our knowing (left to a dead proxy of Docker's, taken by somebody
-    else's program) again and again.
+    Ports on which the node says that something else listens come last. Each placement looks from further on in the
+    node's range than the last one: one that begins at the lowest free port every time would try a port that was taken
+    since, or is left to a dead proxy of Docker's, again and again.
     """
     held: dict[int, set[int]] = defaultdict(set)
     rows = TaskAttempt.objects.filter(node__in=nodes, released_at__isnull=True).order_by()
@@ -264,10 +266,13 @@ def ports_wanted(spec: JobSpec, role: str, index: int) -> dict[str, int]:
 
 
 def _ports_from(node: Node, generation: int) -> Iterator[int]:
-    """Every port of the node's range once, from where this generation begins; none of a range that has none."""
-    ports = range(node.port_first, node.port_last + 1)
+    """Every port of the node's range once, from where this generation begins, the busy ones last; none of a range that
+    has none."""
+    ports, busy = range(node.port_first, node.port_last + 1), frozenset(node.inventory.get("ports_busy", ()))
     begin = generation * PORTS_ONWARD
-    return (ports[(begin + step) % len(ports)] for step in range(len(ports)))
+    for last in (False, True):
+        turned = (ports[(begin + step) % len(ports)] for step in range(len(ports)))
+        yield from (port for port in turned if (port in busy) is last)
 
 
 def _ports_take(
