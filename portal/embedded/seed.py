@@ -11,7 +11,7 @@ from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import CellType, Gpu, Node, QuotaLine, Storage, VirtualCluster
 from portal.clusters.services import member_set, node_add, node_key_lost, quota_set, vc_create
 from portal.clusters.states import NodeHealth, VcRole
-from portal.embedded.options import ADMIN
+from portal.embedded.options import ADMIN, ELSEWHERE, closed_above
 from portal.jobs.services import node_tasks_lose
 
 SAMPLE_VCS = {"research": "A sample team", "default": "Another, which most of OpenPAI's job files name"}
@@ -25,6 +25,15 @@ class Seeded:
     admin: User
     password: str | None
     new_key: bool
+
+
+def jobs_folder(*, data: Path, as_others: bool) -> Path:
+    """Where jobs have their folders: where they had them, else in the data folder; where jobs that run ``as_others``
+    do not get through to that, in one of its own below ``ELSEWHERE``."""
+    if kept := Storage.objects.filter(name="jobs").values_list("root", flat=True).first():
+        return Path(kept)
+    closed = as_others and closed_above(data)
+    return ELSEWHERE / secrets.token_hex(4) if closed else data / "jobs"
 
 
 def seed(*, node_name: str, node_key: str, jobs_folder: Path, now: datetime) -> Seeded:

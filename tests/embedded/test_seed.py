@@ -7,8 +7,10 @@ from django.utils import timezone
 
 from nodes.protocol import NodeKey
 from portal.accounts.models import AuditEntry
-from portal.clusters.models import Node, VirtualCluster
-from portal.embedded.seed import seed
+from portal.clusters.models import Node, Storage, VirtualCluster
+from portal.embedded.__main__ import LocalNode, told
+from portal.embedded.options import ELSEWHERE, Options
+from portal.embedded.seed import jobs_folder, seed
 from portal.jobs.models import Job, TaskAttempt
 from tests.support.world import World
 
@@ -50,3 +52,35 @@ def test_a_node_of_another_name_keeps_its_key(tmp_path: Path) -> None:
     assert not done.new_key
     assert set(VirtualCluster.objects.values_list("name", flat=True)) - there == {"default", "research"}
     assert dict(Node.objects.values_list("name", "public_key")) == {"gpu01": other.key.public, "vm": key}
+
+
+def test_where_jobs_do_not_get_through_to_the_data_folder_their_folders_lie_elsewhere_and_stay_there(
+    tmp_path: Path,
+) -> None:
+    data = tmp_path / "closed" / "data"
+    data.mkdir(parents=True)
+    data.parent.chmod(0o700)
+    assert jobs_folder(data=data, as_others=False) == data / "jobs"
+    chosen = jobs_folder(data=data, as_others=True)
+    assert chosen.parent == ELSEWHERE
+    Storage.objects.create(name="jobs", root=str(chosen), jobs=True)
+    assert jobs_folder(data=data, as_others=True) == jobs_folder(data=data, as_others=False) == chosen
+
+
+def test_the_agent_is_told_what_the_environment_says_but_what_is_the_stacks_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = {
+        "BERTH_NODE_RACK": "r7", "BERTH_NODE_MOUNT_ROOTS": "/srv/a:/srv/b", "BERTH_NODE_DISK_CLEAN": "all",
+        "BERTH_NODE_PORTAL_PUBLIC_KEY": "another", "BERTH_NODE_PORTAL_PUBLIC_KEY_FILE": "/etc/another",
+        "BERTH_NODE_CLUSTER": "another",
+    }  # fmt: skip
+    for name, value in said.items():
+        monkeypatch.setenv(name, value)
+    options = Options(bind="127.0.0.1", port=80, data=tmp_path, docker_url=None, gpus="demo")
+    node = LocalNode("vm", "", tmp_path / "node", tmp_path / "jobs", "lab", "key")
+    found = told(node.environment(options))
+    assert found["BERTH_NODE_MOUNT_ROOTS"] == f"{tmp_path}/jobs:/srv/a:/srv/b"
+    assert (found["BERTH_NODE_RACK"], found["BERTH_NODE_DISK_CLEAN"]) == ("r7", "all")
+    assert (found["BERTH_NODE_CLUSTER"], found["BERTH_NODE_PORTAL_PUBLIC_KEY"]) == ("lab", "key")
+    assert "BERTH_NODE_PORTAL_PUBLIC_KEY_FILE" not in found

@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from portal.embedded.options import DATA, SIMULATED, Options, jobs_let_through
+from tests.support.services import Services
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,11 +38,11 @@ def free_port() -> int:
 
 
 @contextmanager
-def demo(data: Path, port: int, out: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+def demo(data: Path, port: int, out: Path, *arguments: str, **more: str) -> Iterator[subprocess.Popen[bytes]]:
     with out.open("wb") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "portal.embedded", *arguments], cwd=ROOT, env=environment(data, port), stdout=file,
-            stderr=subprocess.STDOUT,
+            [sys.executable, "-m", "portal.embedded", *arguments], cwd=ROOT, env=environment(data, port) | more,
+            stdout=file, stderr=subprocess.STDOUT,
         )  # fmt: skip
         try:
             yield process
@@ -51,10 +52,16 @@ def demo(data: Path, port: int, out: Path, *arguments: str) -> Iterator[subproce
                 process.wait(timeout=60)
 
 
-def test_the_demo_shows_the_job_from_its_first_line_to_its_end_and_finds_its_data_again(tmp_path: Path) -> None:
-    port, first, second = free_port(), tmp_path / "first", tmp_path / "second"
+@pytest.fixture
+def folder(services: Services) -> Path:
+    """One to which jobs get through, as other users."""
+    return services.new_folder("demo")
+
+
+def test_the_demo_shows_the_job_from_its_first_line_to_its_end_and_finds_its_data_again(folder: Path) -> None:
+    port, first, second = free_port(), folder / "first", folder / "second"
     for out in (first, second):
-        with demo(tmp_path / "data", port, out) as process:
+        with demo(folder / "data", port, out) as process:
             wait_until(lambda out=out: "stays up" in out.read_text(), "the end of the sample job", deadline_s=150)  # type: ignore[misc]
             with urlopen(f"http://127.0.0.1:{port}/healthz") as answer:
                 assert answer.status == 200
@@ -79,8 +86,9 @@ def test_the_demo_shows_the_job_from_its_first_line_to_its_end_and_finds_its_dat
         assert tunnel == f"From another machine: ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}"
 
 
-def test_where_the_first_process_is_killed_all_end_and_the_next_start_finds_its_ports_free(tmp_path: Path) -> None:
-    port, data, out = free_port(), tmp_path / "data", tmp_path / "out"
+def test_where_the_first_process_is_killed_all_end_and_the_next_start_finds_its_ports_free(folder: Path) -> None:
+    """That start is of other settings, each of which reaches whom it is for."""
+    port, data, out = free_port(), folder / "data", folder / "out"
     with demo(data, port, out, "--no-job") as process:
         wait_until(lambda: "stays up" in out.read_text(), "the start", deadline_s=150)
         others = psutil.Process(process.pid).children(recursive=True)
@@ -89,8 +97,10 @@ def test_where_the_first_process_is_killed_all_end_and_the_next_start_finds_its_
         process.wait()
     _, left = psutil.wait_procs(others, timeout=60)
     assert left == []
-    with demo(data, port, out, "--no-job") as process:
-        wait_until(lambda: "stays up" in out.read_text(), "the next start", deadline_s=150)
+    more = {"BERTH_CLUSTER": "lab", "BERTH_URL": "https://gpu.example.org", "BERTH_NODE_NAME": "laptop"}
+    with demo(data, port, out, "--no-job", **more, BERTH_NODE_GPUS="simulated:2xA100-40GB") as process:
+        wait_until(lambda: "stays up at https://gpu.example.org" in out.read_text(), "the next start", deadline_s=150)
+    assert "Node laptop: 2 simulated GPUs (A100-40GB)." in out.read_text()
     assert "is used by something else" not in out.read_text()
     assert process.returncode == 0
 
@@ -128,9 +138,9 @@ def test_the_way_by_ssh_is_told_where_other_machines_get_no_answer(bind: str, ur
     assert options.new_password == ".venv/bin/python manage.py reset_password --ask admin"
 
 
-def refusal(data: Path, port: int, *command: str) -> str:
+def refusal(data: Path, port: int, **more: str) -> str:
     done = subprocess.run(
-        [*command, sys.executable, "-m", "portal.embedded"], cwd=ROOT, env=environment(data, port),
+        [sys.executable, "-m", "portal.embedded"], cwd=ROOT, env=environment(data, port) | more,
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert done.returncode != 0
@@ -162,6 +172,41 @@ def test_an_engine_over_the_network_without_certificates_gets_one_line(tmp_path:
     assert not (tmp_path / "redis").exists(), "something was started"
 
 
+@pytest.mark.parametrize(
+    ("name", "url", "told"),
+    [
+        ("BERTH_REDIS_URL", "redis://127.0.0.1:1/0", "Nothing listens where Redis at 127.0.0.1:1 should"),
+        (
+            "BERTH_DATABASE_URL",
+            "postgresql://b@127.0.0.1:1/b",
+            "Nothing listens where PostgreSQL at 127.0.0.1:1 should",
+        ),
+    ],
+)
+def test_a_service_that_the_environment_names_and_that_is_not_there_gets_one_line(
+    folder: Path, name: str, url: str, told: str
+) -> None:
+    last = refusal(folder, free_port(), **{name: url}).splitlines()[-1]
+    assert last.startswith(told), last
+    assert name in last
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"BERTH_NODE_RUNTIME": "docker"}, "at unix:///nonexistent.sock, and BERTH_NODE_RUNTIME=docker asks for one"),
+        ({"BERTH_NODE_DOCKER_URL": "unix:///no.sock"}, "at unix:///no.sock, and BERTH_NODE_DOCKER_URL asks for one"),
+        ({"BERTH_NODE_RUNTIME": "podman"}, "BERTH_NODE_RUNTIME='podman' is none of docker, process."),
+    ],
+)
+def test_an_engine_that_the_environment_asks_for_and_that_does_not_answer_gets_one_line(
+    tmp_path: Path, more: dict[str, str], told: str
+) -> None:
+    line = refusal(tmp_path, free_port(), **more)
+    assert "\n" not in line
+    assert told in line
+
+
 def test_a_folder_that_cannot_be_written_gets_one_line_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     line = refusal(tmp_path / "file" / "data", free_port())
@@ -179,7 +224,7 @@ def test_jobs_get_through_to_their_folders_and_into_nothing_else_and_a_closed_wa
     database = data / "berth.sqlite3"
     database.touch(0o644)
     tmp_path.chmod(0o700)
-    said = jobs_let_through(data)
+    said = jobs_let_through(data, data / "jobs")
     if os.geteuid() != 0:
         assert said == ""
         return
