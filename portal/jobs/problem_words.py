@@ -138,6 +138,7 @@ SENTENCES = (
     ),
     gettext_noop("the job's code is unpacked to %(place)s: mount this storage elsewhere"),
     gettext_noop("%(text)s is no public SSH key; it is the content of a file that ends with .pub"),
+    gettext_noop("asks for rights that jobs do not have here; remove it"),
     gettext_noop("has a quote that is not closed, or ends with a backslash"),
     gettext_noop("%(text)s is no number that can be stored"),
     gettext_noop("%(text)s is no %(kind)s"),
@@ -149,6 +150,9 @@ SENTENCES = (
         "The plug-in tensorboard has no effect here: start TensorBoard in the commands, on a port that the role asks "
         "for."
     ),
+    gettext_noop("%(key)s has no effect here: nothing reads this key; did you mean %(guess)s?"),
+    gettext_noop("%(key)s has no effect here: nothing reads this key."),
+    gettext_noop("%(number)s more keys have no effect here: nothing reads them."),
 )
 """The first that fits counts. At the head stand those of the schemas' own (``x-says``), at the end those of hints."""
 PARTS = (

@@ -310,8 +310,9 @@ class ValidateView(ApiView):
         in English, or in Chinese where `Accept-Language` prefers it."""
         problems, hints, spec = [], [], None
         try:
-            spec = job_check(user=self.user, text=job_file(request))
-            hints = job_hints(spec=spec, user=self.user)
+            text = job_file(request)
+            spec = job_check(user=self.user, text=text)
+            hints = job_hints(spec=spec, text=text, user=self.user)
         except SpecInvalid as error:
             problems = [*error.problems]
         with translation.override(asked_language(request)):

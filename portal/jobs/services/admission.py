@@ -33,6 +33,7 @@ from portal.jobs.spec import (
     parse,
     registries_open,
     secret_names_missing,
+    unused_keys,
     with_logins,
     with_secrets,
 )
@@ -95,8 +96,8 @@ def _with_stored(spec: JobSpec, user: User) -> JobSpec:
     return with_logins(spec, registry_logins(user=user, vc=spec.vc, servers=registries_open(spec)))
 
 
-def job_hints(*, spec: JobSpec, user: User) -> list[str]:
-    """What this user should know who submits this, though nothing is wrong: sentences."""
+def job_hints(*, spec: JobSpec, text: str | bytes, user: User) -> list[str]:
+    """What this user should know who submits this file, though nothing is wrong: sentences."""
     hints = []
     if not Storage.objects.filter(jobs=True).exists():
         hints.append("No shared storage is set up for job folders: a job that is requeued starts from nothing.")
@@ -104,7 +105,7 @@ def job_hints(*, spec: JobSpec, user: User) -> list[str]:
     if asked and not all(spec.ssh_keys(name) for name in asked) and not ssh_keys_of(user=user).exists():
         hints.append("SSH lets nobody in: store a public key on your profile. One that you add later counts at once.")
     named = {plugin.plugin for plugin in spec.plugins}
-    return hints + [hint for name, hint in WITHOUT_EFFECT.items() if name in named]
+    return [*hints, *(hint for name, hint in WITHOUT_EFFECT.items() if name in named), *unused_keys(text)]
 
 
 def _secrets(spec: JobSpec) -> Iterator[Problem]:

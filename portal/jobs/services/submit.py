@@ -119,7 +119,7 @@ def _store(user: User, spec: JobSpec, config: str, submit_key: str, now: datetim
         Audited.JOB_SUBMIT, actor=user.username, target=job.label, vc=spec.vc, now=now,
         after={"priority": spec.priority, "tasks": spec.task_count, "gpus": spec.gpu_count},
     )  # fmt: skip
-    for hint in job_hints(spec=spec, user=user):
+    for hint in job_hints(spec=spec, text=config, user=user):
         job_event(job=job, code="hint", message=hint, now=now)
     transaction.on_commit(scheduler_wake)
     storages_keep(spec=spec)

@@ -16,6 +16,7 @@ from portal.jobs.spec.problems import Path, short
 from portal.jobs.spec.raw import Raw
 from portal.jobs.spec.secrets import MASK
 from portal.jobs.spec.templates import MAX_RENDERED, RenderedTooLong
+from portal.jobs.spec.unused import rights_asked
 
 MAX_TASKS = 10_000
 MAX_SCRIPTS = 2_000_000
@@ -273,6 +274,13 @@ def _checkpoint_findable(job: Raw, file: str) -> Iterator[Finding]:
         yield Finding(path, message, "path")
 
 
+def no_rights_asked(job: Raw) -> Iterator[Finding]:
+    """No key that nothing reads asks for what no job has."""
+    for path in rights_asked(job):
+        message = "asks for rights that jobs do not have here; remove it"
+        yield Finding(path, message, "right")
+
+
 def mount_path(storage: Raw) -> str:
     """Where a storage is mounted, normalised; OpenPAI's default is /mnt/ and its name."""
     given = raw.text(storage.get("mountPath")) or f"/mnt/{storage.get('name')}"
@@ -310,4 +318,5 @@ RULES: tuple[Rule, ...] = (
     ssh_keys_are_keys,
     berth_durations_agree,
     berth_wishes_agree,
+    no_rights_asked,
 )
