@@ -10,6 +10,7 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext, gettext_noop
 
 from nodes.protocol import NODE_FAULTS, Cause
+from portal.clusters.acceptance import growth
 from portal.clusters.health_words import health_words
 from portal.clusters.models import Node
 from portal.clusters.states import Stuck
@@ -25,6 +26,7 @@ OUT_CAUSES = NODE_FAULTS - {Cause.NO_SPACE, Cause.STORAGE_MISSING} | {LATE}
 some nodes have not is no fault of these."""
 
 SHORT: Mapping[str, str] = {
+    "pending": gettext_noop("It waits to be accepted."),
     "full": gettext_noop("Its disk for containers is full."),
     Stuck.ENGINE: gettext_noop("Its container engine does not answer."),
     Stuck.ORDERS: gettext_noop("It does not take its orders."),
@@ -79,6 +81,23 @@ _STUCK: Mapping[str, tuple[str, str]] = {
 _OTHER = (gettext_noop("it failed"), gettext_noop("Look at its agent's log (journalctl -u berth-node)"))
 
 
+def pending_why(node: Node) -> str:
+    """Why a node that nobody has accepted yet gets nothing; empty where it is accepted."""
+    if node.accepted is not None:
+        return ""
+    return gettext("It is pending: it gets no task, no storage and no secret until an administrator accepts it.")
+
+
+def growth_why(node: Node) -> str:
+    """What an accepted node claims beyond what was accepted; empty where it claims no more."""
+    if node.accepted is None or not node.claims:
+        return ""
+    words = ", ".join(one.words for one in growth(node.claims, node.accepted))
+    return gettext("It claims more than was accepted, which does not count until it is confirmed: %(what)s.") % {
+        "what": words
+    }
+
+
 def out_why(node: Node) -> str:
     """Why a node is out; empty where it is not."""
     if node.out_since is None:
@@ -124,4 +143,4 @@ def stuck_cure(node: Node) -> str:
 
 def closed_why(node: Node) -> list[str]:
     """All that was found that closes it."""
-    return list(filter(None, [stuck_why(node), out_why(node), full_why(node)]))
+    return list(filter(None, [pending_why(node), stuck_why(node), out_why(node), full_why(node)]))

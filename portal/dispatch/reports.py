@@ -44,6 +44,8 @@ def report_take(*, text: str, now: datetime) -> bool:
         return False
     if not node_report(node=node, report=report, now=now):
         return False
+    if node.pending:  # it was given nothing, so that it has nothing to tell
+        return desired_send(node_id=node.pk, answers=report.seq)
     containers_report(node=node, generation=report.generation, containers=report.containers, now=now)
     if report.sample:
         ahead_ms = node.clock_skew_ms if node.clock_fault else 0

@@ -65,6 +65,9 @@ def _node_own(*, name: str, public_key: str, now: datetime) -> bool:
     node = Node.objects.filter(name=name).exclude(public_key__in=["", public_key]).first()
     if node is None:
         node_add(name=name, public_key=public_key, now=now)
+    # Whoever starts the stack is on the machine, and says by the settings what it offers.
+    Node.objects.filter(name=name).update(accept_first=True)
+    if node is None:
         return False
     node_tasks_lose(node=node, now=now)
     node_key_lost(node=node, public_key=public_key, now=now)

@@ -166,6 +166,26 @@ def looked_at_a_stranger(site: Site, attempt: str) -> list[str]:
     return faults
 
 
+def looked_at_claims(site: Site, stack: Stack) -> list[str]:
+    """What is wrong with the page of a server that waits to be accepted, and of one that claims more than was; the
+    first is accepted, and both are removed."""
+    page, faults, names = site.page, list[str](), ("new1", "grown1")
+    stack.script("tests.support.claiming", *names)
+    for name, words in zip(names, ("8 x NVIDIA H100", "128 CPU cores (accepted: 64)"), strict=True):
+        site.open(f"/cluster/nodes/{name}")
+        expect(page.locator("#node .notice")).to_contain_text(words)
+        faults += looked_at(page, f"node-{name}")
+    site.open("/cluster/nodes")
+    expect(page.locator("#nodes")).to_contain_text("It waits to be accepted.")
+    site.open(f"/cluster/nodes/{names[0]}")
+    page.get_by_role("button", name="Accept this server").click()
+    expect(page.get_by_text("Accepted: it counts with the next report.")).to_be_visible()
+    expect(page.get_by_role("button", name="Accept this server")).to_have_count(0)
+    with stack.client("root") as root:
+        assert all(root.delete(f"/nodes/{name}").is_success for name in names)
+    return faults
+
+
 def looked_at_silent_servers(site: Site, stack: Stack) -> list[str]:
     """What is wrong with the page of a server that fell silent with most others, and with what becomes of it when it is
     given up; they are removed."""

@@ -123,6 +123,7 @@ def test_every_page_of_administrators_fits_and_can_be_read(
             faults += looked_at(site.page, name)
         faults += between.looked_at_a_silence(site)
         faults += between.looked_at_a_stranger(site, stranger)
+        faults += between.looked_at_claims(site, embedded_stack)
         faults += between.looked_at_silent_servers(site, embedded_stack)
         site.open("/idle")
         site.page.get_by_role("button", name="See whom it would warn").click()

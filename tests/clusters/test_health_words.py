@@ -27,6 +27,7 @@ WHOLE = (
     "Node gpu01 is back.",
     "Node gpu01 is lost. No report since 12:00:00; given up after 60 s.",
     "Node gpu01 is lost. No report since 12:00:00; given up by root: Y",
+    "Node gpu01 is accepted.",
     "Node gpu01 is draining.",
     "gpu01 takes nothing new: on trial, another task failed at the start (device fault).",
     "gpu01 takes nothing new: tasks of 3 users failed at the start (engine fault).",

@@ -165,7 +165,12 @@ def test_the_audit_log_tells_of_tokens_and_never_their_secrets() -> None:
         (
             token["prefix"],
             None,
-            {"uses": 2, "labels": "rack=3", "expires_at": rows[0].after and rows[0].after["expires_at"]},
+            {
+                "uses": 2,
+                "labels": "rack=3",
+                "accept": False,
+                "expires_at": rows[0].after and rows[0].after["expires_at"],
+            },  # fmt: skip
         ),
         (token["prefix"], None, {"node": "gpu07", "used": 1, "uses": 2}),
         (token["prefix"], {"uses": 2, "used": 1, "labels": "rack=3"}, None),

@@ -77,6 +77,9 @@ def test_a_server_is_registered_and_comes_with_the_key_that_was_shown(browser: B
     assert "Waiting for the first report" in browser.get(JOIN, HX_Request="true").text
     assert node.report()
     part = browser.get(JOIN, HX_Request="true")
+    assert "gpu07 is here. Accept it on its page, and it gets jobs." in part.text
+    node.accept()
+    part = browser.get(JOIN, HX_Request="true")
     assert "gpu07 is here. It has 2 GPUs: A100." in part.text
     assert "<html" not in part.html
 

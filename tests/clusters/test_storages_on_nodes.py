@@ -102,6 +102,8 @@ def test_job_folders_may_lie_below_a_folder_that_a_node_tells(node: ScriptedNode
     storage_create(name="jobs", root=root, jobs=True, vcs=[], must_be_mount=False, now=world.now, actor="root")
     admin, job = Api(person("root", ClusterRole.ADMIN)), world.submit()
     tell(node, "/mnt/share")
+    assert admin.get("storages/jobs")["nodes"] == [], "nobody has accepted that it has this folder"
+    node.accept()
     assert admin.get("storages/jobs")["nodes"] == ["gpu01"]
     assert job_folder(job=job).nodes == [Node.objects.get()]
     node.inventory = replace(node.inventory, storage_faults={root: "away"})

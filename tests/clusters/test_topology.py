@@ -182,6 +182,7 @@ def test_a_gpu_too_many_takes_no_tasks_until_an_administrator_takes_the_topology
     more = replace(node.inventory.gpus[0], uuid="GPU-more", index=2)
     node.inventory = replace(node.inventory, gpus=(*node.inventory.gpus, more))
     node.report()
+    node.accept()
     assert not Gpu.objects.get(uuid="GPU-more").usable
     assert len(leaves("gpu01")) == 2
     topology_take(node=Node.objects.get(), now=world.now, actor="root")
@@ -197,6 +198,8 @@ def test_a_gpu_that_is_sick_and_gets_its_place_only_now_stays_fenced_off(world: 
     for card in (more, sick):
         node.inventory = replace(node.inventory, gpus=(*node.inventory.gpus[:2], card))
         node.report()
+        if card is more:
+            node.accept()
     assert "no place left" in Gpu.objects.get(uuid="GPU-more").fault
     topology_take(node=Node.objects.get(), now=world.now, actor="root")
     assert Gpu.objects.get(uuid="GPU-more").fault == "the node says: Xid 79: it has fallen off the bus"

@@ -115,7 +115,10 @@ def joined(portal: Portal, server: Server, api: httpx.Client) -> str:
         "docker compose --profile node exec -T agent python -m nodes check"
     ]
     assert re.search(r"^ok +redis", checked, re.MULTILINE), checked
-    wait_until(lambda: node(api)["health"] == "healthy", "the server to report", deadline_s=60)
+    wait_until(lambda: node(api)["claims"], "the server to say what it has", deadline_s=60)
+    assert (node(api)["pending"], node(api)["gpus"]) == (True, [])
+    asked(api.post("nodes/gpu01/accept", json={}))
+    wait_until(lambda: len(node(api)["gpus"]) == 4, "the accepted server's GPUs", deadline_s=60)
     (server.jobs / "runs").mkdir()
     storage = {"name": "jobs", "root": f"{server.jobs}/runs", "jobs": True, "everyone": True, "must_be_mount": False}
     asked(api.post("storages", json=storage))

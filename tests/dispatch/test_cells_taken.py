@@ -71,6 +71,7 @@ def test_a_gpu_in_use_of_a_model_that_is_in_the_minority_now_keeps_its_cell(worl
     others = [replace(old, uuid=f"GPU-new-{index}", index=index, model="NVIDIA T4") for index in (1, 2)]
     node.inventory = replace(node.inventory, gpus=(old, *others))
     assert node.report()
+    node.accept()
     QuotaLine.objects.all().delete()
     with pytest.raises(Conflict, match="is in use"):
         anew()

@@ -135,6 +135,7 @@ def test_a_card_in_another_server_is_that_ones_and_what_ran_on_it_stays_where_it
     moved = old.inventory.gpus[1]
     new.inventory = replace(new.inventory, gpus=(*new.inventory.gpus, replace(moved, index=1)))
     assert new.report()
+    new.accept()
     assert [row["node"] for row in root.get("gpus")["results"]] == ["gpu01", "gpu01", "gpu02"], "both report it"
     assert NodeEvent.objects.filter(node__name="gpu02", code="gpu_twice").count() == 1
     later = timezone.now() + timedelta(seconds=20)

@@ -70,7 +70,8 @@ def test_an_agent_is_installed_joins_and_is_brought_up_to_date(
         words = {**here, "/etc/systemd/system": str(units)}
         own = {"https://berth.example.org": embedded_stack.url, "TOKEN": made["secret"]}
         reader.section(OPERATE, "The line", words={**words, **own})
-        wait_until(lambda: root.get("/nodes/joined").json()["health"] == "healthy", "its first report")
+        wait_until(lambda: root.get("/nodes/joined").json()["claims"], "its first report")
+        assert root.post("/nodes/joined/accept", json={}).json()["pending"] is False
         before = (units / "pid").read_text()
         reader.section(OPERATE, "Another version of it", words=words, deadline_s=600)
         assert (units / "pid").read_text() != before

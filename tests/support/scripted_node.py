@@ -30,7 +30,7 @@ from nodes.protocol import (
     envelope_seal,
 )
 from portal.clusters.models import Node
-from portal.clusters.services import node_add
+from portal.clusters.services import node_accept, node_add
 from portal.dispatch.reports import report_take
 from portal.jobs.services import desired_build
 
@@ -39,11 +39,12 @@ DIGEST = "sha256:" + "ab" * 32
 
 class ScriptedNode:
     """``containers``: what the node would report, by task attempt id; ``told``: what it said last, and of
-    which list."""
+    which list. ``accept``: what its first report says is accepted."""
 
     def __init__(
-        self, name: str, *, gpus: int = 4, model: str = "NVIDIA A100", cpus: int = 32, root: str = "", key: str = ""
-    ) -> None:
+        self, name: str, *, gpus: int = 4, model: str = "NVIDIA A100", cpus: int = 32, root: str = "", key: str = "",
+        accept: bool = True,
+    ) -> None:  # fmt: skip
         self.name, self.key = name, NodeKey.load(key) if key else NodeKey.generate()
         self.containers: dict[str, ContainerReport] = {}
         self.boot, self.seq, self.generation = int(time.time() * 1000), 0, 0
@@ -55,7 +56,7 @@ class ScriptedNode:
                 GpuInfo(uuid=f"GPU-{name}-{index}", index=index, model=model, memory_mb=80000) for index in range(gpus)
             ),
         )  # fmt: skip
-        node_add(name=name, public_key=self.key.public, now=timezone.now())
+        node_add(name=name, public_key=self.key.public, now=timezone.now(), accept=accept)
 
     @property
     def row(self) -> Node:
@@ -91,6 +92,11 @@ class ScriptedNode:
     def report(self, *, now: datetime | None = None) -> bool:
         """Send what it has."""
         return report_take(text=self.report_text(), now=now or timezone.now())
+
+    def accept(self) -> None:
+        """An administrator accepts what it claims now, and it reports again."""
+        node_accept(node=self.row, claims=None, actor="root", now=timezone.now())
+        assert self.report()
 
     def obey(self, *, now: datetime | None = None) -> bool:
         """Carry the list out: what shall be prepared is prepared, what shall run runs, stops and removals are done, but

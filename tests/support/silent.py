@@ -15,6 +15,7 @@ def main() -> None:
     from django.utils import timezone
 
     from nodes.protocol import NodeKey
+    from portal.clusters.acceptance import NOTHING
     from portal.clusters.models import Node, ReportsLane
     from portal.clusters.services import node_add
     from portal.clusters.states import NodeHealth
@@ -25,7 +26,7 @@ def main() -> None:
     for name in sys.argv[1:]:
         node = Node.objects.filter(name=name).first()
         node = node or node_add(name=name, public_key=NodeKey.generate().public, now=now)
-        Node.objects.filter(pk=node.pk).update(health=NodeHealth.HEALTHY, last_report_at=before)
+        Node.objects.filter(pk=node.pk).update(health=NodeHealth.HEALTHY, last_report_at=before, accepted=NOTHING)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from berth.model.base import Answer
 
@@ -234,7 +235,7 @@ class UnknownContainer(Answer, frozen=True, kw_only=True):
 
 class Node(Answer, frozen=True, kw_only=True):
     """A GPU server: ``intent`` is what an administrator wants of it, ``health`` what was found; ``closed_reason``: what
-    closes it to new tasks by itself."""
+    closes it to new tasks by itself; ``pending``: it waits to be accepted; ``claims``: what it says beyond what was."""
 
     name: str
     intent: str
@@ -255,6 +256,8 @@ class Node(Answer, frozen=True, kw_only=True):
     simulated: bool
     address: str
     last_report_at: datetime | None
+    pending: bool = False
+    claims: dict[str, Any] = {}
     gpus: list[Gpu]
     unknown_containers: list[UnknownContainer] = []
 

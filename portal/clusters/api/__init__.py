@@ -6,6 +6,7 @@ from portal.clusters.api.groups import GroupMemberView, GroupsView, GroupView
 from portal.clusters.api.images import ImagesView, ImageView
 from portal.clusters.api.joining import JoinTokensView, JoinTokenView, JoinView
 from portal.clusters.api.nodes import (
+    AcceptView,
     CellTypesView,
     NodeKeyView,
     NodesView,
@@ -72,6 +73,7 @@ __all__ = [
     "NodeAnswer",
     "NodeView",
     "node_answer",
+    "AcceptView",
     "PutBackView",
     "NodesView",
     "SharesView",

@@ -97,6 +97,10 @@ class NodeAnswer(Answer):
     simulated = serializers.BooleanField(help_text="its GPUs are simulated")
     address = serializers.CharField(allow_blank=True)
     last_report_at = serializers.DateTimeField(allow_null=True)
+    pending = serializers.BooleanField(help_text="nobody has accepted it yet: it gets nothing")
+    claims = serializers.JSONField(
+        help_text="what it says of itself beyond what was accepted, of a pending one all of it; empty: nothing"
+    )
     gpus = GpuAnswer(many=True)
     unknown_containers = UnknownContainerAnswer(many=True)
 

@@ -22,6 +22,10 @@ class JoinTokenBody(Body):
     uses = Whole(default=1, min_value=1, max_value=1000, help_text="servers that may join by it")
     hours = Whole(default=24, min_value=1, max_value=720, help_text="hours for which it can be used")
     labels = Text(max_length=100, allow_blank=True, default="", help_text="of these servers: `rack=3`, or nothing")
+    accept = serializers.BooleanField(
+        default=False,
+        help_text="accept unseen what they report first: whoever has the token gets jobs and their secrets",
+    )
 
 
 class JoinTokenAnswer(Answer):
@@ -32,6 +36,7 @@ class JoinTokenAnswer(Answer):
     uses = serializers.IntegerField(help_text="servers that may join by it")
     used = serializers.IntegerField(help_text="servers that have")
     labels = serializers.CharField(allow_blank=True)
+    accept = serializers.BooleanField(help_text="who joins by it is accepted unseen")
     created_by = serializers.CharField()
     created_at = serializers.DateTimeField()
     expires_at = serializers.DateTimeField()
@@ -109,7 +114,7 @@ class JoinView(ApiView):
         return Response(JoinedAnswer({"name": joined.node.name, "sealed": joined.sealed}).data, status=201)
 
 
-_COLUMNS = ("id", "prefix", "uses", "used", "created_by", "created_at", "expires_at")
+_COLUMNS = ("id", "prefix", "uses", "used", "accept", "created_by", "created_at", "expires_at")
 
 
 def _told(token: JoinToken) -> dict[str, Any]:

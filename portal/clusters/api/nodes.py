@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from portal.accounts.models import User
 from portal.accounts.rest import ApiView
 from portal.accounts.rights import Action
+from portal.clusters.acceptance import offer_checked
 from portal.clusters.api.answers import CellTypeAnswer, JoiningAnswer, NodeAnswer, SkuAnswer
 from portal.clusters.api.requests import NodeFilter
 from portal.clusters.outages import closed_why
@@ -35,6 +36,7 @@ from portal.clusters.selectors import (
 from portal.clusters.services import (
     Joining,
     agent_environment,
+    node_accept,
     node_new_key,
     node_put_back,
     node_register,
@@ -67,6 +69,17 @@ class JoiningBody(Body):
         max_length=64, allow_blank=True, default="",
         help_text="of a server that made its own key (`python -m nodes key`); empty: one is made here",
     )  # fmt: skip
+    accept = serializers.BooleanField(
+        default=False, help_text="what its first report says is accepted unseen: whoever has its key gets jobs"
+    )
+
+
+class AcceptBody(Body):
+    claims = serializers.JSONField(
+        default=None,
+        allow_null=True,
+        help_text="what is accepted, as the node's answer told it; null: what it claims now",
+    )
 
 
 class PriceBody(Body):
@@ -124,6 +137,24 @@ class NodeView(ApiView):
         body = self.body(IntentBody)
         actor = self.user.username
         node_set_intent(node=node, intent=body["intent"], reason=body["reason"], actor=actor, now=timezone.now())
+        return node_answer(user=self.user, name=name)
+
+
+class AcceptView(ApiView):
+    """What a node claims."""
+
+    problems = (409,)
+
+    @extend_schema(operation_id="node_accept", request=AcceptBody, responses=NodeAnswer)
+    def post(self, request: Request, name: str) -> Response:
+        """Accepts a server that has joined, or what an accepted one claims beyond what was accepted; it counts with
+        its next report. Send `claims` as they were told, so that nothing counts that it has claimed since. 409 where
+        there is nothing to accept. For administrators."""
+        node = node_get(user=self.user, name=name)
+        node_add_right(user=self.user)
+        body = self.body(AcceptBody)
+        claims = None if body["claims"] is None else offer_checked(body["claims"])
+        node_accept(node=node, claims=claims, actor=self.user.username, now=timezone.now())
         return node_answer(user=self.user, name=name)
 
 
@@ -231,7 +262,7 @@ class SkuShareView(ApiView):
 _NODE_COLUMNS = (
     *("name", "rack", "intent", "intent_reason", "health", "health_reason", "clock_fault", "cpu_milli", "memory_mb"),
     "takes_tasks",
-    *("runtime", "simulated", "address", "last_report_at"),
+    *("runtime", "simulated", "address", "last_report_at", "pending", "claims"),
 )
 
 

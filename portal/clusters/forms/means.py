@@ -120,6 +120,9 @@ class JoiningForm(forms.Form):
         widget=forms.TextInput({"class": "form-control mono", "autocomplete": "off"}),
         help_text=_("Of a server on which “python -m nodes key” was run. Empty: a key is made here, and shown once."),
     )  # fmt: skip
+    accept = checkbox(
+        _("Accept at once"), _("Unseen, with all that its first report says: whoever has its key gets jobs.")
+    )
 
 
 class JoinTokenForm(forms.Form):
@@ -135,6 +138,13 @@ class JoinTokenForm(forms.Form):
         label=_("Labels"), max_length=100, required=False, widget=forms.TextInput({**TEXT, "placeholder": "rack=3"}),
         help_text=_("What is the same for all of them, such as rack=3. May be empty."),
     )  # fmt: skip
+    accept = checkbox(
+        _("Accept at once"),
+        _(
+            "Unseen, with all that their first reports say: whoever gets hold of the token gets jobs and their "
+            "secrets. Else each server waits until an administrator accepts it on its page."
+        ),
+    )
 
 
 class PriceForm(forms.Form):

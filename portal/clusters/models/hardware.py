@@ -97,14 +97,16 @@ until then it may as well be dead, and a new task would wait there for its prepa
 def takes_tasks(prefix: str = "") -> Q:
     """Of nodes, or of what ``prefix`` leads to nodes from: those on which new tasks may be placed."""
     wanted: dict[str, object] = {"intent": NodeIntent.OPEN, "health": NodeHealth.HEALTHY, "health_reason": ""}
+    wanted |= {"accepted__isnull": False}
     found = {"full_since__isnull": True, "out_since__isnull": True, "stuck_since__isnull": True}
     return Q(**{f"{prefix}{name}": value for name, value in (wanted | found).items()})
 
 
 def intent_now() -> Case:
-    """What new tasks meet: an open node that is full, stuck, out after failures, or silent together with most others,
-    is as good as cordoned."""
+    """What new tasks meet: an open node that is pending, full, stuck, out after failures, or silent together with most
+    others, is as good as cordoned."""
     shut = Q(full_since__isnull=False) | Q(out_since__isnull=False) | Q(stuck_since__isnull=False) | SILENT
+    shut |= Q(accepted__isnull=True)
     return Case(When(shut, intent=NodeIntent.OPEN, then=Value(str(NodeIntent.CORDONED))), default=F("intent"))
 
 
@@ -123,6 +125,10 @@ class Node(models.Model):
     again at ``trial_at``; while ``out_since`` is empty and ``trials``, how often it was out in a row, is not 0, it is
     on trial since then. A healthy one with a ``health_reason`` is ``silent``. ``due`` is a generation that it has been
     told of in vain, report for report, since ``due_since``; its reports come without a gap since ``heard_since``.
+
+    What it reports are claims (``portal.clusters.acceptance``). ``accepted`` is what an administrator has accepted of
+    it; None: it is pending and gets nothing. ``claims`` is what it says beyond that; of a pending one all that it says.
+    With ``accept_first`` its next report is accepted as it comes.
     """
 
     name = models.CharField(max_length=64, validators=[NAME])
@@ -169,6 +175,9 @@ class Node(models.Model):
         default=dict, db_default={}, blank=True,
         help_text="task attempts that it runs and that are not known here -> gpus, seen_at, stopped_by, reason",
     )  # fmt: skip
+    accepted = models.JSONField(null=True, blank=True, help_text="Of its claims, what counts; none: it is pending")
+    claims = models.JSONField(default=dict, db_default={}, blank=True, help_text="What it says beyond that")
+    accept_first = models.BooleanField(default=False, db_default=False)
     boot = models.BigIntegerField(default=0)
     seq = models.BigIntegerField(default=0)
     clock_skew_ms = models.BigIntegerField(default=0, help_text="ahead of the portal's clock; negative: behind")
@@ -198,6 +207,11 @@ class Node(models.Model):
         return agent_fault(self.inventory)
 
     @property
+    def pending(self) -> bool:
+        """Whether it waits for an administrator to accept it; until then it gets nothing."""
+        return self.accepted is None
+
+    @property
     def silent(self) -> bool:
         """Whether it is silent together with most others; ``SILENT`` asks the same of the database."""
         return self.health == NodeHealth.HEALTHY and bool(self.health_reason)
@@ -211,7 +225,8 @@ class Node(models.Model):
     @property
     def takes_tasks(self) -> bool:
         """Whether new tasks may be placed on it; ``takes_tasks()`` asks the same of the database."""
-        return (self.intent, self.health) == (NodeIntent.OPEN, NodeHealth.HEALTHY) and not self.shut
+        is_open = (self.intent, self.health) == (NodeIntent.OPEN, NodeHealth.HEALTHY)
+        return is_open and self.accepted is not None and not self.shut
 
 
 BAD_GPU = ~Q(fault="") | Q(present=False, slot__isnull=False)

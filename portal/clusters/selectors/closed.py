@@ -56,7 +56,7 @@ _WORDS: dict[str, str] = {
 
 def servers_closed() -> list[Closed]:
     """The whole cluster as one, else each kind of GPU that no server takes jobs for; mostly none. Servers that never
-    came count for nothing. One query, and one more where something is closed."""
+    came, or wait to be accepted, count for nothing. One query, and one more where something is closed."""
     rows = _COUNTED()
     if rows and not any(takes for _, _, takes in rows):
         return [_closed("", _came())]
@@ -64,7 +64,7 @@ def servers_closed() -> list[Closed]:
 
 
 def _came() -> QuerySet[Node]:
-    return Node.objects.exclude(health=NodeHealth.UNKNOWN).order_by()
+    return Node.objects.exclude(health=NodeHealth.UNKNOWN).filter(accepted__isnull=False).order_by()
 
 
 def _counted() -> QuerySet[Node, tuple[str | None, int, int]]:

@@ -64,9 +64,9 @@ class GpuSpot(NamedTuple):
 
 
 class NodeFacts(NamedTuple):
-    """What the map wants of a node's row. ``intent`` is ``intent_now``, ``full``, ``out`` and ``stuck`` (the cause) say
-    what closes it beside what is wanted of it; ``clock``: what is wrong with its clock, which is read anew with each
-    report and yet seldom says anything else."""
+    """What the map wants of a node's row. ``intent`` is ``intent_now``, ``full``, ``out``, ``stuck`` (the cause) and
+    ``pending`` say what closes it beside what is wanted of it; ``clock``: what is wrong with its clock, which is read
+    anew with each report and yet seldom says anything else."""
 
     pk: int
     name: str
@@ -78,6 +78,7 @@ class NodeFacts(NamedTuple):
     full: bool
     out: bool
     stuck: str
+    pending: bool
     shape_id: int | None
     rack: str
     upper_id: int | None
@@ -92,9 +93,10 @@ class NodeFacts(NamedTuple):
     def why(self) -> str:
         """Why it is so, as far as somebody said."""
         silent = self.health == NodeHealth.HEALTHY and self.health_reason
-        shut = self.full or self.out or self.stuck or silent
+        shut = self.full or self.out or self.stuck or silent or self.pending
         said = [] if self.intent == NodeIntent.OPEN or shut else [self.intent_reason]
-        found = [SHORT[name] for name, so in ((self.stuck, self.stuck), ("full", self.full), ("out", self.out)) if so]
+        closing = ("pending", self.pending), (self.stuck, self.stuck), ("full", self.full), ("out", self.out)
+        found = [SHORT[name] for name, so in closing if so]
         return " ".join(filter(None, [health_words(self.health_reason), *said, *map(gettext, found), self.clock]))
 
 
@@ -166,7 +168,7 @@ def _overview(rows: QuerySet[Node]) -> Overview:
 _MADE: Mapping[str, Any] = {
     "intent": intent_now(), "clock": "clock_skew_ms", "slots": Cast("slots", TextField()),
     "full": IsNull(F("full_since"), False), "out": IsNull(F("out_since"), False),
-    "stuck": "stuck_cause",
+    "stuck": "stuck_cause", "pending": IsNull(F("accepted"), True),
 }  # fmt: skip
 _NODE_COLUMNS: Sequence[Any] = [_MADE.get(name, name) for name in NodeFacts._fields]
 _CLOCK, _SLOTS = (NodeFacts._fields.index(name) for name in ("clock", "slots"))

@@ -1,5 +1,6 @@
 """Writing nodes and virtual clusters: joining, reports, topology, silence, intents, rules, quotas."""
 
+from portal.clusters.services.acceptance import node_accept
 from portal.clusters.services.configuration import configuration_export, configuration_import, configuration_read
 from portal.clusters.services.data_folder import (
     FolderApart,
@@ -91,6 +92,7 @@ from portal.clusters.services.upkeep import backup_note, restore_note
 from portal.clusters.services.versions import cluster_version
 
 __all__ = [
+    "node_accept",
     "FolderApart",
     "FolderInUse",
     "data_folder_alone",

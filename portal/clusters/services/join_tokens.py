@@ -40,17 +40,20 @@ class NewJoinToken:
     secret: str = field(repr=False)
 
 
-def join_token_create(*, uses: int, hours: int, labels: str, actor: str, now: datetime) -> NewJoinToken:
-    """A token for so many servers and hours. ``labels``: ``rack=3``, or nothing. Raises Invalid."""
+def join_token_create(
+    *, uses: int, hours: int, labels: str, actor: str, now: datetime, accept: bool = False
+) -> NewJoinToken:
+    """A token for so many servers and hours. ``labels``: ``rack=3``, or nothing. ``accept``: whoever brings it gets
+    jobs at once, with all that its first report says. Raises Invalid."""
     if faults := list(_faults(uses, hours, labels)):
         raise Invalid(faults)
     secret, rack = MARK + secrets.token_urlsafe(32), labels.strip().partition("=")[2]
     with transaction.atomic():
         token = JoinToken.objects.create(
-            prefix=secret[:SHOWN], digest=_digest(secret), uses=uses, rack=rack, created_by=actor, created_at=now,
-            expires_at=now + timedelta(hours=hours),
+            prefix=secret[:SHOWN], digest=_digest(secret), uses=uses, rack=rack, accept=accept, created_by=actor,
+            created_at=now, expires_at=now + timedelta(hours=hours),
         )  # fmt: skip
-        after = {"uses": uses, "expires_at": token.expires_at.isoformat(), "labels": labels.strip()}
+        after = {"uses": uses, "expires_at": token.expires_at.isoformat(), "labels": labels.strip(), "accept": accept}
         audit_write(Audited.JOIN_TOKEN, actor=actor, target=token.prefix, now=now, after=after)
     return NewJoinToken(token, secret)
 
@@ -94,7 +97,9 @@ def node_join(*, token: str, name: str, public_key: str, address: str, now: date
         node = Node.objects.filter(name=name, public_key=public_key).first() if public_key else None
         if node is None:
             _use(row, now)
-            node = node_register(name=name, public_key=public_key, actor=row.created_by, now=now).node
+            node = node_register(
+                name=name, public_key=public_key, actor=row.created_by, now=now, accept=row.accept
+            ).node
             after = {"node": name, "used": row.used + 1, "uses": row.uses}
             audit_write(Audited.JOIN_TOKEN, actor=row.created_by, target=row.prefix, now=now, after=after)
     environment = agent_environment(node=node, secret=True) | ({"BERTH_NODE_RACK": row.rack} if row.rack else {})

@@ -32,9 +32,10 @@ def node_event(*, node: Node, code: str, message: str, now: datetime, actor: str
     transaction.on_commit(scheduler_wake)
 
 
-def node_add(*, name: str, public_key: str, now: datetime, actor: str = "") -> Node:
-    """Let a server with this key join; again with the same key: no change. Raises Conflict for another key, Invalid
-    for what is no name or no key."""
+def node_add(*, name: str, public_key: str, now: datetime, actor: str = "", accept: bool = False) -> Node:
+    """Let a server with this key join; again with the same key: no change. It is pending until it is accepted; with
+    ``accept`` what its first report says is accepted as it comes. Raises Conflict for another key, Invalid for what is
+    no name or no key."""
     if faults := list(_joining_faults(name, public_key)):
         raise Invalid(faults)
     with transaction.atomic():
@@ -45,8 +46,13 @@ def node_add(*, name: str, public_key: str, now: datetime, actor: str = "") -> N
             words = gettext("A node named %(name)s is registered with another key. Remove it first, or choose a name.")
             raise Conflict(f"{words % {'name': name}} {silent_way_out(node, now)}".strip())
         if made or first:
+            if accept:
+                Node.objects.filter(pk=node.pk).update(accept_first=True)
             node_event(node=node, code="joined", message=f"Node {name} was registered.", now=now, actor=actor)
-            audit_write(Audited.NODE_ADD, actor=actor, target=name, now=now, after={"public_key": public_key})
+            audit_write(
+                Audited.NODE_ADD, actor=actor, target=name, now=now,
+                after={"public_key": public_key, "accept": accept},
+            )  # fmt: skip
             redis_accounts_soon()
     return node
 

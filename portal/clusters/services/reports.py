@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -12,10 +13,11 @@ from django.db.models import F, Q
 from django.db.models.functions import Greatest
 
 from nodes.protocol import GpuInfo, Inventory, Report
+from portal.clusters.acceptance import growth, offer_of, offer_within
 from portal.clusters.agents import UNREAD
 from portal.clusters.clocks import clock_fault, skew_after
 from portal.clusters.inventories import SENTENCE, inventory_believed, ports_fit, too_many
-from portal.clusters.models import Gpu, Node
+from portal.clusters.models import Gpu, Node, NodeEvent, Storage
 from portal.clusters.services.cards import cards_take
 from portal.clusters.services.fences import fence_columns
 from portal.clusters.services.health import health_move
@@ -117,8 +119,11 @@ def _clock_take(node: Node, skew_ms: int, now: datetime) -> None:
 
 
 def _inventory_take(node: Node, reported: Inventory, now: datetime) -> None:
-    found = inventory_believed(reported)
-    told = {
+    said = inventory_believed(reported)
+    acceptance = _claims_take(node, said, now)
+    rows = {gpu.uuid: gpu for gpu in Gpu.objects.filter(node=node)}
+    found = offer_within(said, acceptance["accepted"], {uuid for uuid, gpu in rows.items() if gpu.present})
+    told = acceptance | {
         "cpu_milli": found.cpu_milli,
         "memory_mb": found.memory_mb,
         "address": found.address,
@@ -139,7 +144,7 @@ def _inventory_take(node: Node, reported: Inventory, now: datetime) -> None:
             **({"ports_busy": list(found.ports_busy)} if found.ports_busy else {}),
             **_there(found),
             **_disk(node, found),
-            **_nonsense(node, reported, found, now),
+            **_nonsense(node, reported, said, now),
         },
     }
     if found.disk_full != (node.full_since is not None):
@@ -152,7 +157,36 @@ def _inventory_take(node: Node, reported: Inventory, now: datetime) -> None:
         for name, value in changed.items():
             setattr(node, name, value)
         transaction.on_commit(scheduler_wake)
-    _gpus_take(node, found, now)
+    _gpus_take(node, found, rows, now)
+
+
+GREW = "grew"
+SAID_AGAIN = timedelta(hours=1)
+
+
+def _claims_take(node: Node, said: Inventory, now: datetime) -> dict[str, Any]:
+    """What is accepted of the node, and what it claims beyond that. Accepts what comes first of one that shall be."""
+    claimed = offer_of(said)
+    if node.accept_first:
+        return {"accepted": claimed, "claims": {}, "accept_first": False}
+    accepted = node.accepted
+    if accepted is None:
+        return {"accepted": None, "claims": claimed}
+    if beyond := set(claimed["storages"]) - set(accepted["storages"]):
+        # What the portal itself has its nodes mount needs nobody's word.
+        wished = Storage.objects.filter(root__in=beyond).exclude(export="").values_list("root", flat=True)
+        accepted = {**accepted, "storages": sorted({*accepted["storages"], *wished})}
+    grown = growth(claimed, accepted)
+    if grown and not node.claims:
+        _growth_tell(node, ", ".join(one.words for one in grown)[:SENTENCE], now)
+    return {"accepted": accepted, "claims": claimed if grown else {}}
+
+
+def _growth_tell(node: Node, words: str, now: datetime) -> None:
+    """Once in a while: it may say so with every other report."""
+    if not NodeEvent.objects.filter(node=node, code=GREW, at__gt=now - SAID_AGAIN).exists():
+        message = f"Node {node.name} claims more than was accepted: {words}. It does not count until it is confirmed."
+        node_event(node=node, code=GREW, message=message, now=now)
 
 
 def _there(found: Inventory) -> dict[str, dict[str, int]]:
@@ -205,9 +239,9 @@ def _full_take(node: Node, found: Inventory, now: datetime) -> None:
     node_event(node=node, code=code, message=f"The disk for containers of {node.name} {words}.", now=now)
 
 
-def _gpus_take(node: Node, found: Inventory, now: datetime) -> None:
-    """New GPUs get their place in the node's topology; one that is not reported any more stays, not present."""
-    rows = {gpu.uuid: gpu for gpu in Gpu.objects.filter(node=node)}
+def _gpus_take(node: Node, found: Inventory, rows: dict[str, Gpu], now: datetime) -> None:
+    """New GPUs get their place in the node's topology; one that is not reported any more stays, not present. ``rows``:
+    those that the node has, by UUID."""
     for uuid in rows.keys() - {info.uuid for info in found.gpus}:
         if rows[uuid].present:
             rows[uuid].present = False

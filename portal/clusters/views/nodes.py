@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -15,10 +16,11 @@ from django.views.decorators.http import require_POST, require_safe
 
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action, allowed_everywhere
+from portal.clusters.acceptance import offer_checked, offer_words
 from portal.clusters.disks import node_largest
 from portal.clusters.forms import GiveUpForm, IntentForm, PutBackForm, StrangerForm
 from portal.clusters.models import Node
-from portal.clusters.outages import closed_why, out_cure, stuck_cure
+from portal.clusters.outages import closed_why, growth_why, out_cure, stuck_cure
 from portal.clusters.selectors import (
     Drain,
     JobSight,
@@ -30,6 +32,7 @@ from portal.clusters.selectors import (
     cluster_right,
     gpus_live,
     job_sight,
+    node_add_right,
     node_drain,
     node_events,
     node_get,
@@ -41,10 +44,10 @@ from portal.clusters.selectors import (
     storages_of_node,
 )
 from portal.clusters.selectors.loads import GpuPlace
-from portal.clusters.services import node_put_back, node_set_intent, topology_take
+from portal.clusters.services import node_accept, node_put_back, node_set_intent, topology_take
 from portal.clusters.silences import node_silent_long
 from portal.clusters.states import INTENT_MOVES, NodeHealth, NodeIntent
-from portal.common.errors import Conflict
+from portal.common.errors import Conflict, Refused
 
 PAGE = 100
 BACK_ID = "back-%s"
@@ -130,6 +133,10 @@ def _node_page(request: PageRequest, row: Node, *, status: int = 200, **more: An
         "load": load,
         "well": row.takes_tasks,
         "closed": closed_why(row),
+        "grown": growth_why(row),
+        "claims": offer_words(row.claims) if row.pending else [],
+        "claims_told": json.dumps(row.claims),
+        "may_accept": bool(row.claims) and allowed_everywhere(request.user, Action.NODE_ADD),
         "cures": list(filter(None, [stuck_cure(row), out_cure(row) if row.out_since else ""])),
         "to_put_back": _to_put_back(row, load) if allowed_everywhere(request.user, Action.NODE_SET_INTENT) else [],
         "back_form": PutBackForm(auto_id=BACK_ID),
@@ -194,6 +201,25 @@ def node_intent(request: PageRequest, name: str) -> HttpResponse:
     except Conflict as conflict:
         form.add_error("intent", conflict.detail)
         return _node_page(request, node, intent_form=form, status=409)
+    return redirect("node", name=name)
+
+
+@login_required
+@require_POST
+def node_accepted(request: PageRequest, name: str) -> HttpResponse:
+    """Accepts what the page showed that the node claims."""
+    node = node_get(user=request.user, name=name)
+    node_add_right(user=request.user)
+    try:
+        shown = json.loads(request.POST.get("claims", ""))
+    except ValueError:
+        shown = None
+    try:
+        node_accept(node=node, claims=offer_checked(shown), actor=request.user.username, now=timezone.now())
+    except Refused as refusal:
+        messages.error(request, refusal.detail)
+    else:
+        messages.success(request, _("Accepted: it counts with the next report."))
     return redirect("node", name=name)
 
 

@@ -17,7 +17,16 @@ from portal.clusters.clocks import LIMIT_MS, clock_cure, clock_wrong
 from portal.clusters.disks import largest_words
 from portal.clusters.health_words import health_words
 from portal.clusters.models import BAD_GPU, Gpu, Node, NodeEvent, VirtualCluster
-from portal.clusters.outages import FOUND_BY_NODE, full_why, out_cure, out_why, stuck_cure, stuck_why
+from portal.clusters.outages import (
+    FOUND_BY_NODE,
+    full_why,
+    growth_why,
+    out_cure,
+    out_why,
+    pending_why,
+    stuck_cure,
+    stuck_why,
+)
 from portal.clusters.selectors import gpu_holders, node_strangers, servers_closed, vc_quotas
 from portal.clusters.states import NodeHealth, Stuck
 from portal.common.prepared import Among, Prepared, Slot
@@ -33,7 +42,7 @@ NEVER_CAME = timedelta(minutes=10)
 MOST_EVENTS = 2000
 COLUMNS = ("name", "health", "health_reason", "last_report_at", "joined_at", "clock_skew_ms", "inventory", "intent",
            "full_since", "out_since", "out_cause", "trial_at", "strangers", "stuck_since", "stuck_cause",
-           "stuck_words")  # fmt: skip
+           "stuck_words", "accepted", "claims")  # fmt: skip
 
 STUCK: Mapping[str, str] = {Stuck.ENGINE: "node_engine", Stuck.ORDERS: "node_orders"}
 """The alert of each cause."""
@@ -58,6 +67,10 @@ MIG_OFF = gettext_noop(
 )
 UNCLEAR = gettext_noop(
     "The portal's log says what it stumbles over. See whether the server runs Berth's own agent, or was taken over."
+)
+ACCEPT = gettext_noop("Look at what it claims on its page, and accept it there, or remove it.")
+CONFIRM = gettext_noop(
+    "Where somebody has put it in, confirm it on the node's page; else find out who changed the server or its agent."
 )
 BACK = gettext_noop("Once it is good again, put it back on the node's page.")
 
@@ -94,7 +107,8 @@ def _suspect() -> Q:
     shut = Q(full_since__isnull=False) | Q(out_since__isnull=False) | Q(stuck_since__isnull=False) | ~Q(strangers={})
     told = Q(inventory__has_key="agent") & ~Q(inventory__agent="")
     other = Q(inventory__has_key=UNREAD) | told & ~Q(inventory__agent=settings.VERSION)
-    return ~Q(health=NodeHealth.HEALTHY) | off | shut | other | Q(inventory__disk_free_percent__lt=LOW)
+    claims = Q(accepted__isnull=True) | ~Q(claims={})
+    return ~Q(health=NodeHealth.HEALTHY) | off | shut | other | claims | Q(inventory__disk_free_percent__lt=LOW)
 
 
 def _those(which: Q) -> QuerySet[Node]:
@@ -160,6 +174,7 @@ def _of_node(node: Node, now: datetime, *, alone: bool) -> Iterator[Alert]:
         advice = gettext("Start its agent with the key that was registered, or remove the node.")
         yield Alert("node_never_came", Severity.WARNING, "node", node.name, gettext("It has never reported."), advice,
                     node.joined_at)  # fmt: skip
+    yield from _of_claims(node)
     if node.clock_fault:
         yield Alert("node_clock", Severity.WARNING, "node", node.name, clock_wrong(node.clock_skew_ms), clock_cure())
     if wrong := agent_wrong(node.inventory):
@@ -182,6 +197,16 @@ def _of_node(node: Node, now: datetime, *, alone: bool) -> Iterator[Alert]:
         message = full_why(node) or gettext("%(free)s %% of its disk for containers are free.") % {"free": free}
         message = " ".join(filter(None, [message, largest_words(node)]))
         yield Alert("disk_low", severity, "node", node.name, message, advice, node.full_since)
+
+
+def _of_claims(node: Node) -> Iterator[Alert]:
+    if node.health != NodeHealth.HEALTHY:
+        return
+    if node.pending:
+        yield Alert("node_pending", Severity.WARNING, "node", node.name, pending_why(node), gettext(ACCEPT),
+                    node.joined_at)  # fmt: skip
+    elif grown := growth_why(node):
+        yield Alert("node_grew", Severity.WARNING, "node", node.name, grown, gettext(CONFIRM))
 
 
 def closed_alerts() -> Iterator[Alert]:

@@ -48,7 +48,7 @@ EXPIRES_S = 15
 AT_ONCE = 64 << 20
 """Bytes of specs that are read at once for lists of several nodes: those of a job of thousands of tasks are a gigabyte
 together, since each names all of them."""
-SENT_TO = ("name", "public_key", "generation", "interface", "storages", "storage_faults", "strangers")
+SENT_TO = ("name", "public_key", "generation", "interface", "storages", "storage_faults", "strangers", "accepted")
 """What a list of orders wants of its node."""
 
 
@@ -157,7 +157,8 @@ def desired_lists(
     storages = storage_wishes()
     for several in _parts(nodes):
         orders = _orders(several, specs_known)
-        yield from ((node, _desired(node, orders[node.pk], answers, storages)) for node in several)
+        for node in several:
+            yield node, _desired(node, orders[node.pk], answers, () if node.pending else storages)
 
 
 class _Bytes(Func):

@@ -21,12 +21,18 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="the agent's BERTH_NODE_NAME")
         parser.add_argument("--public-key", required=True)
+        parser.add_argument(
+            "--accept", action="store_true", help="accept unseen what its first report says; else an administrator does"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not options["public_key"]:
             raise CommandError("--public-key is empty; `berth-node key` prints it on the server.")
         try:
-            made = node_register(name=options["name"], public_key=options["public_key"], actor="", now=timezone.now())
+            made = node_register(
+                name=options["name"], public_key=options["public_key"], actor="", now=timezone.now(),
+                accept=options["accept"],
+            )  # fmt: skip
         except Refused as refusal:
             raise CommandError(refusal.detail) from None
         environment = agent_environment(node=made.node, secret=True)

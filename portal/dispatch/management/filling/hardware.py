@@ -25,7 +25,8 @@ def nodes_make(count: int, now: datetime) -> Node:
     """``filled-0001`` and so on, with 8 GPUs each in pairs and quads; the first one's row."""
     lane_pulse(now=now)
     name = f"{NODE}0001"
-    row = node_add(name=name, public_key=NodeKey.generate().public, now=now)
+    row = node_add(name=name, public_key=NodeKey.generate().public, now=now, accept=True)
+    row.refresh_from_db()
     assert node_report(node=row, report=_report(name, now), now=now)
     row.refresh_from_db()
     gpus = list(Gpu.objects.filter(node=row).order_by("index"))

@@ -1,0 +1,45 @@
+"""An administrator accepts a server, or what it claims beyond what was accepted (docs/decisions/acceptance.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.utils.translation import gettext
+
+from portal.accounts.audit import audit_write
+from portal.accounts.models import Audited
+from portal.clusters.acceptance import offer_joined
+from portal.clusters.models import Node
+from portal.clusters.services.nodes import node_event
+from portal.common.errors import Conflict
+
+
+def node_accept(*, node: Node, claims: Mapping[str, Any] | None, actor: str, now: datetime) -> Node:
+    """Let what the server claims count; it does so with its next report. ``claims``: what the administrator was shown
+    (``offer_checked``), so that nothing counts that was claimed since; None: what it claims now. Raises Conflict where
+    there is nothing to accept."""
+    with transaction.atomic():
+        held = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
+        shown = held.claims if claims is None else claims
+        if not shown:
+            raise Conflict(_nothing(held))
+        before, after = held.accepted, offer_joined(held.accepted, shown)
+        Node.objects.filter(pk=held.pk).update(accepted=after, claims={})
+        message = f"Node {held.name} is accepted."
+        if before is not None:
+            message = f"Node {held.name} may offer what it claims."
+        node_event(node=held, code="accepted", message=message, now=now, actor=actor)
+        audit_write(Audited.NODE_ACCEPT, actor=actor, target=held.name, now=now, before=before, after=after)
+        held.accepted, held.claims = after, {}
+    return held
+
+
+def _nothing(node: Node) -> str:
+    if node.accepted is None:
+        words = gettext("%(node)s has not reported yet: there is nothing to accept. Start its agent first.")
+    else:
+        words = gettext("%(node)s claims nothing beyond what was accepted.")
+    return words % {"node": node.name}
