@@ -13,6 +13,10 @@ from portal.jobs.models import Job
 from tests.examples.scene import PASSWORD, STRANGER, training
 from tests.support.archives import packed
 
+CLAIMS = {
+    "cpu_milli": 64000, "memory_mb": 262144, "address": "10.1.0.13", "runtime": "docker", "simulated": False,
+    "storages": ["/srv/berth"], "gpus": {"NVIDIA A100": [4, 80000]},
+}  # fmt: skip
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl alice@laptop"
 SERVER_KEY = NodeKey.load("c2VydmVyIHRoYXQgam9pbnMgYnkgaXRzIG93biBrZXk=").public
 NEW = training("unet", "vision", berth={"timeLimit": "8h"})
@@ -196,6 +200,7 @@ def of_clusters() -> list[Call]:
         Call("node_new_key", "POST", "nodes/gpu07/key"),
         Call("node_take_topology", "POST", "nodes/gpu03/topology"),
         Call("node_put_back", "POST", "nodes/gpu03/put-back", {"reason": "reseated; dcgmi diag -r 3 is clean"}),
+        Call("node_accept", "POST", "nodes/gpu03/accept", {"claims": CLAIMS}),
         Call("node_set_intent", "PATCH", "nodes/gpu03", {"intent": "cordoned", "reason": "new fans on Tuesday"}),
         Call("unknown_container_stop", "POST", f"nodes/gpu03/unknown-containers/{STRANGER}/stop",
              {"reason": "it began after the backup"}),
