@@ -161,6 +161,8 @@ class LocalNode:
             "BERTH_NODE_MOUNT_ROOTS": ":".join(filter(None, [str(self.jobs), given("BERTH_NODE_MOUNT_ROOTS")])),
             **{name: given(name, least) for name, least in SIMULATED.items()},
         }
+        if not options.jobs_as_others:  # the default is a folder of whoever had a stack on this machine first
+            found["BERTH_NODE_HOME_DIR"] = given("BERTH_NODE_HOME_DIR", str(self.state / "homes"))
         if options.docker_url:
             found["BERTH_NODE_DOCKER_URL"] = options.docker_url
             found["BERTH_NODE_DOCKER_TLS"] = str(options.docker_tls or "")

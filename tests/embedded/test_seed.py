@@ -84,3 +84,5 @@ def test_the_agent_is_told_what_the_environment_says_but_what_is_the_stacks_own(
     assert (found["BERTH_NODE_RACK"], found["BERTH_NODE_DISK_CLEAN"]) == ("r7", "all")
     assert (found["BERTH_NODE_CLUSTER"], found["BERTH_NODE_PORTAL_PUBLIC_KEY"]) == ("lab", "key")
     assert "BERTH_NODE_PORTAL_PUBLIC_KEY_FILE" not in found
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert told(node.environment(options))["BERTH_NODE_HOME_DIR"] == f"{tmp_path}/node/homes", "nobody else's"
