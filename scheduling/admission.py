@@ -9,9 +9,10 @@ from scheduling.ground import Ground, Idle
 from scheduling.jobs import OPPORTUNISTIC, Job, Role
 from scheduling.layout import Layout
 from scheduling.ledger import Ledger
+from scheduling.limits import Limit, limit_passed
 from scheduling.resources import Demand
 from scheduling.search import find
-from scheduling.shapes import Choice, Shape, Shapes, Unit
+from scheduling.shapes import Choice, Shape, Shapes, Unit, apart, needs_of
 
 HIGHEST_PRIORITY = 1000
 
@@ -21,12 +22,13 @@ class Refusal:
     """One thing that keeps a job from ever running; `role` None is the job itself.
 
     `field` is "vc", "priority", "roles", "count", "gpus", "cpu_milli", "memory_mb", "sku", "pinned_cell",
-    "wanted" or "after".
+    "wanted", "after" or "limit", which then says what `limit` would be passed.
     """
 
     role: str | None
     field: str
     sentence: str
+    limit: Limit | None = None
 
 
 class JobRefused(ValueError):
@@ -74,7 +76,7 @@ def _role_refusals(layout: Layout, job: Job, role: Role) -> Iterator[Refusal]:
     if min(role.gpus, role.cpu_milli, role.memory_mb) < 0 or not role.gpus + role.cpu_milli + role.memory_mb:
         yield Refusal(role.name, "gpus", f"role {role.name} asks for no resources")
         return
-    if role.pinned_cell is not None:
+    if role.pinned_cell is not None and (role.gpus or (job.vc, role.pinned_cell) not in layout.pins):
         yield from _pin_refusals(layout, job, role)
         return
     nodes = [node for node in cluster.nodes if _of_kind(node, role)]
@@ -130,7 +132,9 @@ def _share_refusals(idle: Ledger, shape: Shape, job: Job) -> Iterator[Refusal]:
     """What is too much for the job's share or the nodes together, under every choice of a chain."""
     found: list[Refusal] = []
     for choice in shape.choices:
-        refusal = _too_many(idle.layout, job, choice) or _no_room(idle, job, choice)
+        refusal = (
+            _too_many(idle.layout, job, choice) or _over_limit(idle.layout, job, choice) or _no_room(idle, job, choice)
+        )
         if refusal is None:
             return
         found.append(refusal)
@@ -152,6 +156,23 @@ def _too_many(layout: Layout, job: Job, choice: Choice) -> Refusal | None:
             where = "" if pool.chain == kind or job.opportunistic else f" in {pool.chain}"
             return Refusal(None, "gpus", f"the job needs {needed} {kind} at once; {owner} {most}{where}")
     return None
+
+
+def _over_limit(layout: Layout, job: Job, choice: Choice) -> Refusal | None:
+    """What starts together against the limits of the virtual cluster's rules, with nothing held."""
+    for one in apart((choice,), job.gang) if not job.opportunistic else ():
+        limit = limit_passed(layout, job, needs_of(one, job.gang), {}, 0)
+        if limit is not None:
+            asked = f"the job needs {limit.needed} {limit.kind or 'GPUs'} at once"
+            return Refusal(None, "limit", f"{asked}; {_limit_words(job.vc, limit)}", limit)
+    return None
+
+
+def _limit_words(vc: str, limit: Limit) -> str:
+    if limit.lowest is not None:
+        return f"jobs of priority {limit.lowest} and higher may hold {limit.most} in team {vc} together"
+    part = "" if limit.factor is None else f", {limit.factor:g} of its quota"
+    return f"one user of team {vc} may hold {limit.most}{part}"
 
 
 def _no_room(idle: Ledger, job: Job, choice: Choice) -> Refusal | None:

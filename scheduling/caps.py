@@ -4,30 +4,22 @@ from collections.abc import Mapping
 
 from scheduling import explain
 from scheduling.decisions import Reason
-from scheduling.fairness import user_cap
 from scheduling.held import capped
 from scheduling.jobs import Job
+from scheduling.limits import limit_passed
 from scheduling.shapes import Choice, Shape, apart, needs_of
 from scheduling.state import State
 
 
 def over_cap(state: State, job: Job, needs: Mapping[str, int]) -> Reason | None:
     """Which limit the job would pass with these GPUs (by leaf type) more; None: none."""
-    layout = state.desk.ledger.layout
-    rules = layout.virtual_clusters[job.vc].rules
-    mine = state.held.of_user(job.vc, job.user)
-    for kind, need in needs.items():
-        cap = user_cap(rules, layout.owned_gpus(job.vc, kind))
-        if cap is not None and mine.get(kind, 0) + need > cap:
-            return explain.user_limit(job, kind, mine.get(kind, 0), need, cap)
-    held, needed = sum(mine.values()), sum(needs.values())
-    if rules.user_gpus is not None and held + needed > rules.user_gpus:
-        return explain.user_limit(job, "GPUs", held, needed, rules.user_gpus)
-    lowest, most = rules.class_priority, rules.class_gpus
-    if lowest is None or most is None or job.priority < lowest:
+    mine, of_class = state.held.of_user(job.vc, job.user), state.held.of_class(job.vc)
+    limit = limit_passed(state.desk.ledger.layout, job, needs, mine, of_class)
+    if limit is None:
         return None
-    held = state.held.of_class(job.vc)
-    return explain.class_limit(job, lowest, held, needed, most) if held + needed > most else None
+    if limit.lowest is None:
+        return explain.user_limit(job, limit.kind or "GPUs", limit.held, limit.needed, limit.most)
+    return explain.class_limit(job, limit.lowest, limit.held, limit.needed, limit.most)
 
 
 def is_capped(state: State, vc: str) -> bool:

@@ -26,6 +26,14 @@ SENTENCES = (
     gettext_noop("tasks of %(parts)s do not fit the nodes, even when all are idle"),
     gettext_noop("tasks of %(parts)s do not fit the nodes beside the CPU and memory that these keep for idle GPUs"),
     gettext_noop("team %(vc)s owns no GPUs"),
+    gettext_noop("the job needs %(asked)s %(kind)s at once; one user of team %(vc)s may hold %(most)s"),
+    gettext_noop(
+        "the job needs %(asked)s %(kind)s at once; one user of team %(vc)s may hold %(most)s, %(part)s of its quota"
+    ),
+    gettext_noop(
+        "the job needs %(asked)s GPUs at once; jobs of priority %(lowest)s and higher may hold %(most)s in team %(vc)s "
+        "together"
+    ),
     gettext_noop("must be a path relative to $BERTH_JOB_DIR, or one below the mountPath of a storage, not %(value)s"),
     gettext_noop('must name a job such as "prepare", "prepare#3" or "alice/prepare#3", not %(value)s'),
     gettext_noop('must be "sha256:" and the 64 hexadecimal digits of an uploaded code folder, not %(value)s'),
@@ -110,6 +118,7 @@ SENTENCES = (
     gettext_noop("Job requests %(asked)s SKUs, exceeds maximum %(most)s SKUs in VC %(vc)s."),
     gettext_noop("%(class)s is above %(highest)s, the highest priority class that you may use in %(vc)s"),
     gettext_noop("asks for %(asked)s GPUs at once; one user may hold %(most)s in %(vc)s"),
+    gettext_noop("asks for %(asked)s %(kind)s at once; one user may hold %(most)s in %(vc)s, %(part)s of its quota"),
     gettext_noop(
         "asks for %(asked)s GPUs at once; jobs of class %(class)s and above may hold %(most)s in %(vc)s together"
     ),

@@ -64,7 +64,10 @@ def test_a_team_sets_its_own_classes_and_administrators_count_as_leads(world: Wo
 
 CAPS: dict[str, tuple[dict[str, Any], str, int, str]] = {
     "so many GPUs": ({"user_gpus": 3}, "test", 4, "asks for 4 GPUs at once; one user may hold 3 in vision"),
-    "a part of the quota": ({"user_factor": 0.5}, "test", 5, "asks for 5 GPUs at once; one user may hold 4 in vision"),
+    "a part of the quota": (
+        {"user_factor": 0.5}, "test", 5,
+        "asks for 5 A100 at once; one user may hold 4 in vision, 0.5 of its quota",
+    ),
     "a class": (
         {"class_gpus": 2}, "prod", 3,
         "asks for 3 GPUs at once; jobs of class Production (prod) and above may hold 2 in vision together",

@@ -206,11 +206,10 @@ def test_what_does_not_start_of_a_job_that_is_no_gang_has_its_reason_in_the_same
 
 def test_of_a_job_that_is_no_gang_the_task_with_a_right_to_cells_may_be_beyond_the_users_limit() -> None:
     """The small task is within the limit and finds no cell; the large one has a cell and is beyond the limit."""
-    described = with_rules(
-        cluster(node("gpu01", 4), node("h", 2, "H100"), vision={"A100": 4, "H100": 2}), vision=Rules(user_gpus=3)
-    )
+    described = cluster(node("gpu01", 4), node("h", 2, "H100"), vision={"A100": 4, "H100": 2})
     made = running(described, job("holder", role(sku="H100")))
     made.submit(job("j", role("large", gpus=4), role("small", gpus=2, sku="H100"), gang=False, order=1))
+    made = Engine.restore(replace(made.snapshot(), cluster=with_rules(described, vision=Rules(user_gpus=3))))
     (wait,) = made.plan(0).waits
     assert wait.reason.code == Code.USER_LIMIT
     assert (wait.reason.numbers["held"], wait.reason.numbers["needed"], wait.reason.numbers["limit"]) == (1, 4, 3)

@@ -5,7 +5,8 @@ problem and its path, comes out.
 """
 
 from portal.common.priorities import DEFAULT_PRIORITY_CLASS, PRIORITY_CLASSES
-from portal.jobs.spec.facts import ClusterFacts, NodeShape
+from portal.jobs.spec.facts import ClusterFacts
+from portal.jobs.spec.fit import limit_problems
 from portal.jobs.spec.images import image_allowed, image_as_root, image_problems, image_refusal
 from portal.jobs.spec.model import (
     BOUND_OFF,
@@ -55,7 +56,6 @@ __all__ = [
     "Completion",
     "Image",
     "JobSpec",
-    "NodeShape",
     "Prerequisite",
     "Problem",
     "RegistryAuth",
@@ -69,6 +69,7 @@ __all__ = [
     "image_as_root",
     "image_problems",
     "image_refusal",
+    "limit_problems",
     "mask_secrets",
     "parse",
     "parsed_form",

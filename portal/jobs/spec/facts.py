@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
+
+import scheduling
+from scheduling.terrain import Terrain
+
+_asking = Lock()
+"""The scheduler's books are tried on by one thread at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,16 +26,39 @@ class NodeShape:
     count: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ClusterFacts:
     """The cluster as one user may use it.
 
-    `quotas`: for each virtual cluster the user may submit to, its GPUs by SKU. `nodes`: every node of the
-    cluster, sick or cordoned ones included, since they come back.
+    `vcs`: the virtual clusters the user may submit to. `terrain`: the cluster as the scheduler has it, sick or cordoned
+    nodes included, since they come back.
     """
 
-    quotas: Mapping[str, Mapping[str, int]]
-    nodes: tuple[NodeShape, ...]
+    vcs: tuple[str, ...]
+    terrain: Terrain
+
+    def refusals(self, job: scheduling.Job) -> tuple[scheduling.Refusal, ...]:
+        """Why the scheduler would never start the job, though nothing else ran and all were well."""
+        with _asking:
+            return self.terrain.refusals(job)
+
+    @cached_property
+    def quotas(self) -> Mapping[str, Mapping[str, int]]:
+        """For each of the user's virtual clusters, its GPUs by SKU, without what is reserved for it."""
+        layout, owned = self.terrain.layout, {vc: Counter[str]() for vc in self.vcs}
+        for quota in layout.quotas:
+            if quota.vc in owned and not quota.pinned:
+                owned[quota.vc][layout.leaf_type[quota.chain]] += quota.leaves
+        return owned
+
+    @cached_property
+    def nodes(self) -> tuple[NodeShape, ...]:
+        """Equal nodes are one shape."""
+        shapes = Counter(
+            (node.cell_type or None, len(node.leaves), node.cpu_milli // 1000, node.memory_mb)
+            for node in self.terrain.layout.nodes
+        )
+        return tuple(NodeShape(*shape, count=count) for shape, count in shapes.items())
 
     @property
     def skus(self) -> frozenset[str]:

@@ -1,5 +1,7 @@
 """Whether the job can ever run on this cluster: numbers no waiting makes smaller.
 
+The scheduler says whether (`refused`); the rules here say of which number, at its place in the file.
+
 GPUs count against the quota. CPU and memory are dimensions of a node by themselves, so a task may take any
 mix that one node has (OpenPAI rounds every task up to whole SKUs instead: HiveD's `leafCellNumber`).
 """
@@ -9,14 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import scheduling
+from portal.common.priorities import PRIORITY_CLASSES, priority_name
 from portal.jobs.spec import raw
+from portal.jobs.spec.engine_job import engine_job
 from portal.jobs.spec.facts import ClusterFacts, NodeShape
-from portal.jobs.spec.model import DEFAULT_VIRTUAL_CLUSTER
-from portal.jobs.spec.problems import Path
+from portal.jobs.spec.model import DEFAULT_VIRTUAL_CLUSTER, JobSpec
+from portal.jobs.spec.problems import Path, Problem, path_text
 from portal.jobs.spec.raw import Raw
 from portal.jobs.spec.rules import Finding
 
 _SKUS: Path = ("extras", "hivedScheduler", "taskRoles")
+_CLASS: Path = ("extras", "hivedScheduler", "jobPriorityClass")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,58 @@ def findings(job: Raw, cluster: ClusterFacts) -> Iterator[Finding]:
         yield from _quota_findings(asks, vc, quota)
 
 
+def refused(job: Raw, spec: JobSpec, cluster: ClusterFacts) -> Iterator[Finding]:
+    """Why the scheduler would never start this job, whose file is right in itself; nothing where it would."""
+    if spec.vc not in cluster.quotas:
+        yield _unknown_vc(spec.vc, cluster)
+        return
+    told = _refusals(spec, cluster)
+    if told:
+        yield from list(findings(job, cluster)) or (_told(one, spec, cluster) for one in told)
+
+
+def limit_problems(spec: JobSpec, cluster: ClusterFacts) -> Iterator[Problem]:
+    """The limits of its virtual cluster's rules that the job passes by itself."""
+    for refusal in _refusals(spec, cluster):
+        if refusal.limit is not None:
+            found = _told(refusal, spec, cluster)
+            yield Problem(path_text(found.path), found.message, found.code)
+
+
+def _refusals(spec: JobSpec, cluster: ClusterFacts) -> tuple[scheduling.Refusal, ...]:
+    return cluster.refusals(engine_job(spec, (node.id for node in cluster.terrain.layout.nodes)))
+
+
+def _told(refusal: scheduling.Refusal, spec: JobSpec, cluster: ClusterFacts) -> Finding:
+    """In the scheduler's words, but for what people call otherwise."""
+    limit = refusal.limit
+    if limit is not None and limit.lowest is not None:
+        lowest = next(name for name in PRIORITY_CLASSES if PRIORITY_CLASSES[name] == limit.lowest)
+        message = (
+            f"asks for {limit.needed} GPUs at once; jobs of class {priority_name(limit.lowest)} ({lowest}) and above "
+            f"may hold {limit.most} in {spec.vc} together"
+        )
+        return Finding(_CLASS, message, "class_cap")
+    if limit is not None:
+        kind, part = limit.kind or "GPUs", "" if limit.factor is None else f", {limit.factor:g} of its quota"
+        message = f"asks for {limit.needed} {kind} at once; one user may hold {limit.most} in {spec.vc}{part}"
+        return Finding(("taskRoles",), message, "user_cap")
+    if refusal.role is None:
+        return Finding(("taskRoles",), refusal.sentence, "never_fits")
+    if refusal.field == "pinned_cell":
+        return _no_pin(refusal, spec, cluster)
+    return Finding(("taskRoles", refusal.role), refusal.sentence, "never_fits")
+
+
+def _no_pin(refusal: scheduling.Refusal, spec: JobSpec, cluster: ClusterFacts) -> Finding:
+    role, own = spec.role(refusal.role or ""), cluster.terrain.layout.virtual_clusters[spec.vc].pinned
+    path: Path = (*_SKUS, role.name, "pinnedCellId")
+    if role.pinned_cell in own:
+        return Finding(path, refusal.sentence, "never_fits")
+    known = ", ".join(sorted(own)) or "none"
+    return Finding(path, f"{spec.vc} has no reserved servers {role.pinned_cell}; it has: {known}", "unknown")
+
+
 def _ask(job: Raw, name: str, role: Raw) -> _Ask:
     resources = raw.mapping(role, "resourcePerInstance")
     entry = raw.mapping(job, "extras", "hivedScheduler", "taskRoles", name)
@@ -88,7 +146,7 @@ def _sku_finding(
     if ask.sku not in cluster.skus:
         known = ", ".join(sorted(cluster.skus)) or "none"
         return Finding(path, f"no SKU is named {ask.sku[:80]}; known: {known}", "sku_unknown")
-    if not opportunistic and not quota.get(ask.sku):
+    if not opportunistic and not quota.get(ask.sku) and ask.gpus and not ask.pinned:
         owned = ", ".join(sorted(sku for sku, count in quota.items() if count)) or "no GPUs"
         return Finding(path, f"virtual cluster {vc} has no {ask.sku}; it has: {owned}", "sku_not_in_vc")
     return None
@@ -158,9 +216,11 @@ def _quota_findings(asks: list[_Ask], vc: str, quota: Mapping[str, int]) -> Iter
     named: dict[str, int] = {}
     free = 0
     for ask in asks:
+        if ask.pinned:
+            continue
         if ask.sku is not None and quota.get(ask.sku):
             named[ask.sku] = named.get(ask.sku, 0) + ask.all_gpus
-        elif ask.sku is None and not ask.pinned:
+        elif ask.sku is None:
             free += ask.all_gpus
     for sku, count in sorted(named.items()):
         if count > quota[sku]:

@@ -53,6 +53,8 @@ def _checked(source: str | bytes, cluster: ClusterFacts | None, hidden: Mapping[
         document = replace(document, value=unmasked(document.value, hidden))
     crowded = _located(_crowded(document.value), document)
     problems = [*document.problems, *(crowded or _all_problems(document, cluster))]
+    if not problems and cluster is not None:
+        problems = _located(fit.refused(document.value, build.job_spec(document.value), cluster), document)
     if problems:
         raise SpecInvalid(sorted(problems, key=lambda problem: problem.line or 0))
     return document

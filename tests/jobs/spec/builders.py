@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from portal.jobs.spec import ClusterFacts, JobSpec, NodeShape, Problem, SpecInvalid, parse
+from portal.jobs.spec import ClusterFacts, JobSpec, Problem, SpecInvalid, parse
+from scheduling import CellType, Cluster, Leaf, Node, PinnedCell, QuotaLine, VirtualCluster
+from scheduling.terrain import Terrain
 
 ROOT = Path(__file__).resolve().parents[3]
 OPENPAI = ROOT.parent / "shared" / "openpai"
@@ -56,15 +59,45 @@ def problems(source: str | bytes, cluster: ClusterFacts | None = None) -> tuple[
 
 
 def two_teams() -> ClusterFacts:
-    """Two A100 servers with 4 GPUs, one H100 server with 8, one without; vision owns 4 A100, speech 4 + 8."""
-    return ClusterFacts(
-        quotas={"vision": {"A100": 4}, "speech": {"A100": 4, "H100": 8}, "default": {}},
-        nodes=(
-            NodeShape("A100", gpus=4, cpu=32, memory_mb=256_000, count=2),
-            NodeShape("H100", gpus=8, cpu=64, memory_mb=128_000),
-            NodeShape(None, gpus=0, cpu=128, memory_mb=64_000),
-        ),
+    """Two A100 servers with 4 GPUs, one H100 server with 8, one without; vision owns 4 A100, speech 4 + 8. Another H100
+    server is reserved for vision."""
+    nodes = [server(f"a{number}", 4, "A100", cpu=32, memory_mb=256_000) for number in range(2)]
+    nodes += [server("h0", 8, "H100", cpu=64, memory_mb=128_000), server("c0", 0, "", cpu=128, memory_mb=64_000)]
+    reserved = replace(server("p0", 8, "H100", cpu=64, memory_mb=128_000), shape="H100-server", chain="reserved")
+    return facts(
+        [*nodes, reserved],
+        {"vision": {"A100": 4}, "speech": {"A100": 4, "H100": 8}, "default": {}},
+        cell_types=(CellType("H100-server", "H100", 8, node_level=True),),
+        pinned={"vision": PinnedCell("rack-1", "H100-server", "p0")},
     )
+
+
+def server(name: str, gpus: int, sku: str, *, cpu: int, memory_mb: int) -> Node:
+    leaves = tuple(Leaf(f"{name}:{index}", name, index, sku) for index in range(gpus))
+    return Node(
+        name, cpu * 1000, memory_mb, leaves, sku=sku, reserve_cpu_milli=0, reserve_memory_mb=0,
+    )  # fmt: skip
+
+
+def facts(
+    nodes: list[Node],
+    quotas: dict[str, dict[str, int]],
+    *,
+    cell_types: tuple[CellType, ...] = (),
+    pinned: dict[str, PinnedCell] | None = None,
+) -> ClusterFacts:
+    """A cluster of these nodes, of which the virtual clusters own so many GPUs, and the cells that are reserved."""
+    cells = pinned or {}
+    vcs = tuple(
+        VirtualCluster(
+            name,
+            tuple(QuotaLine(sku, count, sku) for sku, count in quota.items()),
+            tuple(cell.id for cell in [cells.get(name)] if cell),
+        )
+        for name, quota in quotas.items()
+    )
+    cluster = Cluster(tuple(nodes), vcs, cell_types=cell_types, pinned_cells=tuple(cells.values()))
+    return ClusterFacts(vcs=tuple(sorted(quotas)), terrain=Terrain(cluster))
 
 
 def _change(at: Any, path: list[str], value: Any) -> None:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
-from portal.jobs.spec import ClusterFacts, JobSpec, NodeShape, parse
-from tests.jobs.spec.builders import OPENPAI, Change, job_file, problems, two_teams
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from portal.common.priorities import PRIORITY_CLASSES
+from portal.jobs.spec import ClusterFacts, JobSpec, parse
+from portal.jobs.spec.engine_job import engine_job
+from scheduling import Cluster, Engine, Job, Rules, Snapshot
+from scheduling.terrain import Terrain
+from tests.jobs.spec.builders import OPENPAI, Change, facts, job_file, problems, server, two_teams
+from tests.scheduling.cellworlds import clusters
 
 VISION = ("defaults/virtualCluster", "vision")
 SPEECH = ("defaults/virtualCluster", "speech")
@@ -130,9 +139,71 @@ def test_fit_is_told_together_with_the_other_problems() -> None:
 
 @pytest.mark.parametrize(("gang", "accepted"), [("true", False), ("false", True)])
 def test_the_lab_s_four_tasks_on_two_gpus_are_refused_as_a_gang_only(gang: str, accepted: bool) -> None:
-    lab = ClusterFacts({"default": {"LAB": 2}}, (NodeShape("LAB", gpus=1, cpu=2, memory_mb=4_096, count=2),))
+    lab = facts([server(name, 1, "LAB", cpu=2, memory_mb=4_096) for name in "ab"], {"default": {"LAB": 2}})
     text = (OPENPAI / "lab6" / "job-config-6.yaml").read_text()
     text = text.replace("instances: 2", "instances: 4").replace("gangAllocation: true", f"gangAllocation: {gang}")
     messages = [problem.message for problem in problems(text, lab)]
     sentence = "Job requests 4 SKUs, exceeds maximum 2 SKUs in VC default."
     assert (messages == []) if accepted else (sentence in messages)
+
+
+# ---------------------------------------------------------------- the scheduler itself
+
+
+RULES = st.builds(
+    Rules,
+    user_factor=st.none() | st.sampled_from([0.3, 0.5, 1.0, 2.0]),
+    user_gpus=st.none() | st.integers(0, 6),
+    class_gpus=st.none() | st.integers(0, 6),
+    class_priority=st.just(PRIORITY_CLASSES["prod"]),
+)
+SIZES = st.integers(1, 6)
+
+
+@st.composite
+def described(draw: st.DrawFn) -> Cluster:
+    """A cluster of any cells, quotas and limits, which keeps nothing for idle GPUs."""
+    made = draw(clusters())
+    nodes = tuple(replace(node, reserve_cpu_milli=0, reserve_memory_mb=0) for node in made.nodes)
+    vcs = tuple(replace(vc, rules=draw(RULES)) for vc in made.virtual_clusters)
+    return replace(made, nodes=nodes, virtual_clusters=vcs)
+
+
+@st.composite
+def files(draw: st.DrawFn, cluster: Cluster) -> str:
+    """A job file for it, which asks for anything."""
+    vc = draw(st.sampled_from(cluster.virtual_clusters))
+    roles, cells, level = {}, {}, draw(st.sampled_from(["oppo", "test", "prod"]))
+    for name in draw(st.sampled_from([("a",), ("a", "b")])):
+        needs = {"gpu": draw(st.integers(0, 5)), "cpu": draw(SIZES), "memoryMB": draw(SIZES) * 2048}
+        roles[name] = {
+            "instances": draw(SIZES), "dockerImage": "image", "resourcePerInstance": needs, "commands": ["true"],
+        }  # fmt: skip
+        pins = [
+            {"pinnedCellId": pin} for pin in vc.pinned if level != "oppo"
+        ]  # else it asks for what contradicts itself
+        cell = draw(st.sampled_from([{}, {}, {"skuType": "A"}, {"skuType": "B"}, *pins]))
+        cells |= {name: cell} if cell else {}
+    names = [node.id for node in cluster.nodes]
+    nodes = draw(st.sampled_from([{}, {}, {"only": names[:1]}, {"not": names[:1]}]))
+    hived = {"jobPriorityClass": level, "taskRoles": cells}
+    extras = {"hivedScheduler": hived, "gangAllocation": draw(st.booleans()), "berth": {"nodes": nodes}}
+    return job_file(("taskRoles", roles), ("defaults", {"virtualCluster": vc.id}), ("extras", extras))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_a_job_is_accepted_exactly_when_it_would_run_on_the_empty_cluster(data: st.DataObject) -> None:
+    cluster = data.draw(described())
+    text = data.draw(files(cluster))
+    known = ClusterFacts(vcs=tuple(vc.id for vc in cluster.virtual_clusters), terrain=Terrain(cluster))
+    job = engine_job(parse(text), [node.id for node in cluster.nodes])
+    alone = [job.wanted] if job.gang else [(task,) for task in job.wanted]
+    runs = all(starts(cluster, job._replace(wanted=tasks)) for tasks in alone)
+    assert runs == (not problems(text, known)), problems(text, known)
+
+
+def starts(cluster: Cluster, job: Job) -> bool:
+    """Whether the scheduler's first pass over this job alone starts all of it."""
+    plan = Engine.restore(Snapshot(cluster, waiting=(job,))).plan(0)
+    return {place.task for start in plan.starts for place in start.placements} == set(job.wanted)
