@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -173,7 +174,9 @@ def described(draw: st.DrawFn) -> Cluster:
 def files(draw: st.DrawFn, cluster: Cluster) -> str:
     """A job file for it, which asks for anything."""
     vc = draw(st.sampled_from(cluster.virtual_clusters))
-    roles, cells, level = {}, {}, draw(st.sampled_from(["oppo", "test", "prod"]))
+    roles: dict[str, Any] = {}
+    cells: dict[str, Any] = {}
+    level = draw(st.sampled_from(["oppo", "test", "prod"]))
     for name in draw(st.sampled_from([("a",), ("a", "b")])):
         needs = {"gpu": draw(st.integers(0, 5)), "cpu": draw(SIZES), "memoryMB": draw(SIZES) * 2048}
         roles[name] = {
