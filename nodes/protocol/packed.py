@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import stat
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -214,6 +215,8 @@ def _parts(name: str) -> list[str]:
 
 def _kind(member: tarfile.TarInfo) -> Kind:
     if member.isreg() and not member.issparse() and member.size >= 0:
+        if member.mode & (stat.S_ISUID | stat.S_ISGID):
+            raise PackedInvalid(f"{member.name[:200]!r} has the setuid or setgid bit; take it away: chmod ug-s")
         return Kind.FILE
     if member.isdir():
         return Kind.FOLDER

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import tempfile
@@ -40,12 +41,25 @@ class CodeFiles:
         return self._folder / sha256[:2] / f"{sha256}{SUFFIX}"
 
     @contextmanager
+    def turn(self, holder: int) -> Iterator[bool]:
+        """Whether this is the holder's only upload now, in whichever process; it is until the end. The lock of a
+        process that is killed goes with it."""
+        path = self._uploading() / f"{holder}.turn"
+        with path.open("wb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            try:
+                yield True
+            finally:
+                path.unlink(missing_ok=True)
+
+    @contextmanager
     def receive(self, stream: IO[bytes], most: int) -> Iterator[Received]:
         """Writes what comes to the disk; unless it is kept by then it is gone at the end. Raises TooLarge, OSError."""
-        uploading = self._folder / "uploading"
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        uploading.mkdir(exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=uploading)
+        handle, name = tempfile.mkstemp(dir=self._uploading())
         path = Path(name)
         try:
             digest, size = hashlib.sha256(), 0
@@ -61,6 +75,12 @@ class CodeFiles:
             yield Received(path, digest.hexdigest(), size)
         finally:
             path.unlink(missing_ok=True)
+
+    def _uploading(self) -> Path:
+        uploading = self._folder / "uploading"
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        uploading.mkdir(exist_ok=True)
+        return uploading
 
     def keep(self, received: Received) -> None:
         """Moves an archive to its place, over one of the same content. On return it is on the disk."""

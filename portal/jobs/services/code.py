@@ -16,7 +16,7 @@ from nodes.protocol import Bounds, PackedInvalid, PackedTooLarge, packed_check
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, User
 from portal.clusters.selectors import vcs_for_submit
-from portal.common.errors import Conflict, Denied, Fault, Invalid, NotFound, Refused, Unavailable
+from portal.common.errors import Conflict, Denied, Fault, Invalid, NotFound, Refused, TooManyAtOnce, Unavailable
 from portal.jobs.code.store import CodeFiles, Received
 from portal.jobs.models import CodeFolder, CodeUpload, Job
 from portal.jobs.selectors.code import code_uploaded
@@ -42,7 +42,8 @@ def code_upload(*, user: User, stream: IO[bytes], now: datetime) -> tuple[CodeFo
     """Keep the archive that ``stream`` gives; whether the user had not uploaded it before.
 
     Raises Denied for whoever may not submit anywhere, TooLarge, UnpacksTooLarge, Invalid when it is no packed folder,
-    Conflict when the user's code takes too much room, Unavailable when the portal's disk is full.
+    Conflict when the user's code takes too much room, Unavailable when the portal's disk is full, TooManyAtOnce while
+    another of the user's uploads comes in: each may hold a processor for seconds.
     """
     if not vcs_for_submit(user).exists():
         raise Denied(
@@ -50,10 +51,13 @@ def code_upload(*, user: User, stream: IO[bytes], now: datetime) -> tuple[CodeFo
         )
     files = CodeFiles(settings.CODE_DIR)
     try:
-        with files.receive(stream, settings.CODE_MAX_BYTES) as received:
-            holds = _checked(received)
-            _room_check(user, received)
-            return _keep(user, files, received, holds, now)
+        with files.turn(user.pk) as alone:
+            if not alone:
+                raise TooManyAtOnce(gettext("An upload of yours is being looked at. Wait until it is through."))
+            with files.receive(stream, settings.CODE_MAX_BYTES) as received:
+                holds = _checked(received)
+                _room_check(user, received)
+                return _keep(user, files, received, holds, now)
     except OSError as error:
         if error.errno not in _FULL:
             raise

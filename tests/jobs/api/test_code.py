@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import tarfile
@@ -19,9 +20,10 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from nodes.protocol import Order, Phase
+from nodes.protocol import Bounds, Order, PackedTooLarge, Phase, packed_check
 from portal.accounts.models import AuditEntry, Scope, User
 from portal.clusters.services import member_set, vc_create
+from portal.jobs.code.store import CodeFiles
 from portal.jobs.code.tickets import PATH, ticket_open
 from portal.jobs.models import CodeFolder, Job
 from portal.jobs.services import code_expire, code_upload, job_submit
@@ -116,11 +118,14 @@ def test_what_two_upload_lies_there_once_and_belongs_to_both(world: World, code_
         (packed({"../up": b"x"}), 400, "leaves the folder"),
         (packed({"link": member("link", tarfile.SYMTYPE, "/etc/shadow")}), 400, "leaves the folder"),
         (packed({"pipe": member("pipe", tarfile.FIFOTYPE)}), 400, "neither a file"),
+        (packed({"su": b"x"}, modes={"su": 0o4755}), 400, "setuid or setgid"),
+        (packed({"sg": b"x"}, modes={"sg": 0o2644}), 400, "setuid or setgid"),
+        (packed({"a": b"x"}) + gzip.compress(bytes(3 << 20)), 413, "unpacks to more than 2,097,152 bytes"),
         (packed({"zeros": bytes(3 << 20)}), 413, "unpacks to more than 2,097,152 bytes"),
         (packed({f"f{number}": b"" for number in range(51)}), 413, "more than 50 files"),
         (packed({"noise": os.urandom(1 << 20)}), 413, "At most 1048576 bytes"),
     ],
-    ids=["empty", "no archive", "up", "link", "pipe", "bomb", "many", "large"],
+    ids=["empty", "no archive", "up", "link", "pipe", "setuid", "setgid", "padded", "bomb", "many", "large"],
 )
 def test_a_bad_archive_is_refused_and_nothing_of_it_stays(
     world: World, code_dir: Path, settings: Any, archive: bytes, status: int, said: str
@@ -132,6 +137,26 @@ def test_a_bad_archive_is_refused_and_nothing_of_it_stays(
     assert answer.headers["Content-Type"] == "application/problem+json"
     assert files(code_dir) == []
     assert not CodeFolder.objects.exists()
+
+
+def test_of_a_bomb_no_more_is_read_than_its_limit(world: World) -> None:
+    """Not even of one whose every file is passed over."""
+    bomb = io.BytesIO(packed({f"f{number}": bytes(1 << 20) for number in range(200)}))
+    with pytest.raises(PackedTooLarge):
+        packed_check(bomb, Bounds(unpacked=2 << 20, entries=1000))
+    assert bomb.tell() < len(bomb.getvalue()) // 2
+
+
+def test_one_upload_of_a_person_is_looked_at_at_a_time(world: World, code_dir: Path) -> None:
+    alice, archive = api("alice"), packed(HELLO)
+    with CodeFiles(code_dir).turn(User.objects.get(username="alice").pk) as alone:  # as another process has it
+        assert alone
+        refused = alice.call("POST", "code", archive, kind=GZIP)
+        assert (refused.status_code, refused.headers["Retry-After"]) == (429, "5")
+        assert "An upload of yours is being looked at" in refused.json()["detail"]
+        upload(api("charlie"), archive)
+    upload(alice, archive)
+    assert files(code_dir) == [CodeFiles(code_dir).path(name_of(archive).partition(":")[2])]
 
 
 def test_an_archive_of_another_kind_is_not_taken(world: World) -> None:
@@ -356,7 +381,7 @@ def at_once(*works: Callable[[], object]) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_several_uploads_of_the_same_at_once_are_one(world: World, code_dir: Path) -> None:
     archive, users = packed({"noise": os.urandom(50_000)}), User.objects.filter(username__in=("alice", "bob"))
-    at_once(*(partial(sent, user, archive) for user in users for _ in range(3)))
+    at_once(*(partial(sent, user, archive) for user in users))
     assert len(files(code_dir)) == 1
     assert CodeFolder.objects.get().uploads.count() == 2
 
