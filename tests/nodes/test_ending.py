@@ -40,6 +40,7 @@ def ended(code: int | None, *, oom: bool = False, error: str = "", ended_ms: int
         (ended(0), OURS, Cause.STOPPED, None),
         (ended(137), OURS, Cause.STOPPED, 9),
         (ended(1, ended_ms=ASKED - 1), OURS, Cause.EXITED, None),
+        (ended(1, ended_ms=ASKED), OURS, Cause.STOPPED, None),
         (ended(1), NOT_YET_SENT, Cause.EXITED, None),
         (ended(None), None, Cause.VANISHED, None),
         (ended(None), OURS, Cause.STOPPED, None),
@@ -60,6 +61,7 @@ def ended(code: int | None, *, oom: bool = False, error: str = "", ended_ms: int
         "our stop, it ended well within the grace",
         "our stop, after the grace",
         "it ended by itself before the stop",
+        "it ended in the millisecond of our stop",
         "it ended by itself before our signal",
         "nobody saw the end",
         "our stop, and nobody saw the end",
@@ -68,7 +70,8 @@ def ended(code: int | None, *, oom: bool = False, error: str = "", ended_ms: int
 )
 def test_an_end_has_one_cause(found: Found, stopping: Stopping | None, cause: Cause, signal: int | None) -> None:
     exit = exit_of(found, stopping)
-    assert (exit.cause, exit.signal) == (cause, signal)
+    assert found.ending is not None
+    assert (exit.cause, exit.signal, exit.code) == (cause, signal, found.ending.code)
     assert exit.message
 
 
