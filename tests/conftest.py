@@ -77,7 +77,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     has a World to run it in gets real transactions.
     """
     for item in items:
-        for folder in {"faults", "flows", "browser"}.intersection(item.path.parts):
+        for folder in {"conformance", "faults", "flows", "browser"}.intersection(item.path.parts):
             item.add_marker(folder)
         if uses_database(item):
             item.add_marker("database")

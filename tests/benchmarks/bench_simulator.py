@@ -2,8 +2,8 @@
 
 `python -m tests.benchmarks.bench_simulator [--clusters quarter third half] [--rows WORDS] [--images FOLDER]`. The
 trace is Microsoft's Philly cluster (msr-fiddle/philly-traces, as cleaned for Pollux, OSDI '21), on a quarter, a
-third and a half of its nodes; it lies beside the project, in `../shared/traces`. Nothing here is asserted. Charts are
-drawn of the rows that differ most: each team alone, and everything lent.
+third and a half of its nodes. Nothing here is asserted. Charts are drawn of the rows that differ most: each team
+alone, and everything lent.
 """
 
 import argparse
@@ -30,8 +30,9 @@ from scheduling.simulator import (
     summary,
     timeline,
 )
+from tests.support.facts import DATA
 
-TRACES = Path(__file__).parents[3] / "shared" / "traces"
+TRACES = DATA / "traces"
 HEADINGS = (
     "cluster",
     "way of sharing",
@@ -150,9 +151,6 @@ def main() -> None:
     parser.add_argument("--rows", nargs="+", default=[""], metavar="WORD", help="only rows with a word in their name")
     parser.add_argument("--images", type=Path, help="write a chart of each row into this folder")
     options = parser.parse_args()
-    if not TRACES.is_dir():
-        print(f"no traces in {TRACES.parent.name}/{TRACES.name} beside the project: nothing to simulate")
-        return
     print("|", " | ".join(HEADINGS), "|")
     print("|" + " --- |" * len(HEADINGS))
     for name in options.clusters:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,13 +16,14 @@ from portal.clusters.services import configuration_export, configuration_import,
 from portal.common.errors import Invalid
 from tests.clusters.test_topology import grouped
 from tests.scheduling.test_config import LAB
+from tests.support.facts import hived_cases
 from tests.support.scripted_node import ScriptedNode
 from tests.support.spoken import configurations_written
 from tests.support.world import World
 
 pytestmark = pytest.mark.django_db
 
-CASES = json.loads((Path(__file__).parents[3] / "shared" / "hived" / "cases.json").read_text())["configs"]
+CASES = hived_cases()["configs"]
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
-"""OpenPAI's lab 6: its experiments with its eight job files as they are, on two nodes with one GPU each.
+"""OpenPAI's lab 6: its experiments with eight job files like its own, on two nodes with one GPU each.
 
 The cluster comes from configurations in HiveD's form: first one node for each of two virtual clusters, then both for
-one. The image of that name is made here: its `examples/mnist/main.py` trains nothing and prints like the real one.
+one. The image is made here: its `mnist/train.py` trains nothing and prints as if it did.
 """
 
 import io
@@ -9,7 +9,6 @@ import tarfile
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,14 +16,13 @@ import pytest
 from berth import NotValid
 from tests.support import images
 from tests.support.docker_engine import DockerEngine
+from tests.support.lab6 import IMAGE, lab_job
 from tests.support.migrated import postgres_copy
 from tests.support.person import Person
 from tests.support.postgres import PostgresServer
 from tests.support.services import Services
 from tests.support.stack import Agent, Stack
 
-LAB6 = Path(__file__).parents[3] / "shared" / "openpai" / "lab6"
-IMAGE = "openpai/pai.example.pytorch"
 MAIN = """
 import argparse
 parser = argparse.ArgumentParser()
@@ -80,7 +78,7 @@ def make_image(engine: DockerEngine) -> None:
     """The file in the working directory of an image with Python."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
-        entry = tarfile.TarInfo("workspace/examples/mnist/main.py")
+        entry = tarfile.TarInfo("workspace/mnist/train.py")
         entry.size = len(MAIN.encode())
         tar.addfile(entry, io.BytesIO(MAIN.encode()))
     with engine.client() as client:
@@ -114,10 +112,6 @@ def lab(two_vcs: Person) -> Iterator[Person]:
     two_vcs.clear()
 
 
-def config(number: int) -> str:
-    return (LAB6 / f"job-config-{number}.yaml").read_text()
-
-
 def trained(lab: Person, job: int, task: int = 0) -> bool:
     return "Train Epoch: 1 [0/60000 (0%)] batches of 64 at 0.01" in lab.log_lines(job, task)
 
@@ -129,7 +123,7 @@ def only(lab: Person, job: int) -> dict[str, Any]:
 
 
 def test_vc_safety_jobs_of_a_virtual_cluster_run_one_at_a_time_on_its_one_node(lab: Person) -> None:
-    jobs = [lab.submit(config(0)) for _ in range(3)]
+    jobs = [lab.submit(lab_job(0)) for _ in range(3)]
     for job in jobs:
         assert lab.wait(job, "succeeded")["vc"] == "vc1"
         assert trained(lab, job)
@@ -139,9 +133,9 @@ def test_vc_safety_jobs_of_a_virtual_cluster_run_one_at_a_time_on_its_one_node(l
 
 
 def test_preemption_a_prod_job_takes_the_node_of_a_test_job_which_runs_again_after_it(lab: Person) -> None:
-    test = lab.submit(config(1))
+    test = lab.submit(lab_job(1))
     lab.wait(test, "running")
-    prod = lab.submit(config(2))
+    prod = lab.submit(lab_job(2))
     lab.wait(prod, "running")
     lab.wait_for(test, lambda job: job["waiting"] and job["waiting"]["code"] == "quota")
     assert [one["end_reason"] for one in lab.attempts(test)] == ["preempted"]
@@ -153,15 +147,15 @@ def test_preemption_a_prod_job_takes_the_node_of_a_test_job_which_runs_again_aft
 
 
 def test_opportunistic_a_job_borrows_the_other_teams_node_until_that_team_needs_it(lab: Person) -> None:
-    prod = lab.submit(config(3))
+    prod = lab.submit(lab_job(3))
     lab.wait(prod, "running")
-    oppo = lab.submit(config(4))
+    oppo = lab.submit(lab_job(4))
     lab.wait(oppo, "running")
     assert [only(lab, job)["gpus"][0]["standing"] for job in (prod, oppo)] == ["guaranteed", "borrowed"]
     assert only(lab, prod)["node"] != only(lab, oppo)["node"]
     lent = only(lab, oppo)["node"]
 
-    owners = lab.submit(config(1).replace("virtualCluster: vc1", "virtualCluster: default"))
+    owners = lab.submit(lab_job(1).replace("virtualCluster: vc1", "virtualCluster: default"))
     lab.wait(owners, "running")
     assert only(lab, owners)["node"] == lent
     lab.wait_for(oppo, lambda job: job["waiting"] and job["waiting"]["code"])
@@ -170,7 +164,7 @@ def test_opportunistic_a_job_borrows_the_other_teams_node_until_that_team_needs_
 
 @pytest.mark.usefixtures("one_vc")
 def test_gang_both_tasks_wait_and_start_together_when_the_running_job_ends(lab: Person) -> None:
-    holds, gang = lab.submit(config(5)), lab.submit(config(6))
+    holds, gang = lab.submit(lab_job(5)), lab.submit(lab_job(6))
     lab.wait(holds, "running")
     waiting = lab.wait_for(gang, lambda job: job["waiting"] and job["waiting"]["code"])["waiting"]
     assert waiting["code"] == "quota"
@@ -183,9 +177,9 @@ def test_gang_both_tasks_wait_and_start_together_when_the_running_job_ends(lab: 
 
 @pytest.mark.usefixtures("one_vc")
 def test_incremental_a_job_that_is_no_gang_starts_one_task_on_the_free_node(lab: Person) -> None:
-    holds = lab.submit(config(5))
+    holds = lab.submit(lab_job(5))
     lab.wait(holds, "running")
-    incremental = lab.submit(config(7))
+    incremental = lab.submit(lab_job(7))
     lab.wait(incremental, "succeeded")
     assert any(trained(lab, incremental, task) for task in range(2))
     assert lab.job(holds)["state"] == "running"
@@ -193,11 +187,11 @@ def test_incremental_a_job_that_is_no_gang_starts_one_task_on_the_free_node(lab:
 
 @pytest.mark.usefixtures("one_vc")
 def test_over_quota_a_larger_gang_is_refused_and_single_tasks_run_two_at_a_time(lab: Person) -> None:
-    four = config(6).replace("instances: 2", "instances: 4")
+    four = lab_job(6).replace("instances: 2", "instances: 4")
     with pytest.raises(NotValid, match="exceeds maximum 2"):
         lab.submit(four)
     single = (
-        config(7)
+        lab_job(7)
         .replace("instances: 2", "instances: 4")
         .replace("--batch-size 64\n", "--batch-size 64\n    - sleep 5m\n")
     )

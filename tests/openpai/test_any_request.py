@@ -1,5 +1,4 @@
-"""Requests made from OpenPAI's document, good and bad: none meets a mistake of ours, or an answer without OpenPAI's
-form."""
+"""Requests made from OpenPAI's API, good and bad: none meets a mistake of ours, or an answer without OpenPAI's form."""
 
 from __future__ import annotations
 
@@ -7,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 from django.core.management import call_command
 from pytest_django.plugin import DjangoDbBlocker
 
@@ -15,23 +13,13 @@ from portal.accounts import services
 from portal.accounts.models import ClusterRole
 from portal.common.throttles import Rate, RateLimit
 from portal.openpai.api import jobs
-from tests.jobs.spec.builders import OPENPAI
 from tests.openpai import contract
+from tests.openpai.api_table import document
 from tests.openpai.conftest import Pai
 from tests.support.cast import person
 from tests.support.fuzz import SOME, from_document
 from tests.support.live_web import LiveWeb, live_web
 from tests.support.world import World
-
-
-def document() -> dict[str, Any]:
-    """OpenPAI's, with the schema of job files inside."""
-    made: dict[str, Any] = yaml.safe_load((OPENPAI / "rest_server_swagger.yaml").read_text())
-    protocol = yaml.safe_load((OPENPAI / "protocol_v2_schema.yaml").read_text())
-    made["components"]["schemas"] = {**protocol["components"]["schemas"], **made["components"]["schemas"]}
-    made["components"]["schemas"]["JobProtocol"] = protocol["components"]["schemas"]["JobProtocol"]
-    return made
-
 
 schema = from_document(document())
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pytest
-import yaml
 from django.utils import timezone
 
 from nodes.ending import exit_of
@@ -17,14 +16,13 @@ from portal.jobs.exits import verdict
 from portal.jobs.models import TaskAttempt
 from portal.jobs.states import AFTER, Behaviour, EndReason, Next
 from portal.openpai.exits import container_code, ended_code, exit_spec
-from tests.jobs.spec.builders import OPENPAI
+from tests.support.facts import read_json
 
-_FILE = yaml.safe_load((OPENPAI / "k8s-job-exit-spec.yaml").read_text())
-SPEC: Mapping[int, Mapping[str, Any]] = {one["code"]: one for one in _FILE["spec"]}
+_FILE = read_json("openpai/exit_codes.json")
+SPEC: Mapping[int, Mapping[str, Any]] = {row[0]: dict(zip(_FILE["fields"], row, strict=True)) for row in _FILE["codes"]}
 KNOWN = {
-    field["field"]: {*field["range"], *(one[field["field"]] for one in SPEC.values())}  # -8000 has an issuer of its own
-    for field in _FILE["schema"]
-    if field["type"] == "Enum"
+    field: {*words, *(one[field] for one in SPEC.values())}  # -8000 has an issuer of its own
+    for field, words in _FILE["words"].items()
 }
 CLASSES = ("phrase", "issuer", "causer", "type", "stage", "behavior", "reaction")
 

@@ -8,13 +8,14 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 from django.utils import timezone
 
 from portal.accounts.models import ClusterRole, Scope
 from portal.accounts.services import token_create, user_create
 from portal.clusters.models import CellType, Storage
 from portal.clusters.services import quota_set, vc_create
-from tests.jobs.spec.builders import OPENPAI
+from tests.openpai.api_table import schema
 from tests.support import openpai_sdk
 from tests.support.live_web import LiveWeb, live_web
 from tests.support.world import World
@@ -39,7 +40,9 @@ def web(world: World) -> Iterator[LiveWeb]:
 def test_every_test_of_the_suite_passes(web: LiveWeb, tmp_path: Path) -> None:
     admin = user_create(username=USER, password=PASSWORD, role=ClusterRole.ADMIN)
     token = token_create(user=admin, name="suite", scope=Scope.ADMIN, now=timezone.now(), expires_at=None).secret
-    suite = openpai_sdk.own_tests(tmp_path, schema=OPENPAI / "protocol_v2_schema.yaml")
+    protocol = tmp_path / "protocol.yaml"
+    protocol.write_text(yaml.safe_dump({"components": {"schemas": {"JobProtocol": schema("JobProtocol")}}}))
+    suite = openpai_sdk.own_tests(tmp_path, schema=protocol)
     cluster = {
         "alias": "berth", "rest_server_uri": f"http://{web.host}/rest-server", "https": False,
         "username": USER, "password": PASSWORD, "token": token,

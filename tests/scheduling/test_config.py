@@ -2,7 +2,6 @@
 
 import json
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +10,10 @@ import yaml
 from scheduling import CellType, Cluster, Node, PinnedCell, QuotaLine, UpperCell, VirtualCluster
 from scheduling.config import ConfigError, machine, read, write
 from tests.scheduling.builders import node
+from tests.support.facts import hived_cases, hived_streams
 
-SHARED = Path(__file__).parents[3] / "shared" / "hived"
-CASES = json.loads((SHARED / "cases.json").read_text())["configs"]
-STREAMS = json.loads((SHARED / "streams.json").read_text())["configs"]
+CASES = hived_cases()["configs"]
+STREAMS = hived_streams()["configs"]
 SOUND = {name: one for name, one in (CASES | STREAMS).items() if name != "design-invalid-assignment"}
 
 # The two clusters of the lab, in the form of its text.

@@ -1,16 +1,15 @@
 """Dominant resource fairness, by the textbook's, the paper's and other schedulers' worked examples."""
 
-import json
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from scheduling.cells import Rules
 from scheduling.fairness import Amounts, DominantShares, turns, user_cap
+from tests.support.facts import read_json
 
-EXAMPLES = json.loads((Path(__file__).parents[3] / "shared/traces/worked_examples.json").read_text())
+EXAMPLES = read_json("worked_examples.json")
 DRF_PAPER = EXAMPLES["drf_paper"]
 YARN = {case["name"]: case for case in EXAMPLES["yarn_capacity_preemption"]["flat"]}
 

@@ -1,8 +1,6 @@
 """The textbook's capacity scheduler and YARN's flat cases, in GPUs, through the engine."""
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -10,9 +8,10 @@ from scheduling import Borrow, CellType, Cluster, Engine, Plan, Policy, QuotaLin
 from scheduling.cells import Order
 from scheduling.jobs import Job
 from tests.scheduling.builders import cluster, engine, job, node, role, running
+from tests.support.facts import read_json
 
-EXAMPLES = Path(__file__).parents[3] / "shared/traces/worked_examples.json"
-YARN = {case["name"]: case for case in json.loads(EXAMPLES.read_text())["yarn_capacity_preemption"]["flat"]}
+EXAMPLES = read_json("worked_examples.json")
+YARN = {case["name"]: case for case in EXAMPLES["yarn_capacity_preemption"]["flat"]}
 
 
 def hundred(quotas: dict[str, int], rules: dict[str, Rules]) -> Cluster:

@@ -5,8 +5,9 @@ from collections import Counter, defaultdict
 import pytest
 
 from tests.support import parts
+from tests.support.facts import originals
 
-FOLDERS = ("architecture", "flows", "browser", "faults")
+FOLDERS = ("architecture", "conformance", "flows", "browser", "faults")
 KINDS = ("unit", "property", "integration", *FOLDERS)
 KIND = pytest.StashKey[str]()
 
@@ -49,6 +50,8 @@ class Report:
         for marker in parts.CHOSEN_ONLY:
             if item.get_closest_marker(marker) and marker not in chosen:
                 return f"run by make {'bench' if marker == 'benchmark' else marker}"
+        if item.get_closest_marker("conformance") and originals() is None:
+            return "the originals of tests/data are not here"
         needed = parts.needed(item)
         if "gpu" in needed and (why := parts.missing("gpu")):
             return why
@@ -68,7 +71,7 @@ class Report:
             self.outcomes[kind]["failed" if report.failed else "passed"] += 1
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if not self.outcomes:
+        if not self.outcomes and not self.left_out:
             return
         write = terminalreporter.write_line
         terminalreporter.section("what ran")

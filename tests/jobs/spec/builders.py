@@ -13,7 +13,6 @@ from scheduling import CellType, Cluster, Leaf, Node, PinnedCell, QuotaLine, Vir
 from scheduling.terrain import Terrain
 
 ROOT = Path(__file__).resolve().parents[3]
-OPENPAI = ROOT.parent / "shared" / "openpai"
 
 GONE = object()
 """Stands for: take this key out."""

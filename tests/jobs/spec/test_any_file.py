@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from portal.jobs.spec import JobSpec, SpecInvalid, parse, schema_job
-from tests.jobs.spec.builders import OPENPAI, job_file, two_teams
+from tests.jobs.spec.builders import job_file, two_teams
+from tests.support.facts import job_text
 
-SAMPLE = (OPENPAI / "examples" / "tensorflow-cifar10.yaml").read_text()
+SAMPLE = job_text("parameter_servers")
 KEYS = st.sampled_from(
     sorted(
         {key for part in schema_job()["$defs"].values() for key in part.get("properties", {})}

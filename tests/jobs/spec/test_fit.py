@@ -14,8 +14,9 @@ from portal.jobs.spec import ClusterFacts, JobSpec, parse
 from portal.jobs.spec.engine_job import engine_job
 from scheduling import Cluster, Engine, Job, Rules, Snapshot
 from scheduling.terrain import Terrain
-from tests.jobs.spec.builders import OPENPAI, Change, facts, job_file, problems, server, two_teams
+from tests.jobs.spec.builders import Change, facts, job_file, problems, server, two_teams
 from tests.scheduling.cellworlds import clusters
+from tests.support.lab6 import lab_job
 
 VISION = ("defaults/virtualCluster", "vision")
 SPEECH = ("defaults/virtualCluster", "speech")
@@ -141,7 +142,7 @@ def test_fit_is_told_together_with_the_other_problems() -> None:
 @pytest.mark.parametrize(("gang", "accepted"), [("true", False), ("false", True)])
 def test_the_lab_s_four_tasks_on_two_gpus_are_refused_as_a_gang_only(gang: str, accepted: bool) -> None:
     lab = facts([server(name, 1, "LAB", cpu=2, memory_mb=4_096) for name in "ab"], {"default": {"LAB": 2}})
-    text = (OPENPAI / "lab6" / "job-config-6.yaml").read_text()
+    text = lab_job(6)
     text = text.replace("instances: 2", "instances: 4").replace("gangAllocation: true", f"gangAllocation: {gang}")
     messages = [problem.message for problem in problems(text, lab)]
     sentence = "Job requests 4 SKUs, exceeds maximum 2 SKUs in VC default."

@@ -1,4 +1,4 @@
-/* What fakenvml.c has no words for: calls that answer with an error, and a driver that is away or was loaded anew. Its
+/* What nvml.c has no words for: calls that answer with an error, and a driver that is away or was loaded anew. Its
    state lies beside the double's own, in a file of the same name and ".faults"; without that file nothing is wrong. */
 #define nvmlInitWithFlags plain_init_with
 #define nvmlInit_v2 plain_init
@@ -7,7 +7,7 @@
 #define nvmlDeviceRegisterEvents plain_register
 #define nvmlEventSetWait_v2 plain_wait
 #define nvmlDeviceGetComputeRunningProcesses_v3 plain_processes
-#include "fakenvml.c"
+#include "nvml.c"
 #undef nvmlInitWithFlags
 #undef nvmlInit_v2
 #undef nvmlDeviceGetCount_v2

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import mmap
 import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pynvml
 
-SOURCES = Path(__file__).parents[4] / "shared" / "gpu" / "doubles"
+from tests.nodes.gpus import double_state
+from tests.support.facts import DATA
+
+SOURCES = DATA / "doubles"
 
 
 def build(folder: Path) -> Path:
@@ -24,16 +25,6 @@ def build(folder: Path) -> Path:
     source = Path(__file__).with_name("double.c")
     subprocess.run(["gcc", "-shared", "-fPIC", "-w", "-O1", "-I", SOURCES, "-o", library, source], check=True)
     return library
-
-
-def layout() -> ModuleType:
-    """The Python side of the double's state file."""
-    spec = importlib.util.spec_from_file_location("fakestate", SOURCES / "fakestate.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 class Faults(ctypes.Structure):
@@ -50,9 +41,7 @@ class Machine:
     """The GPUs of a made-up machine; the double sees every change at once."""
 
     def __init__(self, path: Path) -> None:
-        self._layout = layout()
         self.path = path
-        self.state: Any = None
         self.faults = _mapped(path.with_name(f"{path.name}.faults"))
         self.reset()
 
@@ -61,12 +50,7 @@ class Machine:
         loaded = self.faults.loaded
         ctypes.memset(ctypes.addressof(self.faults), 0, ctypes.sizeof(self.faults))
         self.faults.loaded = loaded
-        if not self.path.exists():
-            self._layout.create(self.path, n=2)
-        fresh = self.path.with_suffix(".fresh")
-        self._layout.create(fresh, n=2)
-        self.path.open("r+b").write(fresh.read_bytes())
-        self.state = self._layout.attach(self.path)
+        self.state = double_state.create(self.path, gpus=2)
 
     def gpu(self, index: int) -> Any:
         return self.state.gpu[index]
@@ -85,7 +69,7 @@ class Machine:
         self.faults.missing, self.faults.loaded = 0, self.faults.loaded + 1
 
     def raise_xid(self, index: int, xid: int) -> None:
-        self._layout.raise_xid(self.state, index, xid)
+        double_state.raise_xid(self.state, index, xid)
 
 
 def _mapped(path: Path) -> Faults:

@@ -1,7 +1,6 @@
 """What our engine answers in HiveD's cases, and on random streams of the oracle: as recorded, or better."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +9,10 @@ from scheduling import Engine
 from scheduling.simulator.replay import Difference, Tally, read, replay
 from tests.scheduling.replay.reference import Reference
 from tests.scheduling.replay.streams import stream
+from tests.support.facts import hived_cases, hived_streams
 
-SHARED = Path(__file__).parents[4] / "shared" / "hived"
-CASES = json.loads((SHARED / "cases.json").read_text())
-STREAMS = json.loads((SHARED / "streams.json").read_text())
+CASES = hived_cases()
+STREAMS = hived_streams()
 
 
 def differences(document: Any, follow: bool) -> tuple[list[Difference], Tally]:

@@ -6,7 +6,6 @@ answers stands in `test_engine_cases`.
 
 import json
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +14,10 @@ from scheduling.config import ConfigError
 from scheduling.simulator.replay import Difference, Tally, read, replay
 from tests.scheduling.replay.reference import Reference
 from tests.scheduling.replay.streams import stream
+from tests.support.facts import hived_cases, hived_streams
 
-SHARED = Path(__file__).parents[4] / "shared" / "hived"
-CASES = json.loads((SHARED / "cases.json").read_text())
-STREAMS = json.loads((SHARED / "streams.json").read_text())
+CASES = hived_cases()
+STREAMS = hived_streams()
 
 
 def differences(document: Any, follow: bool = False) -> tuple[list[Difference], Tally]:
