@@ -7,6 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 from tests.support.world import job_file
 
+CLAIMS = {
+    "cpu_milli": 640_000, "memory_mb": 0, "address": "", "runtime": "docker", "simulated": True,
+    "storages": ["/more"], "gpus": {},
+}  # fmt: skip
 RIGHTS = {
     "job.read": "admin auditor lead member owner",
     "job.stop": "admin lead owner",
@@ -148,6 +152,7 @@ CASES = {
     "unknown_container_stop": Case(
         "node.set_intent", "POST", f"nodes/gpu01/unknown-containers/{STRANGER}/stop", {}, 403
     ),
+    "node_accept": Case("node.add", "POST", "nodes/gpu02/accept", {"claims": CLAIMS}, 403),
     "node_give_up": Case("node.set_intent", "POST", "nodes/gpu02/give-up", {"reason": "its disk died"}, 403),
     "node_put_back": Case("node.set_intent", "POST", "nodes/gpu02/put-back", {"reason": "repaired"}, 403),
     "node_set_intent": Case("node.set_intent", "PATCH", "nodes/gpu01", {"intent": "cordoned"}, 403),

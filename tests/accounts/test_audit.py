@@ -40,6 +40,7 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str, Any, Any]] = {
     "node_set_intent": (
         "node.intent", "gpu01", {"intent": "open", "reason": ""}, {"intent": "cordoned", "reason": ""},
     ),
+    "node_accept": ("node.accept", "gpu02", None, {"cpu_milli": 640_000, "storages": ["/more"]}),
     "node_give_up": (
         "node.give_up", "gpu02", {"health": "healthy"}, {"health": "lost", "reason": "its disk died"},
     ),

@@ -138,6 +138,12 @@ class ManagingJourneys(Together):
         told = dict(line.split("=", 1) for line in lines.splitlines() if line.startswith("BERTH_NODE_"))
         there = replace(served.agents[0], name="there", gpus="simulated:2xA100-80GB")
         agent = served.join(there, told, key)
+        expect(arrival).to_contain_text("Accept it on its page, and it gets jobs.", timeout=SLOW_MS)
+        arrival.get_by_role("link", name="To its page").click()
+        expect(page.locator("#node .notice")).to_contain_text("2 x A100-80GB")
+        page.get_by_role("button", name="Accept this server").click()
+        expect(page.get_by_text("Accepted: it counts with the next report.")).to_be_visible()
+        site.open("/cluster/nodes/there/join")
         expect(arrival).to_contain_text("there is here. It has 2 GPUs: A100-80GB.", timeout=SLOW_MS)
         agent.kill()
         del served.processes["there"]
