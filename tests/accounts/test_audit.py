@@ -29,6 +29,10 @@ pytestmark = pytest.mark.django_db
 
 __all__ = ["kept", "scene"]
 
+HAS = {
+    "cpu_milli": 32_000, "memory_mb": 131_072, "address": "127.0.0.1", "runtime": "docker", "simulated": True,
+    "storages": [], "gpus": {"NVIDIA A100": [1, 80_000]},
+}  # fmt: skip
 BEFORE_AND_AFTER: dict[str, tuple[str, str, Any, Any]] = {
     "job_submit": ("job.submit", "admin/second#1", None, {"priority": 10, "tasks": 1, "gpus": 1}),
     "job_stop": ("job.stop", "alice/secret#2", {"state": "waiting"}, {"state": "stopped"}),
@@ -40,7 +44,9 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str, Any, Any]] = {
     "node_set_intent": (
         "node.intent", "gpu01", {"intent": "open", "reason": ""}, {"intent": "cordoned", "reason": ""},
     ),
-    "node_accept": ("node.accept", "gpu02", None, {"cpu_milli": 640_000, "storages": ["/more"]}),
+    "node_accept": (
+        "node.accept", "gpu02", HAS, HAS | {"cpu_milli": 640_000, "storages": ["/more"]},
+    ),  # fmt: skip
     "node_give_up": (
         "node.give_up", "gpu02", {"health": "healthy"}, {"health": "lost", "reason": "its disk died"},
     ),
