@@ -144,4 +144,5 @@ def test_the_number_of_queries_grows_with_nothing(world: World, browser: Browser
         Storage.objects.create(name=f"data{number}", root=f"/{number}").vcs.add(vc)
         secret_set(owner=vc, kind=SecretKind.SECRET, name="key", value="x", now=world.now, actor="root")
         world.submit(name=f"job{number}")
+    browser.get("/submit")
     assert browser.queries("/submit") == before
