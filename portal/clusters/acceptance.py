@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from django.utils.formats import number_format
 from django.utils.translation import gettext
 
 from nodes.protocol import GpuInfo, Inventory
 from portal.clusters.inventories import ADDRESS, GPUS, MODEL, ROOT, RUNTIME, STORAGES
 from portal.common.errors import Fault, Invalid
+from portal.common.templatetags.frontend import cores, memory
 from portal.common.told import amount_believed
 
 Offer = Mapping[str, Any]
@@ -28,9 +28,9 @@ JITTER = 0.02
 
 def offer_of(found: Inventory) -> dict[str, Any]:
     """What a server claims to offer, by an inventory whose numbers can be believed to be numbers."""
-    memory: dict[str, list[int]] = defaultdict(list)
+    sizes: dict[str, list[int]] = defaultdict(list)
     for gpu in found.gpus:
-        memory[gpu.model].append(gpu.memory_mb)
+        sizes[gpu.model].append(gpu.memory_mb)
     return {
         "cpu_milli": found.cpu_milli,
         "memory_mb": found.memory_mb,
@@ -38,7 +38,7 @@ def offer_of(found: Inventory) -> dict[str, Any]:
         "runtime": found.runtime,
         "simulated": found.simulated,
         "storages": sorted(set(found.storages)),
-        "gpus": {model: [len(there), max(there)] for model, there in sorted(memory.items())},
+        "gpus": {model: [len(there), max(there)] for model, there in sorted(sizes.items())},
     }
 
 
@@ -80,41 +80,28 @@ def _more(claimed: int, accepted: int) -> bool:
     return claimed > accepted * (1 + JITTER)
 
 
-class Growth(NamedTuple):
-    """One thing that a server claims beyond what was accepted: its name in an offer, and the words for people."""
-
-    name: str
-    words: str
-
-
-def growth(claimed: Offer, accepted: Offer) -> list[Growth]:
-    """What ``claimed`` has beyond ``accepted``; nothing of what fell or stayed."""
+def growth(claimed: Offer, accepted: Offer) -> list[str]:
+    """What ``claimed`` has beyond ``accepted``, for people; nothing of what fell or stayed."""
     found = []
     if not _runs_alike(claimed, accepted):
-        found.append(Growth("runtime", gettext("runs jobs by %(now)s (accepted: %(before)s)") % {
-            "now": _runs(claimed), "before": _runs(accepted),
-        }))  # fmt: skip
+        told = {"now": _runs(claimed), "before": _runs(accepted)}
+        found.append(gettext("runs jobs by %(now)s (accepted: %(before)s)") % told)
     if _more(claimed["cpu_milli"], accepted["cpu_milli"]):
-        found.append(Growth("cpu_milli", gettext("%(now)s CPU cores (accepted: %(before)s)") % {
-            "now": _cores(claimed["cpu_milli"]), "before": _cores(accepted["cpu_milli"]),
-        }))  # fmt: skip
+        told = {"now": cores(claimed["cpu_milli"]), "before": cores(accepted["cpu_milli"])}
+        found.append(gettext("%(now)s CPU cores (accepted: %(before)s)") % told)
     if _more(claimed["memory_mb"], accepted["memory_mb"]):
-        found.append(Growth("memory_mb", gettext("%(now)s MB of memory (accepted: %(before)s)") % {
-            "now": number_format(claimed["memory_mb"]), "before": number_format(accepted["memory_mb"]),
-        }))  # fmt: skip
-    for model, (count, memory) in claimed["gpus"].items():
-        before, memory_before = accepted["gpus"].get(model, (0, 0))
-        if count > before or _more(memory, memory_before):
-            found.append(Growth("gpus", gettext("%(now)s x %(model)s, %(memory)s MB (accepted: %(before)s)") % {
-                "now": count, "model": model, "memory": number_format(memory), "before": before,
-            }))  # fmt: skip
-    for root in claimed["storages"]:
-        if root not in accepted["storages"]:
-            found.append(Growth("storages", gettext("the folder %(root)s for storages") % {"root": root}))
+        told = {"now": memory(claimed["memory_mb"]), "before": memory(accepted["memory_mb"])}
+        found.append(gettext("%(now)s of memory (accepted: %(before)s)") % told)
+    for model, (count, size) in claimed["gpus"].items():
+        before, size_before = accepted["gpus"].get(model, (0, 0))
+        if count > before or _more(size, size_before):
+            told = {"now": count, "model": model, "memory": memory(size), "before": before}
+            found.append(gettext("%(now)s x %(model)s, %(memory)s (accepted: %(before)s)") % told)
+    more = [root for root in claimed["storages"] if root not in accepted["storages"]]
+    found += [gettext("the folder %(root)s for storages") % {"root": root} for root in more]
     if claimed["address"] and claimed["address"] != accepted["address"]:
-        found.append(Growth("address", gettext("the address %(now)s (accepted: %(before)s)") % {
-            "now": claimed["address"], "before": accepted["address"] or "–",
-        }))  # fmt: skip
+        told = {"now": claimed["address"], "before": accepted["address"] or "–"}
+        found.append(gettext("the address %(now)s (accepted: %(before)s)") % told)
     return found
 
 
@@ -127,12 +114,12 @@ def offer_words(claimed: Offer) -> list[str]:
     """All that a server claims, for people; of one that has not reported yet nothing."""
     if not claimed:
         return []
-    words = [_runs(claimed)]
-    words.append(gettext("%(cores)s CPU cores") % {"cores": _cores(claimed["cpu_milli"])})
-    words.append(gettext("%(memory)s MB of memory") % {"memory": number_format(claimed["memory_mb"])})
-    for model, (count, memory) in claimed["gpus"].items():
-        told = {"count": count, "model": model, "memory": number_format(memory)}
-        words.append(gettext("%(count)s x %(model)s, %(memory)s MB") % told)
+    words = [gettext("jobs run by %(how)s") % {"how": _runs(claimed)}]
+    words.append(gettext("%(cores)s CPU cores") % {"cores": cores(claimed["cpu_milli"])})
+    words.append(gettext("%(memory)s of memory") % {"memory": memory(claimed["memory_mb"])})
+    for model, (count, size) in claimed["gpus"].items():
+        told = {"count": count, "model": model, "memory": memory(size)}
+        words.append(gettext("%(count)s x %(model)s, %(memory)s") % told)
     words += [gettext("the folder %(root)s for storages") % {"root": root} for root in claimed["storages"]]
     if claimed["address"]:
         words.append(gettext("the address %(address)s") % {"address": claimed["address"]})
@@ -143,19 +130,15 @@ def _runs(offer: Offer) -> str:
     return f"{offer['runtime'] or '–'}, {gettext('simulated GPUs')}" if offer["simulated"] else offer["runtime"] or "–"
 
 
-def _cores(milli: int) -> str:
-    return number_format(milli / 1000, 1 if milli % 1000 else 0)
-
-
 def offer_joined(accepted: Offer | None, shown: Offer) -> dict[str, Any]:
     """What is accepted once what was shown is confirmed: of each number the larger, of storages all, and the address
     and the way in which jobs run as shown."""
     if accepted is None:
         return dict(shown)
     gpus = {model: list(told) for model, told in accepted["gpus"].items()}
-    for model, (count, memory) in shown["gpus"].items():
-        before, memory_before = gpus.get(model, (0, 0))
-        gpus[model] = [max(count, before), max(memory, memory_before)]
+    for model, (count, size) in shown["gpus"].items():
+        before, size_before = gpus.get(model, (0, 0))
+        gpus[model] = [max(count, before), max(size, size_before)]
     return {
         "cpu_milli": max(accepted["cpu_milli"], shown["cpu_milli"]),
         "memory_mb": max(accepted["memory_mb"], shown["memory_mb"]),

@@ -92,7 +92,7 @@ def growth_why(node: Node) -> str:
     """What an accepted node claims beyond what was accepted; empty where it claims no more."""
     if node.accepted is None or not node.claims:
         return ""
-    words = ", ".join(one.words for one in growth(node.claims, node.accepted))
+    words = ", ".join(growth(node.claims, node.accepted))
     return gettext("It claims more than was accepted, which does not count until it is confirmed: %(what)s.") % {
         "what": words
     }

@@ -7,12 +7,15 @@ import pytest
 from django.utils import timezone
 
 from nodes.protocol import GpuInfo, NodeKey
+from portal.accounts.models import ClusterRole
 from portal.clusters.acceptance import offer_checked
 from portal.clusters.models import Gpu, Node, NodeEvent
 from portal.clusters.services import join_token_create, node_accept, node_join
 from portal.common.errors import Conflict, Invalid
 from portal.dispatch.alerts.every import alerts_all
 from portal.jobs.models import TaskAttempt
+from tests.support.cast import Api, person
+from tests.support.pages import Browser
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World
 
@@ -170,6 +173,16 @@ def test_alerts_name_the_pending_and_the_grown(world: World) -> None:
     told = {(alert.code, alert.name): alert.message for alert in alerts_all(now=timezone.now())}
     assert ("node_pending", "forged") in told
     assert "900 CPU cores" in told["node_grew", "gpu01"]
+
+
+def test_what_a_server_claims_is_told_to_those_alone_who_may_accept_it(world: World) -> None:
+    forged(world, root="/srv/jobs")
+    root = person("root", ClusterRole.ADMIN)
+    admin, member = Api(root), Api(world.user)
+    assert admin.get("nodes/forged")["claims"]["storages"] == ["/srv/jobs"]
+    assert (member.get("nodes/forged")["pending"], member.get("nodes/forged")["claims"]) == (True, {})
+    assert "/srv/jobs" not in Browser(world.user).get("/cluster/nodes/forged").text
+    assert "/srv/jobs" in Browser(root).get("/cluster/nodes/forged").text
 
 
 def test_nothing_to_accept_is_told(world: World) -> None:

@@ -99,7 +99,8 @@ class NodeAnswer(Answer):
     last_report_at = serializers.DateTimeField(allow_null=True)
     pending = serializers.BooleanField(help_text="nobody has accepted it yet: it gets nothing")
     claims = serializers.JSONField(
-        help_text="what it says of itself beyond what was accepted, of a pending one all of it; empty: nothing"
+        help_text="what it says of itself beyond what was accepted, of a pending one all of it; empty: nothing, or "
+        "not for you to accept"
     )
     gpus = GpuAnswer(many=True)
     unknown_containers = UnknownContainerAnswer(many=True)

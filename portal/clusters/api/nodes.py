@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django.utils import timezone
@@ -12,7 +13,7 @@ from rest_framework.response import Response
 
 from portal.accounts.models import User
 from portal.accounts.rest import ApiView
-from portal.accounts.rights import Action
+from portal.accounts.rights import Action, allowed_everywhere
 from portal.clusters.acceptance import offer_checked
 from portal.clusters.api.answers import CellTypeAnswer, JoiningAnswer, NodeAnswer, SkuAnswer
 from portal.clusters.api.requests import NodeFilter
@@ -105,9 +106,9 @@ class NodesView(ApiView):
     @extend_schema(operation_id="node_list", responses=NodeAnswer(many=True))
     def get(self, request: Request) -> Response:
         """Each node with its state, its GPUs and who holds them."""
-        sight = job_sight(user=self.user)
+        told = _telling(self.user)
         rows = node_restrict(user=self.user).select_related("sku", "shape").defer("inventory", "storages")
-        return self.page(rows, NodeAnswer, lambda nodes: [_node(load, sight) for load in node_loads(nodes=nodes)])
+        return self.page(rows, NodeAnswer, lambda nodes: [told(load) for load in node_loads(nodes=nodes)])
 
     @extend_schema(operation_id="node_add", request=JoiningBody, responses={201: JoiningAnswer})
     def post(self, request: Request) -> Response:
@@ -269,7 +270,13 @@ _NODE_COLUMNS = (
 def node_answer(*, user: User, name: str) -> Response:
     """The node as this user may know it now."""
     load = node_loads(nodes=[node_get(user=user, name=name)])[0]
-    return Response(NodeAnswer(_node(load, job_sight(user=user))).data)
+    return Response(NodeAnswer(_telling(user)(load)).data)
+
+
+def _telling(user: User) -> Callable[[NodeLoad], dict[str, Any]]:
+    """What a node is told as to this user: what it claims only to who may accept it."""
+    sight, accepts = job_sight(user=user), allowed_everywhere(user, Action.NODE_ADD)
+    return lambda load: _node(load, sight) | ({} if accepts else {"claims": {}})
 
 
 def _node(load: NodeLoad, sight: JobSight) -> dict[str, Any]:

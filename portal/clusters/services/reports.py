@@ -178,14 +178,14 @@ def _claims_take(node: Node, said: Inventory, now: datetime) -> dict[str, Any]:
         accepted = {**accepted, "storages": sorted({*accepted["storages"], *wished})}
     grown = growth(claimed, accepted)
     if grown and not node.claims:
-        _growth_tell(node, ", ".join(one.words for one in grown)[:SENTENCE], now)
+        _growth_tell(node, now)
     return {"accepted": accepted, "claims": claimed if grown else {}}
 
 
-def _growth_tell(node: Node, words: str, now: datetime) -> None:
+def _growth_tell(node: Node, now: datetime) -> None:
     """Once in a while: it may say so with every other report."""
     if not NodeEvent.objects.filter(node=node, code=GREW, at__gt=now - SAID_AGAIN).exists():
-        message = f"Node {node.name} claims more than was accepted: {words}. It does not count until it is confirmed."
+        message = f"Node {node.name} claims more than was accepted; it does not count until it is confirmed."
         node_event(node=node, code=GREW, message=message, now=now)
 
 

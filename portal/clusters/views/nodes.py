@@ -133,10 +133,7 @@ def _node_page(request: PageRequest, row: Node, *, status: int = 200, **more: An
         "load": load,
         "well": row.takes_tasks,
         "closed": closed_why(row),
-        "grown": growth_why(row),
-        "claims": offer_words(row.claims) if row.pending else [],
-        "claims_told": json.dumps(row.claims),
-        "may_accept": bool(row.claims) and allowed_everywhere(request.user, Action.NODE_ADD),
+        **(_claims(row) if row.claims and allowed_everywhere(request.user, Action.NODE_ADD) else {}),
         "cures": list(filter(None, [stuck_cure(row), out_cure(row) if row.out_since else ""])),
         "to_put_back": _to_put_back(row, load) if allowed_everywhere(request.user, Action.NODE_SET_INTENT) else [],
         "back_form": PutBackForm(auto_id=BACK_ID),
@@ -202,6 +199,12 @@ def node_intent(request: PageRequest, name: str) -> HttpResponse:
         form.add_error("intent", conflict.detail)
         return _node_page(request, node, intent_form=form, status=409)
     return redirect("node", name=name)
+
+
+def _claims(row: Node) -> dict[str, Any]:
+    """What it claims, for who may accept it."""
+    words = offer_words(row.claims) if row.pending else []
+    return {"claims": words, "grown": growth_why(row), "claims_told": json.dumps(row.claims)}
 
 
 @login_required
