@@ -1,6 +1,9 @@
 """What ran, by kind, at the end of a test run; and what could not run, which is a failure unless allowed."""
 
+import os
+import time
 from collections import Counter, defaultdict
+from collections.abc import Generator
 
 import pytest
 
@@ -21,8 +24,14 @@ def kind_of(item: pytest.Item) -> str:
     return "integration" if parts.needed(item) or parts.uses_database(item) else "unit"
 
 
+def used() -> tuple[float, float]:
+    """CPU seconds of this process and of its children that have ended, and the time in seconds."""
+    spent = os.times()
+    return sum(spent[:4]), time.monotonic()
+
+
 class Report:
-    """Counts outcomes and seconds by kind."""
+    """Counts outcomes and seconds by kind, and what each file cost."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
@@ -32,6 +41,7 @@ class Report:
         self.left_out: Counter[str] = Counter()
         self.not_possible: dict[str, int] = defaultdict(int)
         self.notes: list[str] = []  # what else whoever started the run should know
+        self.files: dict[str, tuple[float, float]] = {}  # CPU seconds and seconds of each
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         chosen = config.getoption("markexpr", default="")
@@ -69,6 +79,22 @@ class Report:
         self.seconds[kind] += report.duration
         if report.when == "call" or report.failed:
             self.outcomes[kind]["failed" if report.failed else "passed"] += 1
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        cpu, began = used()
+        result = yield
+        cpu, seconds = used()[0] - cpu, used()[1] - began
+        name = item.nodeid.partition("::")[0]
+        before = self.files.get(name, (0.0, 0.0))
+        self.files[name] = before[0] + cpu, before[1] + seconds
+        return result
+
+    def pytest_sessionfinish(self) -> None:
+        """Add a line for each file to the file that scripts/test names, which tells the costliest of all suites."""
+        if path := os.environ.get("BERTH_TEST_COSTS"):
+            with open(path, "a") as costs:
+                costs.writelines(f"{cpu:.1f} {seconds:.1f} {name}\n" for name, (cpu, seconds) in self.files.items())
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if not self.outcomes and not self.left_out:
