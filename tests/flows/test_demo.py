@@ -58,16 +58,19 @@ def folder(services: Services) -> Path:
     return services.new_folder("demo")
 
 
-def test_the_demo_shows_the_job_from_its_first_line_to_its_end_and_finds_its_data_again(folder: Path) -> None:
-    port, first, second = free_port(), folder / "first", folder / "second"
-    for out in (first, second):
-        with demo(folder / "data", port, out) as process:
-            wait_until(lambda out=out: "stays up" in out.read_text(), "the end of the sample job", deadline_s=150)  # type: ignore[misc]
-            with urlopen(f"http://127.0.0.1:{port}/healthz") as answer:
-                assert answer.status == 200
-            if out == second:
-                password_set(out.read_text())
-        assert process.returncode == 0
+def test_the_demo_shows_its_job_and_finds_ports_and_data_again_after_its_first_process_was_killed(folder: Path) -> None:
+    """The second start is of other settings, each of which reaches whom it is for."""
+    port, data, first, second = free_port(), folder / "data", folder / "first", folder / "second"
+    with demo(data, port, first) as process:
+        wait_until(lambda: "stays up" in first.read_text(), "the end of the sample job", deadline_s=150)
+        with urlopen(f"http://127.0.0.1:{port}/healthz") as answer:
+            assert answer.status == 200
+        others = psutil.Process(process.pid).children(recursive=True)
+        assert len(others) > 6, others
+        process.kill()
+        process.wait()
+    _, left = psutil.wait_procs(others, timeout=60)
+    assert left == []
     lines = first.read_text().splitlines()
     for worker in (0, 1):
         steps = [line for line in lines if f"[worker/{worker}] step" in line]
@@ -78,31 +81,21 @@ def test_the_demo_shows_the_job_from_its_first_line_to_its_end_and_finds_its_dat
     few = (os.cpu_count() or 1) < int(SIMULATED["BERTH_NODE_SIMULATED_CPUS"])
     assert any(line.startswith("Jobs are promised 32 CPU and ") for line in lines) is few
     assert len([line for line in lines if re.search(r"the password \S+ \(shown this once\)", line)]) == 1
+    (tunnel,) = (line for line in lines if line.startswith("From another machine: "))
+    assert tunnel == f"From another machine: ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}"
+
+    more = {"BERTH_CLUSTER": "lab", "BERTH_URL": "https://gpu.example.org", "BERTH_NODE_NAME": "laptop"}
+    with demo(data, port, second, **more, BERTH_NODE_GPUS="simulated:2xA100-40GB") as process:
+        wait_until(
+            lambda: "stays up at https://gpu.example.org" in second.read_text(), "the next start", deadline_s=150
+        )
+        password_set(second.read_text())
+    assert process.returncode == 0
     again = second.read_text()
     assert "job admin/hello#2 succeeded" in again
+    assert "Node laptop: 2 simulated GPUs (A100-40GB)." in again
+    assert "is used by something else" not in again
     assert "shown this once" not in again
-    for told in (lines, again.splitlines()):
-        (tunnel,) = (line for line in told if line.startswith("From another machine: "))
-        assert tunnel == f"From another machine: ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}"
-
-
-def test_where_the_first_process_is_killed_all_end_and_the_next_start_finds_its_ports_free(folder: Path) -> None:
-    """That start is of other settings, each of which reaches whom it is for."""
-    port, data, out = free_port(), folder / "data", folder / "out"
-    with demo(data, port, out, "--no-job") as process:
-        wait_until(lambda: "stays up" in out.read_text(), "the start", deadline_s=150)
-        others = psutil.Process(process.pid).children(recursive=True)
-        assert len(others) > 6, others
-        process.kill()
-        process.wait()
-    _, left = psutil.wait_procs(others, timeout=60)
-    assert left == []
-    more = {"BERTH_CLUSTER": "lab", "BERTH_URL": "https://gpu.example.org", "BERTH_NODE_NAME": "laptop"}
-    with demo(data, port, out, "--no-job", **more, BERTH_NODE_GPUS="simulated:2xA100-40GB") as process:
-        wait_until(lambda: "stays up at https://gpu.example.org" in out.read_text(), "the next start", deadline_s=150)
-    assert "Node laptop: 2 simulated GPUs (A100-40GB)." in out.read_text()
-    assert "is used by something else" not in out.read_text()
-    assert process.returncode == 0
 
 
 def password_set(told: str) -> None:

@@ -42,30 +42,19 @@ def half_a_node(user: Person) -> int:
 
 
 class TestOnDocker(Journeys):
-    def test_a_bare_torchrun_of_four_tasks_meets_over_two_nodes(
+    def test_a_bare_torchrun_meets_over_two_nodes(
         self, user: Person, running_docker: DockerEngine, half_a_node: int
     ) -> None:
-        torch = running_docker.ensure_image(images.TORCH)
         job = user.run(
             f"cat >train.py <<'END'\n{RENDEZVOUS}END",
             "torchrun train.py",
-            image=torch, instances=4, cpu=half_a_node, memory_mb=1024, completion={"minSucceededInstances": 4},
+            image=running_docker.ensure_image(images.TORCH), instances=2, cpu=half_a_node + 1, memory_mb=1024,
+            completion={"minSucceededInstances": 2},
         )  # fmt: skip
         user.wait(job, "succeeded", deadline_s=240)
         assert {task["node"] for task in user.task_attempts(job)} == {"gpu01", "gpu02"}
-        for rank in range(4):
-            assert f"rank {rank} of 4: 15" in user.log_lines(job, rank)
-
-    def test_a_torchrun_of_one_task_meets_itself_in_a_network_of_its_own(
-        self, user: Person, running_docker: DockerEngine
-    ) -> None:
-        job = user.run(
-            f"cat >train.py <<'END'\n{RENDEZVOUS}END",
-            "torchrun --nproc-per-node 2 train.py",
-            image=running_docker.ensure_image(images.TORCH), memory_mb=2048, name="two-processes",
-        )  # fmt: skip
-        user.wait(job, "succeeded", deadline_s=240)
-        assert {"rank 0 of 2: 3", "rank 1 of 2: 3"} <= set(user.log_lines(job))
+        for rank in range(2):
+            assert f"rank {rank} of 2: 3" in user.log_lines(job, rank)
 
     @pytest.mark.parametrize(("profile", "uid"), [("user", 20002), ("root", 0)])
     def test_code_comes_with_a_gang_on_two_nodes(

@@ -104,12 +104,6 @@ def python_image(docker_engine: DockerEngine) -> str:
     return docker_engine.ensure_image(images.PYTHON)
 
 
-@pytest.fixture
-def torch_image(docker_engine: DockerEngine) -> str:
-    """The name of an image with PyTorch's CPU build and `torchrun`."""
-    return docker_engine.ensure_image(images.TORCH)
-
-
 @pytest.fixture(scope="module")
 def stack(services: Services, postgres: PostgresServer, running_docker: DockerEngine) -> Iterator[Stack]:
     """The whole of Berth on PostgreSQL and a Docker Engine, with two nodes of four simulated GPUs each; one for all

@@ -76,21 +76,3 @@ def test_nothing_of_a_killed_run_is_left_behind() -> None:
     wait_until(lambda: not Path(folder).exists(), "its folder to go")
     assert len(pids) == 2
     wait_until(lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in pids), "its processes to end")
-
-
-ALL_REDUCE = """
-import os, torch, torch.distributed as dist
-dist.init_process_group("gloo")
-total = torch.tensor([dist.get_rank() + 1])
-dist.all_reduce(total)
-os.write(1, f"rank {dist.get_rank()} of {dist.get_world_size()}: {total.item()}\\n".encode())  # in one piece
-dist.destroy_process_group()  # else PyTorch may abort as the process ends
-"""
-
-
-def test_the_torch_image_runs_a_bare_torchrun(docker_engine: DockerEngine, torch_image: str) -> None:
-    env = {"PET_NNODES": "1", "PET_NPROC_PER_NODE": "2", "PET_MASTER_ADDR": "127.0.0.1", "PET_MASTER_PORT": "29517"}
-    script = f"cat >/tmp/train.py <<'END'\n{ALL_REDUCE}\nEND\ntorchrun /tmp/train.py"
-    with docker_engine.client() as client:
-        output = client.containers.run(torch_image, ["bash", "-ec", script], environment=env, network_mode="host")
-    assert sorted(output.decode().splitlines()) == ["rank 0 of 2: 3", "rank 1 of 2: 3"]
