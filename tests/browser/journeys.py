@@ -1,4 +1,4 @@
-"""What a person does in the browser, the same on every database and runtime."""
+"""What a person does in the browser with a job, from its file to its last line."""
 
 import re
 from pathlib import Path
