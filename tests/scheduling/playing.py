@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from scheduling import Engine, Job, Plan, Start, TaskRef, Victim
+from scheduling import Engine, Job, Plan, Start, TaskRef, Victim, refusals
 from scheduling.usage import amounts_of, hourly
 
 PASSES = 40
@@ -60,8 +60,11 @@ class Player:
         self._number = 0
 
     def play(self, arrivals: Sequence[tuple[int, Job]]) -> Run:
-        """All of it; jobs may be left that never start."""
+        """All of it but what is refused at submission; jobs may be left that never start."""
+        cluster = self.made.snapshot().cluster
         for at, job in arrivals:
+            if refusals(cluster, job):
+                continue
             self._jobs[job.id] = job
             self._push(at, 1, job.id, job.wanted)
         while self._events:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from scheduling import Code, Engine, Job, Plan, Preempt, Snapshot, Standing, Start, Wait, refusals
+from scheduling import Code, Engine, Job, Plan, Preempt, Snapshot, Standing, Start, Wait
 from scheduling.cells import Rules
 from scheduling.layout import Layout
 from tests.scheduling.cellworlds import ANY, World, damaged, worlds
@@ -229,10 +229,7 @@ def capped(world: World) -> World:
 
 def check_reasons(world: World) -> None:
     for one in (world, limited(world), capped(world)):
-        made = Engine(one.cluster)
-        # A limit may be lower than what a job needs at once: it is refused at submission, and never waits.
-        arrivals = [(at, job) for at, job in one.arrivals if not refusals(one.cluster, job)]
-        Player(made, one.lasts, Watch()).play(arrivals)
+        Player(Engine(one.cluster), one.lasts, Watch()).play(one.arrivals)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
