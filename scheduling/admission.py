@@ -83,6 +83,11 @@ def _role_refusals(layout: Layout, job: Job, role: Role) -> Iterator[Refusal]:
     if role.sku is not None and not nodes:
         yield Refusal(role.name, "sku", f"no node has {role.sku}")
         return
+    if not role.gpus and nodes and not any(node.takes_cpu_tasks for node in nodes):
+        where = f"no server with {role.sku}" if role.sku else "no server of this cluster"
+        yield Refusal(role.name, "gpus", f"role {role.name} asks for no GPUs; {where} takes tasks without GPUs")
+        return
+    nodes = [node for node in nodes if role.gpus or node.takes_cpu_tasks]
     for field, asked, most in _largest(nodes, role):
         if asked > most:
             yield Refusal(role.name, field, f"role {role.name} asks for {asked} {_UNITS[field]}; a node has {most}")

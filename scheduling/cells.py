@@ -57,6 +57,7 @@ class Node:
     chain that the node belongs to; without one it is the type of its leaf cells.
     `reserve_cpu_milli` and `reserve_memory_mb` are kept per idle GPU from tasks that have no claim to them
     (tasks without GPUs, and borrowers); None keeps the node's whole share, its amount divided by its GPUs.
+    `cpu_tasks` says whether tasks without GPUs may be placed there; None: nobody said, so they may.
     """
 
     id: str
@@ -69,6 +70,12 @@ class Node:
     reserve_memory_mb: int | None = None
     shape: str = ""
     chain: str = ""
+    cpu_tasks: bool | None = None
+
+    @property
+    def takes_cpu_tasks(self) -> bool:
+        """Whether tasks without GPUs may be placed there."""
+        return self.cpu_tasks is not False
 
     @property
     def cell_type(self) -> str:

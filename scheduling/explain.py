@@ -218,6 +218,19 @@ def doomed(reason: Reason, vc: str, cell_type: str, cells: int) -> Reason:
     return Reason(reason.code, numbers, sentence)
 
 
+def no_cpu_node(shut: int) -> Reason:
+    """All nodes on which tasks without GPUs could be take none."""
+    which = "the only server that they could run on takes" if shut == 1 else f"the {shut} servers for them take"
+    return Reason(Code.FRAGMENTED, {"shut": shut}, f"it has tasks without GPUs, and {which} only tasks with GPUs")
+
+
+def besides_shut(reason: Reason, shut: int) -> Reason:
+    """The same reason of tasks without GPUs, where more nodes would have been for them."""
+    more = "1 more server takes" if shut == 1 else f"{shut} more servers take"
+    sentence = f"{reason.sentence}; {more} only tasks with GPUs"
+    return Reason(reason.code, {**reason.numbers, "shut": shut}, sentence)
+
+
 def verb_is(count: int) -> str:
     return "is" if count == 1 else "are"
 

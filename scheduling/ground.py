@@ -7,7 +7,7 @@ from scheduling.books import KEY_SHIFT
 from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.ledger import Ledger, PlacementConflict
 from scheduling.preemption import Cost, Costs, Loss
-from scheduling.resources import Demand, Room
+from scheduling.resources import Demand, Room, nodes_for
 from scheduling.search import Bins, Group, find
 from scheduling.topology import Sizes, bits
 from scheduling.virtual import Seat
@@ -270,10 +270,5 @@ class Idle(Bins):
         return Room(free, cpu, memory, *self._ground.ledger.layout.reserves[number])
 
     def takes(self, demand: Demand) -> int:
-        """Nodes of the kind that the demand names."""
-        layout = self._ground.ledger.layout
-        if demand.gpus:
-            return self._allowed & layout.nodes_of_type.get(demand.cell_type, 0)
-        if demand.node_sku is not None:
-            return self._allowed & layout.nodes_of_sku.get(demand.node_sku, 0)
-        return self._allowed
+        """Nodes on which tasks of the demand may be at all."""
+        return self._allowed & nodes_for(self._ground.ledger.layout, demand)

@@ -98,6 +98,7 @@ class Layout:
         self.reserves: list[tuple[int, int]] = []
         self.healthy: list[int] = []
         self.open_nodes = 0
+        self.cpu_nodes = 0
         for number, node in enumerate(self.nodes):
             self._add_node(number, node)
         kept = [reserve for reserve, ids in zip(self.reserves, self.leaf_ids, strict=True) if ids] or [(0, 0)]
@@ -179,6 +180,8 @@ class Layout:
         self.healthy.append(sum(1 << bit for bit, leaf in enumerate(leaves) if leaf.healthy))
         if node.state == NodeState.OPEN:
             self.open_nodes |= 1 << number
+        if node.takes_cpu_tasks:
+            self.cpu_nodes |= 1 << number
 
     def _shape(self, node: Node) -> Shape:
         if node.shape:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from scheduling.cells import NodeState
 from scheduling.decisions import Code, Reason
-from scheduling.explain import verb_is
+from scheduling import explain
 from scheduling.ledger import Ledger
-from scheduling.resources import Demand, Room
+from scheduling.resources import Demand, Room, nodes_for, nodes_of_kind
 from scheduling.search import UNLIMITED, Bins, Group, find, holes
 from scheduling.topology import bits
 
@@ -49,11 +49,13 @@ class WhatIf(Bins):
         return Room(free, cpu, memory, *ledger.layout.reserves[number])
 
     def takes(self, demand: Demand) -> int:
-        """Nodes of the kind that the demand names."""
+        """Nodes on which tasks of the demand may be at all."""
+        return self._allowed & nodes_for(self._ledger.layout, demand)
+
+    def shut(self, demand: Demand) -> int:
+        """How many more nodes there would be for its tasks, but take none without GPUs."""
         layout = self._ledger.layout
-        if demand.gpus:
-            return self._allowed & layout.nodes_of_type.get(demand.cell_type, 0)
-        return self._allowed if demand.node_sku is None else self._allowed & layout.nodes_of_sku.get(demand.node_sku, 0)
+        return 0 if demand.gpus else (self._allowed & nodes_of_kind(layout, demand) & ~layout.cpu_nodes).bit_count()
 
     def gpus(self, demand: Demand) -> int:
         """Free GPUs of the demand's kind."""
@@ -78,7 +80,7 @@ def no_room(
     now = WhatIf(ledger, preferred, owner=owner, served=False, roomy=False)
     roomy = WhatIf(ledger, preferred, owner=owner, served=False, roomy=True)
     if not (fits(True) if fits else find(served, parts) is not None):
-        return _fragmented(ledger, _culprits(served, parts), now)
+        return _fragmented(ledger, _culprits(served, parts), served, now)
     if not (fits(False) if fits else find(roomy, parts) is not None):
         return _bad_nodes(ledger, _culprits(roomy, parts), served, roomy, preferred)
     return _resources(ledger, parts, now)
@@ -93,8 +95,10 @@ def _culprits(bins: Bins, parts: tuple[Demand, ...]) -> tuple[Demand, ...]:
     return parts
 
 
-def _fragmented(ledger: Ledger, parts: tuple[Demand, ...], now: WhatIf) -> Reason:
+def _fragmented(ledger: Ledger, parts: tuple[Demand, ...], served: WhatIf, now: WhatIf) -> Reason:
     demand = parts[0]
+    if not demand.gpus and (shut := served.shut(demand)) and not served.takes(demand):
+        return explain.no_cpu_node(shut)
     hole, where = _largest_hole(ledger, now, demand)
     free = now.gpus(demand)
     numbers: dict[str, int | str] = {
@@ -107,7 +111,9 @@ def _fragmented(ledger: Ledger, parts: tuple[Demand, ...], now: WhatIf) -> Reaso
     if numbers["tasks"] == 1:
         there = f"the most that one node has free is {hole} ({where})" if hole else "no GPU of this kind is free"
         return Reason(Code.FRAGMENTED, numbers, f"it needs {_gpus(demand)} on one node; {there}")
-    there = f"{free} {verb_is(free)} free, at most {hole} of them on one node ({where})" if hole else "none is free"
+    there = (
+        f"{free} {explain.verb_is(free)} free, at most {hole} of them on one node ({where})" if hole else "none is free"
+    )
     tasks = " and ".join(_tasks(part) for part in parts if part.gpus)
     return Reason(Code.FRAGMENTED, numbers, f"it needs {tasks} at once; {there}")
 
@@ -126,7 +132,7 @@ def _bad_nodes(ledger: Ledger, parts: tuple[Demand, ...], served: WhatIf, roomy:
     if not demand.gpus:
         return Reason(Code.BAD_NODES, numbers, f"no node that this job may run on can be used now: {listed}")
     unused = f"{out} more cannot be used now: {listed}"
-    sentence = f"it needs {needed} {demand.cell_type}; {free} {verb_is(free)} free, and {unused}"
+    sentence = f"it needs {needed} {demand.cell_type}; {free} {explain.verb_is(free)} free, and {unused}"
     return Reason(Code.BAD_NODES, numbers, sentence)
 
 
@@ -174,7 +180,9 @@ def _resources(ledger: Ledger, parts: tuple[Demand, ...], now: WhatIf) -> Reason
         numbers |= {"kept_cpu_milli": kept_cpu, "kept_memory_mb": kept_memory}
         kept = _amounts(kept_cpu, kept_memory)
         sentence = f"{sentence} for it; {kept} more are kept there for jobs that use its idle GPUs"
-    return Reason(Code.RESOURCES, numbers, sentence)
+    reason = Reason(Code.RESOURCES, numbers, sentence)
+    shut = now.shut(demand)
+    return explain.besides_shut(reason, shut) if shut else reason
 
 
 def _free_for(room: Room, demand: Demand) -> tuple[int, int]:

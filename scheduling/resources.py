@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from scheduling.jobs import Job, TaskRef
+from scheduling.layout import Layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,18 @@ def _fitting(count: int, free: int, each: int, reserve: int, idle_gpus: int, gpu
         if beyond_share > 0:
             count = min(count, max(0, free - reserve * idle_gpus) // beyond_share)
     return max(0, count)
+
+
+def nodes_for(layout: Layout, demand: Demand) -> int:
+    """Nodes (a mask) of the kind that the demand names; those alone that take tasks without GPUs where it wants none."""
+    if demand.gpus:
+        return layout.nodes_of_type.get(demand.cell_type, 0)
+    return layout.cpu_nodes & nodes_of_kind(layout, demand)
+
+
+def nodes_of_kind(layout: Layout, demand: Demand) -> int:
+    """Nodes (a mask) whose kind is right for tasks without GPUs, also those that take none."""
+    return layout.all_nodes() if demand.node_sku is None else layout.nodes_of_sku.get(demand.node_sku, 0)
 
 
 def demands(job: Job, sku: str) -> tuple[Demand, ...]:

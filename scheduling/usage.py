@@ -59,13 +59,13 @@ def hourly(vc: str, user: str, amounts: Amounts, started_ms: int, ended_ms: int)
 def owned_amounts(cluster: Cluster) -> dict[str, dict[str, float]]:
     """What each virtual cluster owns: its leaf cells by type, and the CPU and memory that come with them.
 
-    A leaf cell comes with the mean CPU and memory of a leaf cell of its type. For tasks without GPUs the whole
-    cluster is the measure.
+    A leaf cell comes with the mean CPU and memory of a leaf cell of its type. For tasks without GPUs all nodes that
+    take such tasks are the measure.
     """
     leaves, cpu, memory = _hardware(cluster)
     loose = {
-        LOOSE_CPU: float(sum(node.cpu_milli for node in cluster.nodes)),
-        LOOSE_MEMORY: float(sum(node.memory_mb for node in cluster.nodes)),
+        LOOSE_CPU: float(sum(node.cpu_milli for node in cluster.nodes if node.takes_cpu_tasks)),
+        LOOSE_MEMORY: float(sum(node.memory_mb for node in cluster.nodes if node.takes_cpu_tasks)),
     }
     found = {}
     for vc, owned in _owned_leaves(cluster).items():

@@ -43,6 +43,7 @@ FORMS = (
     gettext_noop("must be %(type)s here"),
     gettext_noop("%(type)s is a leaf cell, which has no children"),
     gettext_noop("another cell is called %(name)s already"),
+    gettext_noop("is for a node; %(type)s is none"),
     gettext_noop("%(subject)s %(problem)s"),
     gettext_noop("the quotas need %(needed)s cells of type %(type)s in the chain %(chain)s, %(there)s are there"),
     gettext_noop("is missing: a cell type is made of it"),

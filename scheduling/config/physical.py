@@ -6,10 +6,13 @@ from scheduling.cells import CellType, Leaf, Node, PinnedCell, UpperCell
 from scheduling.config.faults import Faults
 from scheduling.config.types import Sku, Types
 
+CPU_TASKS = "cpuTasks"
+"""The key of a node that says whether tasks without GPUs may be placed there; HiveD has no word for it."""
+
 MOST_LEAVES = 200_000
 """Leaf cells of a cluster; more are refused."""
 
-_KEYS = ("cellType", "cellAddress", "pinnedCellId", "cellChildren")
+_KEYS = ("cellType", "cellAddress", "pinnedCellId", "cellChildren", CPU_TASKS)
 
 
 class _Cell(NamedTuple):
@@ -46,6 +49,7 @@ class Physical:
         self._types = types
         self._faults = faults
         self._machines: dict[_Machine, tuple[str, list[int]]] = {}
+        self._cpu_tasks: dict[_Machine, bool | None] = {}
         self._upper: dict[str, tuple[str, list[_Machine | str]]] = {}
         self._pins: dict[str, _Pin] = {}
         self._leaves = 0
@@ -96,7 +100,8 @@ class Physical:
         leaves = tuple(Leaf(f"{node_id}:{index}", node_id, index, leaf_type) for index in indices)
         sku = (self._types.skus or {}).get(leaf_type, Sku(0, 0))
         cpu, memory = sku.cpu_milli * len(leaves), sku.memory_mb * len(leaves)
-        return Node(node_id, cpu, memory, leaves, sku=leaf_type, shape=shape, chain=machine.chain)
+        chain, cpu_tasks = machine.chain, self._cpu_tasks[machine]
+        return Node(node_id, cpu, memory, leaves, sku=leaf_type, shape=shape, chain=chain, cpu_tasks=cpu_tasks)
 
     def _may_be_top(self, top: str, path: str) -> bool:
         if top not in self._types.cells:
@@ -121,6 +126,7 @@ class Physical:
         if address in self._upper:
             self._faults.add(cell.path, "another cell has the address %(address)s", address=own)
         self._pin(cell, address)
+        self._no_cpu_tasks(cell)
         children: list[_Machine | str] = []
         self._upper[address] = (cell.kind.name, children)
         children += [self._cell(child, chain, address) for child in self._children(cell)]
@@ -141,10 +147,18 @@ class Physical:
         for index in sorted({one for one in indices if indices.count(one) > 1}):
             self._faults.add(cell.path, "two leaf cells have the address %(address)s", address=index)
         self._machines[machine] = (cell.kind.name, indices)
+        said = cell.table.get(CPU_TASKS)
+        flag = self._faults.flag(said, f"{cell.path}.{CPU_TASKS}")
+        self._cpu_tasks[machine] = None if said is None else flag
         return machine
+
+    def _no_cpu_tasks(self, cell: _Cell) -> None:
+        if CPU_TASKS in cell.table:
+            self._faults.add(f"{cell.path}.{CPU_TASKS}", "is for a node; %(type)s is none", type=cell.kind.name)
 
     def _inside(self, cell: _Cell, machine: _Machine, indices: list[int]) -> None:
         self._pin(cell, machine, len(indices))
+        self._no_cpu_tasks(cell)
         if cell.kind.child:
             for child in self._children(cell):
                 self._inside(child, machine, indices)

@@ -5,6 +5,7 @@ from typing import Any
 
 from scheduling.cells import CellType, Cluster, Leaf, Node
 from scheduling.config.amounts import cpu_text, memory_text
+from scheduling.config.physical import CPU_TASKS
 from scheduling.config.reading import machine
 from scheduling.sites import Sites, chain_of
 
@@ -91,7 +92,8 @@ class _Writer:
         pin = self._pin(address, kind, 0)
         if address in self.here.nodes:
             node = self.here.nodes[address]
-            return {"cellAddress": machine(node)} | pin | self._inside(node)
+            said = {} if node.cpu_tasks is None else {CPU_TASKS: node.cpu_tasks}
+            return {"cellAddress": machine(node)} | pin | said | self._inside(node)
         children = [self._cell(child) for child in self.here.upper[address].children]
         return {"cellAddress": address.rsplit("/", 1)[-1]} | pin | {"cellChildren": children}
 

@@ -36,6 +36,7 @@ def node(
     keep_memory: int | None = None,
     shape: str = "",
     chain: str = "",
+    cpu_tasks: bool | None = None,
 ) -> Node:
     """A node; CPU (and what is kept of it per GPU) in cores, memory in GB, `sick` the faulty GPUs."""
     leaves = tuple(Leaf(f"{name}:{index}", name, index, sku, healthy=index not in sick) for index in range(gpus))
@@ -50,6 +51,7 @@ def node(
         None if keep_memory is None else keep_memory * 1024,
         shape,
         chain,
+        cpu_tasks,
     )
 
 

@@ -142,6 +142,38 @@ def test_what_is_out_of_service_now_is_no_reason_to_refuse() -> None:
     assert refusals(down, job("j", role(count=8))) == ()
 
 
+WITHOUT = role(gpus=0, cpu=8, sku=None)
+SHUT: dict[str, tuple[Job, list[tuple[str, str]]]] = {
+    "no node takes tasks without GPUs": (
+        job("j", WITHOUT, only=("a",)), [("roles", "tasks of 1 x 0 GPUs do not fit the nodes, even when all are idle")],
+    ),
+    "none of the SKU does": (
+        job("j", replace(WITHOUT, sku="A100")),
+        [("gpus", "role worker asks for no GPUs; no server with A100 takes tasks without GPUs")],
+    ),
+    "more than one that does has": (
+        job("j", replace(WITHOUT, cpu_milli=9000)),
+        [("cpu_milli", "role worker asks for 9000 milli-cores of CPU; a node has 8000")],
+    ),
+    "one that does has room": (job("j", WITHOUT), []),
+    "beside tasks with GPUs": (job("j", role(gpus=4), replace(WITHOUT, name="helper")), []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SHUT)
+def test_tasks_without_gpus_count_on_the_nodes_that_take_them(case: str) -> None:
+    asked, expected = SHUT[case]
+    here = cluster(node("a", cpu_tasks=False), node("c", 0, cpu=8), vision=4)
+    assert [(one.field, one.sentence) for one in refusals(here, asked)] == expected
+
+
+def test_where_no_node_takes_them_tasks_without_gpus_are_refused() -> None:
+    found = refusals(cluster(node("a", cpu_tasks=False), vision=4), job("j", WITHOUT))
+    assert [one.sentence for one in found] == [
+        "role worker asks for no GPUs; no server of this cluster takes tasks without GPUs"
+    ]
+
+
 def test_every_problem_is_told_at_once() -> None:
     found = refusals(HERE, job("j", role("x", gpus=9), role("y", sku="V100"), vc="nobody"))
     assert [(one.role, one.field) for one in found] == [(None, "vc"), ("x", "gpus"), ("y", "sku")]

@@ -102,6 +102,17 @@ def test_pinned_cells_lie_at_any_depth() -> None:
     )
 
 
+def test_whether_a_node_takes_tasks_without_gpus_is_read_and_written_where_it_is_said() -> None:
+    document = small()
+    children = document["physicalCluster"]["physicalCells"][0]["cellChildren"]
+    children[0]["cpuTasks"] = False
+    made = read(document)
+    assert {one.id: one.cpu_tasks for one in made.nodes} == {"n0": False, "n1": None}
+    written = write(made)["physicalCluster"]["physicalCells"][0]["cellChildren"]
+    assert [one.get("cpuTasks") for one in written] == [False, None]
+    assert read(write(made)) == made
+
+
 @pytest.mark.parametrize("name", SOUND)
 def test_what_was_read_is_written_so_that_it_reads_back_as_equal(name: str) -> None:
     made = read(SOUND[name])
@@ -175,6 +186,16 @@ BAD = {
         lambda p, v: v["vision"].update(pinnedCells=[{"pinnedCellId": "mine"}]),
         "virtualClusters.vision.pinnedCells[0].pinnedCellId",
         "no physical cell is called mine",
+    ),
+    "tasks without GPUs on what is no node": (
+        lambda p, v: p["physicalCells"][0].update(cpuTasks=True),
+        "physicalCluster.physicalCells[0].cpuTasks",
+        "is for a node; rack is none",
+    ),
+    "tasks without GPUs by a word": (
+        lambda p, v: p["physicalCells"][0]["cellChildren"][0].update(cpuTasks="no"),
+        "physicalCluster.physicalCells[0].cellChildren[0].cpuTasks",
+        "must be true or false, not text ('no')",
     ),
     "duplicate pinned cell": (
         lambda p, v: [_pin(one, "mine") for one in p["physicalCells"][0]["cellChildren"]],

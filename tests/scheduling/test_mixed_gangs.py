@@ -79,6 +79,12 @@ def test_a_gang_that_has_taken_its_gpus_puts_its_other_tasks_where_it_leaves_the
     assert started(made.advance(2), "gang") == {"worker": "n1", "helper": "n2"}
 
 
+def test_tasks_on_gpus_stay_on_nodes_that_take_none_without() -> None:
+    described = cluster(node("a", 2, cpu_tasks=False), node("b", 0), vision=2)
+    gang = with_helpers("gang", workers=2, helpers=2)
+    assert alone(described, gang) == {"worker": ["a", "a"], "helper": ["b", "b"]}
+
+
 def taken_and_stuck() -> Engine:
     """A gang has taken both GPUs of node a. Its helper found CPU on node b, whose GPUs were busy, and finds none there
     since they idle."""

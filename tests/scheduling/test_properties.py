@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from scheduling import Cluster, Code, Engine, Job, Plan, Policy, Snapshot, Standing, Start, Wait, refusals
+from scheduling import Cluster, Code, Engine, Job, Node, Plan, Policy, Snapshot, Standing, Start, Wait, refusals
 from scheduling.cells import Order
 from tests.scheduling.builders import carry_out, cluster, job, node, role
 from tests.scheduling.playing import run_to_the_end
@@ -94,6 +94,27 @@ def test_every_task_gets_what_its_role_asks_for_on_one_node_in_service(
             standings = {use.standing for use in placement.leaves}
             expected = Standing.BORROWED if start.job.opportunistic else Standing.GUARANTEED
             assert standings <= {expected}
+
+
+@few
+@given(clusters(), st.integers(0, 15), JOBS, ENDS)
+def test_no_task_without_gpus_comes_to_a_node_that_takes_none(
+    described: Cluster, shut: int, waiting: list[Job], ends: list[int]
+) -> None:
+    nodes = tuple(
+        replace(one, cpu_tasks=not shut >> number & 1) for number, one in enumerate(described.nodes)
+    )  # fmt: skip
+    made = lived(replace(described, nodes=nodes), waiting, ends)
+    for now in range(3):
+        plan = carry_out(made, now)
+        for answer in plan.answers:
+            assert all(answer.job.role(one.role).gpus or takes(nodes, one.node) for one in answer.placements)
+        for one in made.snapshot().running:
+            assert all(task.placement.leaves or takes(nodes, task.placement.node) for task in one.tasks)
+
+
+def takes(nodes: tuple[Node, ...], name: str) -> bool:
+    return next(one.takes_cpu_tasks for one in nodes if one.id == name)
 
 
 @few

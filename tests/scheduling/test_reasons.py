@@ -34,6 +34,7 @@ class Case:
 
 
 BIG = cluster(node("gpu01"), node("gpu02"), vision=8)
+SHUT, HELPER = node("gpu01", cpu_tasks=False), role("helper", gpus=0, sku=None)
 CASES = {
     "paused": Case(
         BIG, (), job("j", paused=True), Code.PAUSED, {},
@@ -135,6 +136,20 @@ CASES = {
         {"cpu_milli": 6000, "free_cpu_milli": 8000, "kept_cpu_milli": 4000, "all_cpu_milli": 10_000},
         "each of its tasks would fit, but not all together, which need 10 CPU; the node with the most room, gpu01, "
         "has 8 CPU and 0 MB free for it; 4 CPU more are kept there for jobs that use its idle GPUs",
+    ),
+    "no node takes tasks without GPUs": Case(
+        cluster(SHUT, node("gpu02", cpu_tasks=False), vision=4), (), job("j", HELPER), Code.FRAGMENTED, {"shut": 2},
+        "it has tasks without GPUs, and the 2 servers for them take only tasks with GPUs",
+    ),
+    "no node takes the tasks without GPUs of a job that has others": Case(
+        cluster(SHUT, vision=4), (), job("j", role(), HELPER), Code.FRAGMENTED, {"shut": 1},
+        "it has tasks without GPUs, and the only server that they could run on takes only tasks with GPUs",
+    ),
+    "CPU of the nodes that take tasks without GPUs": Case(
+        cluster(SHUT, node("cpu01", 0, cpu=4), vision=4), (job("b", HELPER),), job("j", role(gpus=0, cpu=4, sku=None)),
+        Code.RESOURCES, {"node": "cpu01", "free_cpu_milli": 3000, "shut": 1},
+        "it needs 4 CPU and 1 GB; the node with the most room, cpu01, has 3 CPU and 255 GB free; "
+        "1 more server takes only tasks with GPUs",
     ),
     "lending": Case(
         with_rules(cluster(node("gpu01"), vision=3), vision=Rules(max_lend={"A100": 1})), (job("b"),),

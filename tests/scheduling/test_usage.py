@@ -54,6 +54,13 @@ def test_who_always_held_all_of_it_has_a_share_of_one() -> None:
     assert share(book, "bob") == 0
 
 
+def test_tasks_without_gpus_are_measured_by_the_nodes_that_take_them() -> None:
+    shut = cluster(node("n0", cpu=64), node("n1", cpu=32, memory=100, cpu_tasks=False), vision=4)
+    owned = owned_amounts(shut)["vision"]
+    assert (owned[LOOSE_CPU], owned[LOOSE_MEMORY]) == (64_000, 256 * 1024)
+    assert owned[CPU] == 4 * 96_000 / 8
+
+
 def test_after_one_half_life_it_is_the_half() -> None:
     book = Book(SMALL)
     book.update(job("a"), [ran(NOW - WEEK, 0, 1)])
