@@ -72,6 +72,7 @@ REST: list[URLPattern | URLResolver] = [
     path("nodes/<name:name>/key", clusters.NodeKeyView.as_view()),
     path("nodes/<name:name>/give-up", jobs.GiveUpView.as_view()),
     path("nodes/<name:name>/accept", clusters.AcceptView.as_view()),
+    path("nodes/<name:name>/cpu-tasks", clusters.CpuTasksView.as_view()),
     path("nodes/<name:name>/put-back", clusters.PutBackView.as_view()),
     path("nodes/<name:name>/topology", clusters.TopologyView.as_view()),
     path("nodes/<name:name>/unknown-containers/<name:attempt>/stop", jobs.StrangerStopView.as_view()),

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
+from scheduling import explain
 from scheduling.cells import NodeState
 from scheduling.decisions import Code, Reason
-from scheduling import explain
 from scheduling.ledger import Ledger
 from scheduling.resources import Demand, Room, nodes_for, nodes_of_kind
 from scheduling.search import UNLIMITED, Bins, Group, find, holes

@@ -79,7 +79,7 @@ def _fitting(count: int, free: int, each: int, reserve: int, idle_gpus: int, gpu
 
 
 def nodes_for(layout: Layout, demand: Demand) -> int:
-    """Nodes (a mask) of the kind that the demand names; those alone that take tasks without GPUs where it wants none."""
+    """Nodes (a mask) of the kind that the demand names; for tasks without GPUs those alone that take such."""
     if demand.gpus:
         return layout.nodes_of_type.get(demand.cell_type, 0)
     return layout.cpu_nodes & nodes_of_kind(layout, demand)

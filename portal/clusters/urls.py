@@ -18,6 +18,7 @@ urlpatterns = [
     path("cluster/nodes/<name:name>", views.node, name="node"),
     path("cluster/nodes/<name:name>/join", views.node_join, name="node-join"),
     path("cluster/nodes/<name:name>/accept", views.node_accepted, name="node-accept"),
+    path("cluster/nodes/<name:name>/cpu-tasks", views.node_cpu_tasks, name="node-cpu-tasks"),
     path("cluster/nodes/<name:name>/intent", views.node_intent, name="node-intent"),
     path("cluster/nodes/<name:name>/put-back", views.node_back, name="node-put-back"),
     path("cluster/nodes/<name:name>/topology", views.node_topology, name="node-topology"),

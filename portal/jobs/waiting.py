@@ -58,6 +58,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ("borrow_limit", gettext_noop(
         "team %(vc)s may borrow at most %(limit)s %(sku)s, and has borrowed %(held)s; this job would borrow %(needed)s"
     )),
+    ("fragmented", gettext_noop("it has tasks without GPUs, and %(shut)s servers for them take only tasks with GPUs")),
     ("fragmented", gettext_noop(
         "it needs %(needed_in_all)s %(sku)s in %(tasks)s tasks at once, each on one node; %(hole)s"
     )),
@@ -67,6 +68,10 @@ _REASONS: tuple[tuple[str, str], ...] = (
     )),
     ("bad_nodes", gettext_noop(
         "it needs %(needed)s %(sku)s; %(free)s are free, and %(unusable)s more cannot be used now: %(where)s"
+    )),
+    ("resources", gettext_noop(
+        "%(needs)s; the node with the most room, %(node)s, has %(room)s; %(shut)s more servers take only tasks with "
+        "GPUs"
     )),
     ("resources", gettext_noop("%(needs)s; the node with the most room, %(node)s, has %(room)s")),
     ("ports", gettext_noop(

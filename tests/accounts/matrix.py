@@ -153,6 +153,7 @@ CASES = {
         "node.set_intent", "POST", f"nodes/gpu01/unknown-containers/{STRANGER}/stop", {}, 403
     ),
     "node_accept": Case("node.add", "POST", "nodes/gpu02/accept", {"claims": CLAIMS}, 403),
+    "node_set_cpu_tasks": Case("node.add", "PUT", "nodes/gpu02/cpu-tasks", {"cpu_tasks": False}, 403),
     "node_give_up": Case("node.set_intent", "POST", "nodes/gpu02/give-up", {"reason": "its disk died"}, 403),
     "node_put_back": Case("node.set_intent", "POST", "nodes/gpu02/put-back", {"reason": "repaired"}, 403),
     "node_set_intent": Case("node.set_intent", "PATCH", "nodes/gpu01", {"intent": "cordoned"}, 403),

@@ -47,6 +47,7 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str, Any, Any]] = {
     "node_accept": (
         "node.accept", "gpu02", HAS, HAS | {"cpu_milli": 640_000, "storages": ["/more"]},
     ),  # fmt: skip
+    "node_set_cpu_tasks": ("node.cpu_tasks", "gpu02", {"cpu_tasks": True}, {"cpu_tasks": False}),
     "node_give_up": (
         "node.give_up", "gpu02", {"health": "healthy"}, {"health": "lost", "reason": "its disk died"},
     ),

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from django.utils.translation import override
 
+from portal.accounts.models import AuditEntry
 from portal.clusters.configuration_words import FORMS
 from portal.clusters.models import CellType, Gpu, Node, PinnedCell, Sku, VirtualCluster
 from portal.clusters.selectors import cluster_read, vc_quotas
@@ -113,6 +114,23 @@ def test_what_is_exported_reads_back_as_the_same_cluster(world: World, name: str
     exported = configuration_export()
     take(deepcopy(exported), world)
     assert configuration_export() == exported
+
+
+def test_what_a_configuration_says_of_tasks_without_gpus_counts_and_what_it_does_not_say_stays(world: World) -> None:
+    open_one, shut = world.node("gpu01"), world.node("gpu02")
+    take(RACK, world)
+    assert [node.row.cpu_tasks for node in (open_one, shut)] == [True, True]
+    said = deepcopy(RACK)
+    said["physicalCluster"]["physicalCells"][0]["cellChildren"][1]["cpuTasks"] = False
+    take(said, world)
+    take(RACK, world)
+    assert [node.row.cpu_tasks for node in (open_one, shut)] == [True, False]
+    entry = AuditEntry.objects.filter(target="cluster").order_by("id")[1]
+    assert [_cpu_tasks(told) for told in (entry.before, entry.after)] == [[True, True], [True, False]]
+
+
+def _cpu_tasks(document: Any) -> list[bool | None]:
+    return [cell.get("cpuTasks") for cell in document["physicalCluster"]["physicalCells"][0]["cellChildren"]]
 
 
 def test_the_reference_schedulers_own_configuration_is_refused_only_for_its_machine_in_two_chains(world: World) -> None:

@@ -169,6 +169,7 @@ def test_the_audit_log_tells_of_tokens_and_never_their_secrets() -> None:
                 "uses": 2,
                 "labels": "rack=3",
                 "accept": False,
+                "cpu_tasks": False,
                 "expires_at": rows[0].after and rows[0].after["expires_at"],
             },  # fmt: skip
         ),

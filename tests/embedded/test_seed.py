@@ -8,10 +8,12 @@ from django.utils import timezone
 from nodes.protocol import NodeKey
 from portal.accounts.models import AuditEntry
 from portal.clusters.models import Node, Storage, VirtualCluster
+from portal.clusters.services import node_set_cpu_tasks
 from portal.embedded.__main__ import LocalNode, told
 from portal.embedded.options import ELSEWHERE, Options
 from portal.embedded.seed import jobs_folder, seed
 from portal.jobs.models import Job, TaskAttempt
+from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World
 
 pytestmark = pytest.mark.django_db
@@ -41,6 +43,22 @@ def test_a_node_whose_state_folder_was_lost_goes_on_by_its_new_key_and_its_tasks
     assert not started(), "the next start finds the key that it has"
     entry = AuditEntry.objects.get(action="node.key")
     assert (entry.target, entry.before, entry.after) == ("vm", {"public_key": old.public}, {"public_key": new.public})
+
+
+def test_its_own_node_takes_tasks_without_gpus_until_somebody_says_otherwise(tmp_path: Path) -> None:
+    key = NodeKey.generate()
+
+    def started() -> None:
+        seed(node_name="vm", node_key=key.public, jobs_folder=tmp_path / "jobs", now=timezone.now())
+
+    started()
+    node = ScriptedNode("vm", key=key.secret, accept=False)
+    node.report()
+    assert node.row.cpu_tasks
+    node_set_cpu_tasks(node=node.row, cpu_tasks=False, actor="admin", now=timezone.now())
+    started()
+    node.report()
+    assert not node.row.cpu_tasks
 
 
 def test_a_node_of_another_name_keeps_its_key(tmp_path: Path) -> None:

@@ -201,6 +201,7 @@ def of_clusters() -> list[Call]:
         Call("node_take_topology", "POST", "nodes/gpu03/topology"),
         Call("node_put_back", "POST", "nodes/gpu03/put-back", {"reason": "reseated; dcgmi diag -r 3 is clean"}),
         Call("node_accept", "POST", "nodes/gpu03/accept", {"claims": CLAIMS}),
+        Call("node_set_cpu_tasks", "PUT", "nodes/gpu03/cpu-tasks", {"cpu_tasks": False}),
         Call("node_set_intent", "PATCH", "nodes/gpu03", {"intent": "cordoned", "reason": "new fans on Tuesday"}),
         Call("unknown_container_stop", "POST", f"nodes/gpu03/unknown-containers/{STRANGER}/stop",
              {"reason": "it began after the backup"}),

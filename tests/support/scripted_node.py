@@ -56,7 +56,7 @@ class ScriptedNode:
                 GpuInfo(uuid=f"GPU-{name}-{index}", index=index, model=model, memory_mb=80000) for index in range(gpus)
             ),
         )  # fmt: skip
-        node_add(name=name, public_key=self.key.public, now=timezone.now(), accept=accept)
+        node_add(name=name, public_key=self.key.public, now=timezone.now(), accept=accept, cpu_tasks=accept)
 
     @property
     def row(self) -> Node:

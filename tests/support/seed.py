@@ -46,7 +46,7 @@ def people(given: dict[str, Any], now: datetime) -> dict[str, Any]:
     for vc_name, user_name, role in MEMBERS:
         member_set(vc=vcs[vc_name], user=users[user_name], role=role, now=now)
     redis = {
-        name: redis_address(node_add(name=name, public_key=public_key, now=now, accept=True))
+        name: redis_address(node_add(name=name, public_key=public_key, now=now, accept=True, cpu_tasks=True))
         for name, public_key in given["nodes"].items()
     }
     Storage.objects.create(name="jobs", root=given["jobs_root"], jobs=True, everyone=True, must_be_mount=False)

@@ -235,7 +235,8 @@ class UnknownContainer(Answer, frozen=True, kw_only=True):
 
 class Node(Answer, frozen=True, kw_only=True):
     """A GPU server: ``intent`` is what an administrator wants of it, ``health`` what was found; ``closed_reason``: what
-    closes it to new tasks by itself; ``pending``: it waits to be accepted; ``claims``: what it says beyond what was."""
+    closes it to new tasks by itself; ``pending``: it waits to be accepted; ``cpu_tasks``: tasks without GPUs may be
+    placed on it; ``claims``: what it says beyond what was accepted."""
 
     name: str
     intent: str
@@ -257,6 +258,7 @@ class Node(Answer, frozen=True, kw_only=True):
     address: str
     last_report_at: datetime | None
     pending: bool = False
+    cpu_tasks: bool = True
     claims: dict[str, Any] = {}
     gpus: list[Gpu]
     unknown_containers: list[UnknownContainer] = []

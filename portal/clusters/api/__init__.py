@@ -8,6 +8,7 @@ from portal.clusters.api.joining import JoinTokensView, JoinTokenView, JoinView
 from portal.clusters.api.nodes import (
     AcceptView,
     CellTypesView,
+    CpuTasksView,
     NodeKeyView,
     NodesView,
     NodeView,
@@ -66,6 +67,7 @@ __all__ = [
     "TeamSecretView",
     "TeamSecretsView",
     "CellTypesView",
+    "CpuTasksView",
     "FirmRightView",
     "MemberView",
     "MembersView",

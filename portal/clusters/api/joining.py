@@ -26,6 +26,10 @@ class JoinTokenBody(Body):
         default=False,
         help_text="accept unseen what they report first: whoever has the token gets jobs and their secrets",
     )
+    cpu_tasks = serializers.BooleanField(
+        default=False,
+        help_text="with `accept`: tasks without GPUs of every virtual cluster, with their secrets, may run there, too",
+    )
 
 
 class JoinTokenAnswer(Answer):
@@ -37,6 +41,7 @@ class JoinTokenAnswer(Answer):
     used = serializers.IntegerField(help_text="servers that have")
     labels = serializers.CharField(allow_blank=True)
     accept = serializers.BooleanField(help_text="who joins by it is accepted unseen")
+    cpu_tasks = serializers.BooleanField(help_text="and gets tasks without GPUs, too")
     created_by = serializers.CharField()
     created_at = serializers.DateTimeField()
     expires_at = serializers.DateTimeField()
@@ -114,7 +119,7 @@ class JoinView(ApiView):
         return Response(JoinedAnswer({"name": joined.node.name, "sealed": joined.sealed}).data, status=201)
 
 
-_COLUMNS = ("id", "prefix", "uses", "used", "accept", "created_by", "created_at", "expires_at")
+_COLUMNS = ("id", "prefix", "uses", "used", "accept", "cpu_tasks", "created_by", "created_at", "expires_at")
 
 
 def _told(token: JoinToken) -> dict[str, Any]:

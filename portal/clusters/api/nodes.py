@@ -41,6 +41,7 @@ from portal.clusters.services import (
     node_new_key,
     node_put_back,
     node_register,
+    node_set_cpu_tasks,
     node_set_intent,
     redis_authority,
     sku_set_price,
@@ -73,6 +74,10 @@ class JoiningBody(Body):
     accept = serializers.BooleanField(
         default=False, help_text="what its first report says is accepted unseen: whoever has its key gets jobs"
     )
+    cpu_tasks = serializers.BooleanField(
+        default=False,
+        help_text="with `accept`: tasks without GPUs of every virtual cluster, with their secrets, may run there, too",
+    )
 
 
 class AcceptBody(Body):
@@ -81,6 +86,16 @@ class AcceptBody(Body):
         allow_null=True,
         help_text="what is accepted, as the node's answer told it; null: what it claims now",
     )
+    cpu_tasks = serializers.BooleanField(
+        default=None,
+        allow_null=True,
+        help_text="whether tasks without GPUs of every virtual cluster, with their secrets, may run there; null: on a "
+        "pending node they may, on another it stays as it is",
+    )
+
+
+class CpuTasksBody(Body):
+    cpu_tasks = serializers.BooleanField(help_text="tasks without GPUs of every virtual cluster may be placed there")
 
 
 class PriceBody(Body):
@@ -155,7 +170,23 @@ class AcceptView(ApiView):
         node_add_right(user=self.user)
         body = self.body(AcceptBody)
         claims = None if body["claims"] is None else offer_checked(body["claims"])
-        node_accept(node=node, claims=claims, actor=self.user.username, now=timezone.now())
+        actor, cpu_tasks = self.user.username, body["cpu_tasks"]
+        node_accept(node=node, claims=claims, cpu_tasks=cpu_tasks, actor=actor, now=timezone.now())
+        return node_answer(user=self.user, name=name)
+
+
+class CpuTasksView(ApiView):
+    """Whether tasks without GPUs may run on a node."""
+
+    problems = (409,)
+
+    @extend_schema(operation_id="node_set_cpu_tasks", request=CpuTasksBody, responses=NodeAnswer)
+    def put(self, request: Request, name: str) -> Response:
+        """Says whether tasks without GPUs may be placed on the node from now on; those that run there go on. 409 for a
+        pending node, of which it is said when it is accepted. For administrators."""
+        node = node_get(user=self.user, name=name)
+        node_add_right(user=self.user)
+        node_set_cpu_tasks(node=node, **self.body(CpuTasksBody), actor=self.user.username, now=timezone.now())
         return node_answer(user=self.user, name=name)
 
 
@@ -263,7 +294,7 @@ class SkuShareView(ApiView):
 _NODE_COLUMNS = (
     *("name", "rack", "intent", "intent_reason", "health", "health_reason", "clock_fault", "cpu_milli", "memory_mb"),
     "takes_tasks",
-    *("runtime", "simulated", "address", "last_report_at", "pending", "claims"),
+    *("runtime", "simulated", "address", "last_report_at", "pending", "cpu_tasks", "claims"),
 )
 
 

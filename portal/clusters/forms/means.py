@@ -123,6 +123,10 @@ class JoiningForm(forms.Form):
     accept = checkbox(
         _("Accept at once"), _("Unseen, with all that its first report says: whoever has its key gets jobs.")
     )
+    cpu_tasks = checkbox(
+        _("Tasks without GPUs may run there"),
+        _("Of every virtual cluster, with their secrets. Goes with “Accept at once”; else it is asked on acceptance."),
+    )
 
 
 class JoinTokenForm(forms.Form):
@@ -144,6 +148,10 @@ class JoinTokenForm(forms.Form):
             "Unseen, with all that their first reports say: whoever gets hold of the token gets jobs and their "
             "secrets. Else each server waits until an administrator accepts it on its page."
         ),
+    )
+    cpu_tasks = checkbox(
+        _("Tasks without GPUs may run there"),
+        _("Of every virtual cluster, with their secrets. Goes with “Accept at once”; else it is asked on acceptance."),
     )
 
 

@@ -128,7 +128,8 @@ class Node(models.Model):
 
     What it reports are claims (``portal.clusters.acceptance``). ``accepted`` is what an administrator has accepted of
     it; None: it is pending and gets nothing. ``claims`` is what it says beyond that; of a pending one all that it says.
-    With ``accept_first`` its next report is accepted as it comes.
+    With ``accept_first`` its next report is accepted as it comes. Tasks without GPUs, which no quota ties to hardware,
+    are placed on it only with ``cpu_tasks``, which whoever accepts it says.
     """
 
     name = models.CharField(max_length=64, validators=[NAME])
@@ -178,6 +179,7 @@ class Node(models.Model):
     accepted = models.JSONField(null=True, blank=True, help_text="Of its claims, what counts; none: it is pending")
     claims = models.JSONField(default=dict, db_default={}, blank=True, help_text="What it says beyond that")
     accept_first = models.BooleanField(default=False, db_default=False)
+    cpu_tasks = models.BooleanField(default=False, db_default=False)
     boot = models.BigIntegerField(default=0)
     seq = models.BigIntegerField(default=0)
     clock_skew_ms = models.BigIntegerField(default=0, help_text="ahead of the portal's clock; negative: behind")

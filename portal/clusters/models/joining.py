@@ -9,7 +9,7 @@ from django.db.models import F, Q
 class JoinToken(models.Model):
     """Lets ``uses`` servers join until ``expires_at``. Only its hash is kept; ``prefix`` lets administrators recognise
     it. ``rack`` is told to the servers that come with it. ``accept``: whoever brings it is accepted with what its first
-    report says."""
+    report says; with ``cpu_tasks`` tasks without GPUs are placed there, too."""
 
     prefix = models.CharField(max_length=16)
     digest = models.CharField(max_length=64, unique=True)
@@ -17,6 +17,7 @@ class JoinToken(models.Model):
     used = models.PositiveIntegerField(default=0)
     rack = models.CharField(max_length=64, blank=True)
     accept = models.BooleanField(default=False, db_default=False)
+    cpu_tasks = models.BooleanField(default=False, db_default=False)
     created_by = models.CharField(max_length=64)
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()

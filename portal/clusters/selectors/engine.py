@@ -225,6 +225,7 @@ class _Reader:
             reserve_memory_mb=_reserve(node.memory_mb, len(leaves)),
             shape=shape,
             chain=node.chain,
+            cpu_tasks=node.cpu_tasks,
         )
 
     def _upper_cells(self) -> tuple[scheduling.UpperCell, ...]:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from django.db.models import TextField
+from django.db.models import BooleanField, Case, TextField, When
 from django.db.models.functions import Cast
 
 import scheduling
@@ -32,7 +32,8 @@ class GivenUp:
 
 
 class NodeRow(NamedTuple):
-    """What the scheduler wants of a node's row; ``intent`` is ``intent_now``."""
+    """What the scheduler wants of a node's row; ``intent`` is ``intent_now``, ``cpu_tasks`` None of a
+    pending one."""
 
     pk: int
     name: str
@@ -45,6 +46,7 @@ class NodeRow(NamedTuple):
     slots: tuple[int, ...]
     upper_id: int | None
     chain: str
+    cpu_tasks: bool | None
     placement_version: int
 
     @property
@@ -53,7 +55,11 @@ class NodeRow(NamedTuple):
         return self[:-1]
 
 
-_MADE: Mapping[str, Any] = {"slots": Cast("slots", TextField()), "intent": intent_now()}
+_MADE: Mapping[str, Any] = {
+    "slots": Cast("slots", TextField()),
+    "intent": intent_now(),
+    "cpu_tasks": Case(When(accepted__isnull=False, then="cpu_tasks"), default=None, output_field=BooleanField()),
+}
 _node_columns = [_MADE.get(name, name) for name in NodeRow._fields[1:]]
 _nodes = KeptRows(Node.objects.all, ["id", *_node_columns], key=int)
 _made: tuple[dict[int, tuple[Any, ...]], list[NodeRow]] = {}, []

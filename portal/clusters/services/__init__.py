@@ -1,6 +1,6 @@
 """Writing nodes and virtual clusters: joining, reports, topology, silence, intents, rules, quotas."""
 
-from portal.clusters.services.acceptance import node_accept
+from portal.clusters.services.acceptance import node_accept, node_set_cpu_tasks
 from portal.clusters.services.configuration import configuration_export, configuration_import, configuration_read
 from portal.clusters.services.data_folder import (
     FolderApart,
@@ -163,6 +163,7 @@ __all__ = [
     "node_retire",
     "node_report_late",
     "node_report_unread",
+    "node_set_cpu_tasks",
     "node_set_intent",
     "nodes_lose",
     "quota_change_create",

@@ -13,13 +13,16 @@ from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.clusters.acceptance import offer_joined
 from portal.clusters.models import Node
-from portal.clusters.services.nodes import node_event
+from portal.clusters.services.nodes import node_cpu_tasks_write, node_event
 from portal.common.errors import Conflict
 
 
-def node_accept(*, node: Node, claims: Mapping[str, Any] | None, actor: str, now: datetime) -> Node:
+def node_accept(
+    *, node: Node, claims: Mapping[str, Any] | None, actor: str, now: datetime, cpu_tasks: bool | None = None
+) -> Node:
     """Let what the server claims count; it does so with its next report. ``claims``: what the administrator was shown
-    (``offer_checked``), so that nothing counts that was claimed since; None: what it claims now. Raises Conflict where
+    (``offer_checked``), so that nothing counts that was claimed since; None: what it claims now. ``cpu_tasks``: whether
+    tasks without GPUs may be placed there; None: on one that was pending they may, else it stays. Raises Conflict where
     there is nothing to accept."""
     with transaction.atomic():
         held = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
@@ -32,8 +35,26 @@ def node_accept(*, node: Node, claims: Mapping[str, Any] | None, actor: str, now
         if before is not None:
             message = f"Node {held.name} may offer what it claims."
         node_event(node=held, code="accepted", message=message, now=now, actor=actor)
-        audit_write(Audited.NODE_ACCEPT, actor=actor, target=held.name, now=now, before=before, after=after)
+        if cpu_tasks is None:
+            cpu_tasks = held.pending or held.cpu_tasks
+        said = {} if before is not None and cpu_tasks == held.cpu_tasks else {"cpu_tasks": cpu_tasks}
+        node_cpu_tasks_write(node=held, cpu_tasks=cpu_tasks, actor=actor, now=now)
+        audit_write(Audited.NODE_ACCEPT, actor=actor, target=held.name, now=now, before=before, after=after | said)
         held.accepted, held.claims = after, {}
+    return held
+
+
+def node_set_cpu_tasks(*, node: Node, cpu_tasks: bool, actor: str, now: datetime) -> Node:
+    """Say whether tasks without GPUs may be placed on it from now on. Again: no change. Raises Conflict for a pending
+    node, of which it is said when it is accepted."""
+    with transaction.atomic():
+        held = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
+        if held.pending:
+            words = gettext("%(node)s waits to be accepted; say then whether tasks without GPUs may run there.")
+            raise Conflict(words % {"node": held.name})
+        before, after = {"cpu_tasks": held.cpu_tasks}, {"cpu_tasks": cpu_tasks}
+        if node_cpu_tasks_write(node=held, cpu_tasks=cpu_tasks, actor=actor, now=now):
+            audit_write(Audited.NODE_CPU_TASKS, actor=actor, target=held.name, now=now, before=before, after=after)
     return held
 
 

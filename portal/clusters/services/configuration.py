@@ -25,7 +25,7 @@ from portal.clusters.models.names import CELL_TYPE_LENGTH, NAME_RULE
 from portal.clusters.selectors.engine import cluster_read
 from portal.clusters.selectors.quotas import Lines, base_lines, changes_planned, quota_book
 from portal.clusters.services.cells import cell_types_clean
-from portal.clusters.services.nodes import node_event
+from portal.clusters.services.nodes import node_cpu_tasks_write, node_event
 from portal.clusters.services.quota_checks import quota_faults
 from portal.clusters.services.quotas import Wish, lines_resolve, lines_write
 from portal.clusters.services.teams import vc_create
@@ -187,6 +187,8 @@ def _types_write(found: scheduling.Cluster) -> dict[str, CellType]:
 
 def _node_write(node: scheduling.Node, types: dict[str, CellType], now: datetime, actor: str) -> Node:
     row, made = Node.objects.get_or_create(name=node.id)
+    if node.cpu_tasks is not None:
+        node_cpu_tasks_write(node=row, cpu_tasks=node.cpu_tasks, actor=actor, now=now)
     chain = "" if node.chain == node.cell_type else node.chain
     columns = {
         "shape": types[node.shape], "slots": [leaf.index for leaf in node.leaves], "chain": chain,

@@ -21,6 +21,7 @@ from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.clusters.models import JoinToken, Node
 from portal.clusters.services.joining import agent_environment, node_register, portal_authority, redis_authority
+from portal.clusters.services.nodes import at_once_faults
 from portal.common.errors import Denied, Fault, Invalid
 from portal.common.throttles import Rate, RateLimit
 
@@ -41,19 +42,22 @@ class NewJoinToken:
 
 
 def join_token_create(
-    *, uses: int, hours: int, labels: str, actor: str, now: datetime, accept: bool = False
+    *, uses: int, hours: int, labels: str, actor: str, now: datetime, accept: bool = False, cpu_tasks: bool = False
 ) -> NewJoinToken:
     """A token for so many servers and hours. ``labels``: ``rack=3``, or nothing. ``accept``: whoever brings it gets
-    jobs at once, with all that its first report says. Raises Invalid."""
-    if faults := list(_faults(uses, hours, labels)):
+    jobs at once, with all that its first report says; with ``cpu_tasks`` also tasks without GPUs. Raises Invalid."""
+    if faults := [*_faults(uses, hours, labels), *at_once_faults(accept, cpu_tasks)]:
         raise Invalid(faults)
     secret, rack = MARK + secrets.token_urlsafe(32), labels.strip().partition("=")[2]
     with transaction.atomic():
         token = JoinToken.objects.create(
-            prefix=secret[:SHOWN], digest=_digest(secret), uses=uses, rack=rack, accept=accept, created_by=actor,
-            created_at=now, expires_at=now + timedelta(hours=hours),
+            prefix=secret[:SHOWN], digest=_digest(secret), uses=uses, rack=rack, accept=accept,
+            cpu_tasks=cpu_tasks, created_by=actor, created_at=now, expires_at=now + timedelta(hours=hours),
         )  # fmt: skip
-        after = {"uses": uses, "expires_at": token.expires_at.isoformat(), "labels": labels.strip(), "accept": accept}
+        after = {
+            "uses": uses, "expires_at": token.expires_at.isoformat(), "labels": labels.strip(), "accept": accept,
+            "cpu_tasks": cpu_tasks,
+        }  # fmt: skip
         audit_write(Audited.JOIN_TOKEN, actor=actor, target=token.prefix, now=now, after=after)
     return NewJoinToken(token, secret)
 
@@ -98,8 +102,9 @@ def node_join(*, token: str, name: str, public_key: str, address: str, now: date
         if node is None:
             _use(row, now)
             node = node_register(
-                name=name, public_key=public_key, actor=row.created_by, now=now, accept=row.accept
-            ).node
+                name=name, public_key=public_key, actor=row.created_by, now=now, accept=row.accept,
+                cpu_tasks=row.cpu_tasks,
+            ).node  # fmt: skip
             after = {"node": name, "used": row.used + 1, "uses": row.uses}
             audit_write(Audited.JOIN_TOKEN, actor=row.created_by, target=row.prefix, now=now, after=after)
     environment = agent_environment(node=node, secret=True) | ({"BERTH_NODE_RACK": row.rack} if row.rack else {})

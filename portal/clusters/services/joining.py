@@ -39,15 +39,18 @@ class Joining:
     key: str = field(repr=False)
 
 
-def node_register(*, name: str, actor: str, now: datetime, public_key: str = "", accept: bool = False) -> Joining:
-    """Let a server of this name join, by a key that is made here, or by its own. ``accept``: as ``node_add``. Raises
-    Invalid for what is no name or no key, Conflict where the name has another key."""
+def node_register(
+    *, name: str, actor: str, now: datetime, public_key: str = "", accept: bool = False, cpu_tasks: bool = False
+) -> Joining:
+    """Let a server of this name join, by a key that is made here, or by its own. ``accept``, ``cpu_tasks``: as
+    ``node_add``. Raises Invalid for what is no name or no key, Conflict where the name has another key."""
     if not AGENTS_NAME.fullmatch(name):
         words = gettext("Small letters, digits, dots and dashes, at most 63, a letter or digit first and last.")
         raise Invalid([Fault("name", words, "invalid")])
     made = "" if public_key else NodeKey.generate().secret
     public = NodeKey.load(made).public if made else public_key
-    return Joining(node_add(name=name, public_key=public, now=now, actor=actor, accept=accept), made)
+    node = node_add(name=name, public_key=public, now=now, actor=actor, accept=accept, cpu_tasks=cpu_tasks)
+    return Joining(node, made)
 
 
 def node_new_key(*, node: Node, actor: str, now: datetime) -> Joining:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import F
 from django.utils.translation import gettext
 
 from nodes.protocol import public_key_check
@@ -32,11 +33,27 @@ def node_event(*, node: Node, code: str, message: str, now: datetime, actor: str
     transaction.on_commit(scheduler_wake)
 
 
-def node_add(*, name: str, public_key: str, now: datetime, actor: str = "", accept: bool = False) -> Node:
+def node_cpu_tasks_write(*, node: Node, cpu_tasks: bool, actor: str, now: datetime) -> bool:
+    """Write whether tasks without GPUs may be placed on it, inside the caller's transaction. False: it was so. What was
+    planned with it as it was is placed anew; tasks that run there go on."""
+    rows = Node.objects.filter(pk=node.pk).exclude(cpu_tasks=cpu_tasks)
+    if not rows.update(cpu_tasks=cpu_tasks, placement_version=F("placement_version") + 1):
+        return False
+    message = f"Node {node.name} takes tasks without GPUs."
+    if not cpu_tasks:
+        message = f"Node {node.name} takes no more tasks without GPUs; those that run there go on."
+    node_event(node=node, code="cpu_tasks", message=message, now=now, actor=actor)
+    node.cpu_tasks = cpu_tasks
+    return True
+
+
+def node_add(
+    *, name: str, public_key: str, now: datetime, actor: str = "", accept: bool = False, cpu_tasks: bool = False
+) -> Node:
     """Let a server with this key join; again with the same key: no change. It is pending until it is accepted; with
-    ``accept`` what its first report says is accepted as it comes. Raises Conflict for another key, Invalid for what is
-    no name or no key."""
-    if faults := list(_joining_faults(name, public_key)):
+    ``accept`` what its first report says is accepted as it comes, and with ``cpu_tasks`` tasks without GPUs are placed
+    there, too. Raises Conflict for another key, Invalid for what is no name or no key."""
+    if faults := [*_joining_faults(name, public_key), *at_once_faults(accept, cpu_tasks)]:
         raise Invalid(faults)
     with transaction.atomic():
         node, made = Node.objects.get_or_create(name=name, defaults={"public_key": public_key})
@@ -47,11 +64,11 @@ def node_add(*, name: str, public_key: str, now: datetime, actor: str = "", acce
             raise Conflict(f"{words % {'name': name}} {silent_way_out(node, now)}".strip())
         if made or first:
             if accept:
-                Node.objects.filter(pk=node.pk).update(accept_first=True)
+                Node.objects.filter(pk=node.pk).update(accept_first=True, cpu_tasks=cpu_tasks)
             node_event(node=node, code="joined", message=f"Node {name} was registered.", now=now, actor=actor)
             audit_write(
                 Audited.NODE_ADD, actor=actor, target=name, now=now,
-                after={"public_key": public_key, "accept": accept},
+                after={"public_key": public_key, "accept": accept, "cpu_tasks": cpu_tasks},
             )  # fmt: skip
             redis_accounts_soon()
     return node
@@ -67,6 +84,13 @@ def _joining_faults(name: str, public_key: str) -> Iterator[Fault]:
         public_key_check(public_key)
     except ValueError:
         yield Fault("public_key", gettext("This is no key; `python -m nodes key` prints it on the server."), "invalid")
+
+
+def at_once_faults(accept: bool, cpu_tasks: bool) -> Iterator[Fault]:
+    """What speaks against accepting at once what somebody brings, in this way."""
+    if cpu_tasks and not accept:
+        message = gettext("This goes with accepting at once; otherwise it is asked when the server is accepted.")
+        yield Fault("cpu_tasks", message, "invalid")
 
 
 def node_set_intent(*, node: Node, intent: str, reason: str, actor: str, now: datetime) -> Node:

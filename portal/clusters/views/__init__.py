@@ -13,7 +13,15 @@ from portal.clusters.views.joining import node_join, node_new
 from portal.clusters.views.map import cluster, cluster_dots
 from portal.clusters.views.means import image_end, images, skus
 from portal.clusters.views.names import names
-from portal.clusters.views.nodes import node, node_accepted, node_back, node_intent, node_list, node_topology
+from portal.clusters.views.nodes import (
+    node,
+    node_accepted,
+    node_back,
+    node_cpu_tasks,
+    node_intent,
+    node_list,
+    node_topology,
+)
 from portal.clusters.views.people import user_end, user_new, user_page, user_password, users
 from portal.clusters.views.people_import import users_import, users_import_progress
 from portal.clusters.views.secrets import login_forget, login_store, secret_forget, secret_store, secrets
@@ -33,6 +41,7 @@ __all__ = [
     "authority",
     "names",
     "node_accepted",
+    "node_cpu_tasks",
     "node_back",
     "oidc_callback",
     "oidc_start",

@@ -44,7 +44,13 @@ from portal.clusters.selectors import (
     storages_of_node,
 )
 from portal.clusters.selectors.loads import GpuPlace
-from portal.clusters.services import node_accept, node_put_back, node_set_intent, topology_take
+from portal.clusters.services import (
+    node_accept,
+    node_put_back,
+    node_set_cpu_tasks,
+    node_set_intent,
+    topology_take,
+)
 from portal.clusters.silences import node_silent_long
 from portal.clusters.states import INTENT_MOVES, NodeHealth, NodeIntent
 from portal.common.errors import Conflict, Refused
@@ -143,6 +149,7 @@ def _node_page(request: PageRequest, row: Node, *, status: int = 200, **more: An
         "give_up_form": GiveUpForm(auto_id="give-up-%s"),
         "gpus": _gpu_lines(load, sight),
         "tasks": [_task_line(task, sight, drain) for task in tasks],
+        "cpu_running": _without_gpus(tasks, load),
         "drain": drain,
         "largest": node_largest(row, names=allowed_everywhere(request.user, Action.ALERT_READ)),
         "strangers": strangers,
@@ -181,6 +188,13 @@ def _known(place: GpuPlace, sight: JobSight) -> bool:
     return holder is not None and sight.covers(user_id=holder.user_id, vc_id=holder.vc_id)
 
 
+def _without_gpus(tasks: list[NodeTask], load: NodeLoad) -> int:
+    """How many of these tasks hold none of the node's GPUs."""
+    holders = [place.holder for place in load.gpus if place.holder]
+    holding = {(holder.job_id, holder.role, holder.index) for holder in holders}
+    return sum((task.job_id, task.role, task.number) not in holding for task in tasks)
+
+
 def _moves(row: Node) -> list[NodeIntent]:
     return [intent for intent in NodeIntent if intent in INTENT_MOVES[row.intent]]
 
@@ -217,12 +231,34 @@ def node_accepted(request: PageRequest, name: str) -> HttpResponse:
         shown = json.loads(request.POST.get("claims", ""))
     except ValueError:
         shown = None
+    # It is asked of a pending server alone.
+    cpu_tasks = "cpu_tasks" in request.POST if node.pending else None
+    actor, now = request.user.username, timezone.now()
     try:
-        node_accept(node=node, claims=offer_checked(shown), actor=request.user.username, now=timezone.now())
+        node_accept(node=node, claims=offer_checked(shown), cpu_tasks=cpu_tasks, actor=actor, now=now)
     except Refused as refusal:
         messages.error(request, refusal.detail)
     else:
         messages.success(request, _("Accepted: it counts with the next report."))
+    return redirect("node", name=name)
+
+
+@login_required
+@require_POST
+def node_cpu_tasks(request: PageRequest, name: str) -> HttpResponse:
+    """Says whether tasks without GPUs may be placed on a node."""
+    node = node_get(user=request.user, name=name)
+    node_add_right(user=request.user)
+    cpu_tasks = request.POST.get("cpu_tasks") == "yes"
+    try:
+        node_set_cpu_tasks(node=node, cpu_tasks=cpu_tasks, actor=request.user.username, now=timezone.now())
+    except Conflict as conflict:
+        messages.error(request, conflict.detail)
+    else:
+        words = _("Tasks without GPUs may be placed on %(node)s.")
+        if not cpu_tasks:
+            words = _("No more tasks without GPUs are placed on %(node)s; those that run there go on.")
+        messages.success(request, words % {"node": node.name})
     return redirect("node", name=name)
 
 

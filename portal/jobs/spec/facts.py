@@ -17,12 +17,14 @@ _asking = Lock()
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
-    """`count` equal nodes. `sku` None: nodes without GPUs. CPU in cores, memory in MB."""
+    """`count` equal nodes. `sku` None: nodes without GPUs. CPU in cores, memory in MB. `cpu_tasks`: tasks without GPUs
+    may run there."""
 
     sku: str | None
     gpus: int
     cpu: int
     memory_mb: int
+    cpu_tasks: bool = True
     count: int = 1
 
 
@@ -55,7 +57,7 @@ class ClusterFacts:
     def nodes(self) -> tuple[NodeShape, ...]:
         """Equal nodes are one shape."""
         shapes = Counter(
-            (node.cell_type or None, len(node.leaves), node.cpu_milli // 1000, node.memory_mb)
+            (node.cell_type or None, len(node.leaves), node.cpu_milli // 1000, node.memory_mb, node.takes_cpu_tasks)
             for node in self.terrain.layout.nodes
         )
         return tuple(NodeShape(*shape, count=count) for shape, count in shapes.items())

@@ -153,16 +153,22 @@ def _sku_finding(
 
 
 def _allowed(ask: _Ask, quota: Mapping[str, int], cluster: ClusterFacts, opportunistic: bool) -> list[NodeShape]:
-    """The nodes a task of the role may run on. A role without GPUs runs anywhere, and so may an
-    opportunistic one; others only on SKUs of the quota. A pinned cell may lie outside of it."""
+    """The nodes a task of the role may run on. A role without GPUs runs on any node that takes such, an opportunistic
+    one anywhere; others only on SKUs of the quota. A pinned cell may lie outside of it."""
+    if ask.gpus == 0:
+        return [node for node in cluster.nodes if node.cpu_tasks and ask.sku in (None, node.sku)]
     if ask.sku is not None:
         return [node for node in cluster.nodes if node.sku == ask.sku]
-    if ask.gpus == 0 or opportunistic or ask.pinned:
+    if opportunistic or ask.pinned:
         return list(cluster.nodes)
     return [node for node in cluster.nodes if node.sku is not None and quota.get(node.sku)]
 
 
 def _node_findings(ask: _Ask, nodes: list[NodeShape], gang: bool) -> Iterator[Finding]:
+    if not nodes and not ask.gpus:
+        where = f"no server with {ask.sku}" if ask.sku else "no server of this cluster"
+        yield Finding((*ask.path, "gpu"), f"asks for no GPUs; {where} takes tasks without GPUs", "no_cpu_node")
+        return
     if any(_holds(node, ask) for node in nodes):
         room = sum(node.count * _tasks_on(node, ask) for node in nodes)
         if gang and room < ask.tasks:

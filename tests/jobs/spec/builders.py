@@ -71,10 +71,10 @@ def two_teams() -> ClusterFacts:
     )
 
 
-def server(name: str, gpus: int, sku: str, *, cpu: int, memory_mb: int) -> Node:
+def server(name: str, gpus: int, sku: str, *, cpu: int, memory_mb: int, cpu_tasks: bool | None = None) -> Node:
     leaves = tuple(Leaf(f"{name}:{index}", name, index, sku) for index in range(gpus))
     return Node(
-        name, cpu * 1000, memory_mb, leaves, sku=sku, reserve_cpu_milli=0, reserve_memory_mb=0,
+        name, cpu * 1000, memory_mb, leaves, sku=sku, reserve_cpu_milli=0, reserve_memory_mb=0, cpu_tasks=cpu_tasks,
     )  # fmt: skip
 
 

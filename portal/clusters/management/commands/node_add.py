@@ -24,6 +24,9 @@ class Command(BaseCommand):
         parser.add_argument(
             "--accept", action="store_true", help="accept unseen what its first report says; else an administrator does"
         )
+        parser.add_argument(
+            "--cpu-tasks", action="store_true", help="with --accept: tasks without GPUs may run there, too"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not options["public_key"]:
@@ -31,7 +34,7 @@ class Command(BaseCommand):
         try:
             made = node_register(
                 name=options["name"], public_key=options["public_key"], actor="", now=timezone.now(),
-                accept=options["accept"],
+                accept=options["accept"], cpu_tasks=options["cpu_tasks"],
             )  # fmt: skip
         except Refused as refusal:
             raise CommandError(refusal.detail) from None

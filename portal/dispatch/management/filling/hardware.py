@@ -25,7 +25,7 @@ def nodes_make(count: int, now: datetime) -> Node:
     """``filled-0001`` and so on, with 8 GPUs each in pairs and quads; the first one's row."""
     lane_pulse(now=now)
     name = f"{NODE}0001"
-    row = node_add(name=name, public_key=NodeKey.generate().public, now=now, accept=True)
+    row = node_add(name=name, public_key=NodeKey.generate().public, now=now, accept=True, cpu_tasks=True)
     row.refresh_from_db()
     assert node_report(node=row, report=_report(name, now), now=now)
     row.refresh_from_db()
