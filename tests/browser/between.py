@@ -178,9 +178,16 @@ def looked_at_claims(site: Site, stack: Stack) -> list[str]:
     site.open("/cluster/nodes")
     expect(page.locator("#nodes")).to_contain_text("It waits to be accepted.")
     site.open(f"/cluster/nodes/{names[0]}")
+    box = page.get_by_label("Tasks without GPUs may run there")
+    expect(box).to_be_checked()
+    box.uncheck()
+    page.evaluate("document.getElementById('node').dispatchEvent(new Event('berth:refresh'))")
+    page.wait_for_load_state("networkidle")
+    expect(box).not_to_be_checked()
     page.get_by_role("button", name="Accept this server").click()
     expect(page.get_by_text("Accepted: it counts with the next report.")).to_be_visible()
     expect(page.get_by_role("button", name="Accept this server")).to_have_count(0)
+    expect(page.get_by_role("button", name="Allow tasks without GPUs")).to_be_visible()
     with stack.client("root") as root:
         assert all(root.delete(f"/nodes/{name}").is_success for name in names)
     return faults
