@@ -14,12 +14,13 @@ from nodes.contact import Contact
 from nodes.disk import GB, DiskGuard, DiskLimits
 from nodes.gpus import GpuBackend, backend_from
 from nodes.gpus.foreign import ForeignWatch
+from nodes.guarding import Guards
 from nodes.inventory import InventoryReader
 from nodes.journal import Journal, boot_next
 from nodes.layers import LayerRule
 from nodes.logs import LogPipeline
 from nodes.machine import Amounts, Machine
-from nodes.mounts import StorageKeeper
+from nodes.mounts import StorageKeeper, storages_path
 from nodes.options import Options, key_load
 from nodes.policy import Policy, policy_load
 from nodes.protocol import Desired, Inventory, NodeKey
@@ -40,7 +41,9 @@ class Agent:
         key = key_load(options.key_path)
         self._name = (options.cluster, options.name)
         policy = policy_load(options.policy_file, options.mount_roots)
-        self._storages = _storages(options, policy, lambda at_once: self._reporter.change(at_once))
+        # Under the other runtime no task is root; what is left are programs that other servers' tasks leave in a mount.
+        guards = Guards((*policy.mount_roots, options.nfs_root), binds=options.runtime == "docker")
+        self._storages = _storages(options, policy, guards, lambda at_once: self._reporter.change(at_once))
         if options.nfs_servers:
             policy = replace(policy, mount_roots=(*policy.mount_roots, options.nfs_root))
         options.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -102,6 +105,7 @@ class Agent:
             layers=LayerRule(int(options.layer_gb * GB), options.layer_grace_s),
             full=lambda: self._disk.state.full,
             answers=self._storages.answers,
+            guard=lambda mount: guards.hold(mount.root, is_mount=mount.must_be_mount),
             changed=lambda at_once: self._reporter.change(at_once),
         )
         boot = boot_next(options.state_dir / "boot", clock.now_ms())
@@ -170,6 +174,7 @@ class Agent:
             largest=disk.largest,
             storages=storages.roots,
             storage_faults=dict(storages.faults),
+            storages_unguarded=dict(storages.unguarded),
             engine_away=self._supervisor.engine_away(),
         )
 
@@ -211,12 +216,13 @@ def _runtime(options: Options, gpus: GpuBackend, note: Callable[[str, str], None
     )
 
 
-def _storages(options: Options, policy: Policy, changed: Callable[[bool], None]) -> StorageKeeper:
+def _storages(options: Options, policy: Policy, guards: Guards, changed: Callable[[bool], None]) -> StorageKeeper:
     return StorageKeeper(
         allowed=policy.mount_roots,
         own=options.nfs_root,
         servers=options.nfs_servers,
-        state=options.state_dir / "storages.json",
+        state=storages_path(options.state_dir),
+        guards=guards,
         changed=changed,
     )
 

@@ -4,10 +4,11 @@ because who looks at the files of a server that does not answer hangs, also for 
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
+
+from nodes.mount_table import is_over_itself, mount_table, plain
 
 AWAY = "does not answer: its file server is away"
 
@@ -54,20 +55,16 @@ class Looks:
 def mounts() -> list[Mounted]:
     """What is mounted, in the order in which it was; the kernel's own list, which no server can hang."""
     lines = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
-    return [Mounted(_plain(place), kind, _plain(source)) for source, place, kind, *_ in lines]
+    return [Mounted(plain(place), kind, plain(source)) for source, place, kind, *_ in lines]
 
 
 def mounted_at(root: str) -> Mounted | None:
-    """The last thing that was mounted there; None where nothing is."""
-    return next((one for one in reversed(mounts()) if one.place == root), None)
+    """The last thing that was mounted there; None where nothing is, but perhaps the folder over itself."""
+    last = next((one for one in reversed(mounts()) if one.place == root), None)
+    return None if last is None or is_over_itself(mount_table(), root) else last
 
 
 def last_line(errors: bytes, otherwise: str) -> str:
     """What a command complained of last, but for the way to the kernel's log that `mount` adds."""
     lines = [line for line in errors.decode(errors="replace").strip().splitlines() if "dmesg(1)" not in line]
     return lines[-1].strip()[:300] if lines else otherwise
-
-
-def _plain(text: str) -> str:
-    """Without the octal escapes of spaces and the like."""
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)

@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 import structlog
 
+from nodes.guarding import Guards
 from nodes.looks import Looks, last_line, mounted_at, mounts
 from nodes.protocol import StorageWish
 from nodes.protocol.decoding import decoded
@@ -42,10 +43,12 @@ _WORD = re.compile(r"[a-z_]+(=[A-Za-z0-9._:-]+)?")
 @dataclass(frozen=True, slots=True)
 class StorageState:
     """``roots``: folders that answer, below which storages may lie; ``faults``: of storages that this node shall have
-    and does not offer, by their root, why."""
+    and does not offer, by their root, why; ``unguarded``: of those that it offers to write in, by their root, why
+    setuid programs in them count here."""
 
     roots: tuple[str, ...] = ()
     faults: Mapping[str, str] = field(default_factory=dict)
+    unguarded: Mapping[str, str] = field(default_factory=dict)
 
 
 _NO_NFS = ("unknown filesystem type", "No such device", "helper program")
@@ -55,7 +58,8 @@ _NO_NFS = ("unknown filesystem type", "No such device", "helper program")
 class StorageKeeper:
     """``allowed``: folders of the administrator's below which storages may lie; ``own``: the folder below which exports
     are mounted; ``servers``: shell patterns of the servers from which they may be; ``state``: the file that keeps what
-    shall be there; ``kind``: the file system's type, as ``mount`` takes it."""
+    shall be there; ``kind``: the file system's type, as ``mount`` takes it; ``guards`` sees to it that nobody leaves
+    rights in them."""
 
     def __init__(
         self,
@@ -64,6 +68,7 @@ class StorageKeeper:
         own: str,
         servers: tuple[str, ...],
         state: Path,
+        guards: Guards,
         changed: Callable[[bool], None] = lambda at_once: None,
         kind: str = "nfs",
         patience_s: float = 5.0,
@@ -72,10 +77,10 @@ class StorageKeeper:
         self._allowed, self._own, self._servers = allowed, own, servers
         self._path, self._changed, self._kind = state, changed, kind
         self._patience_s, self._mount_s = patience_s, mount_s
-        self._wishes = _read(state)
+        self._wishes = wishes_kept(state)
         self._mounted_path = state.with_name(f"{state.stem}-mounted.json")
         self._mounted_with = _read_mounted(self._mounted_path)
-        self._looks = Looks(patience_s)
+        self._looks, self._guards = Looks(patience_s), guards
         self._closed, self._woken, self._looked = threading.Event(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="storages", daemon=True)
         self.state = StorageState()
@@ -109,7 +114,8 @@ class StorageKeeper:
         faults = {one.root: fault for one in wishes if (fault := self._fault(one))}
         roots = [root for root in self._allowed if not self._looks.fault(root)]
         mounted = [one.root for one in wishes if one.export and one.root not in faults]
-        self.state = StorageState(tuple(dict.fromkeys([*roots, *mounted])), faults)
+        unguarded = {one.root: fault for one in wishes if one.root not in faults and (fault := self._unguarded(one))}
+        self.state = StorageState(tuple(dict.fromkeys([*roots, *mounted])), faults, unguarded)
         return self.state
 
     def _run(self) -> None:
@@ -133,9 +139,13 @@ class StorageKeeper:
         if not any(PurePosixPath(wish.root).is_relative_to(root) for root in self._allowed):
             where = f", and {wish.export} is mounted by it below {self._own} only" if wish.export else ""
             return f"its agent allows no storage at {wish.root} (BERTH_NODE_MOUNT_ROOTS){where}"
-        if (wish.must_be_mount or wish.export) and mounted_at(wish.root) is None:
+        if is_mount(wish) and mounted_at(wish.root) is None:
             return f"nothing is mounted at {wish.root}"
         return self._looks.fault(wish.root)
+
+    def _unguarded(self, wish: StorageWish) -> str:
+        """Why setuid programs that jobs leave in it count here; in one that they only read, they leave none."""
+        return "" if wish.read_only else self._guards.fault(wish.root, is_mount=is_mount(wish))
 
     def _is_own(self, root: str) -> bool:
         path = PurePosixPath(root)
@@ -260,7 +270,18 @@ def _read_mounted(path: Path) -> dict[str, str]:
         return {}
 
 
-def _read(path: Path) -> tuple[StorageWish, ...]:
+def storages_path(state_dir: Path) -> Path:
+    """The file that keeps what shall be there."""
+    return state_dir / "storages.json"
+
+
+def is_mount(wish: StorageWish) -> bool:
+    """Whether it is offered only where something is mounted at its root."""
+    return wish.must_be_mount or bool(wish.export)
+
+
+def wishes_kept(path: Path) -> tuple[StorageWish, ...]:
+    """What an agent was told last; nothing where that cannot be read."""
     try:
         return decoded(path.read_bytes(), tuple[StorageWish, ...])
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):

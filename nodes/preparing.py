@@ -47,9 +47,15 @@ class Preparing:
         aside(partial(self._world.policy.check, spec), self._unwanted)
 
     def folders(self, spec: ContainerSpec) -> None:
-        """Checks the folders of its storages, and makes what is missing. Raises Failed, and Cancelled when the attempt
-        is unwanted meanwhile: a file server that dies now holds nobody up who is stopped."""
-        aside(partial(mounts_prepare, spec), self._unwanted)
+        """Guards its storages, checks their folders, and makes what is missing. Raises Failed, and Cancelled when the
+        attempt is unwanted meanwhile: a file server that dies now holds nobody up who is stopped."""
+        aside(partial(self._folders, spec), self._unwanted)
+
+    def _folders(self, spec: ContainerSpec) -> None:
+        for mount in spec.mounts:
+            if not mount.read_only:
+                self._world.guard(mount)
+        mounts_prepare(spec)
 
     def wait(self, spec: ContainerSpec) -> float:
         """Seconds until the next look whether it may be made; 0 when it may be. Raises Failed where it may not at all.

@@ -34,6 +34,7 @@ from nodes.protocol import (
     Desired,
     EnvelopeForged,
     Exit,
+    Mount,
     NodeKey,
     Order,
     Phase,
@@ -85,6 +86,7 @@ class Supervisor:
         layers: LayerRule,
         full: Callable[[], bool],
         answers: Callable[[str], bool],
+        guard: Callable[[Mount], None],
         changed: Callable[[bool], None],
     ) -> None:
         self._cluster, self._node, self._key = cluster, node, key
@@ -115,6 +117,7 @@ class Supervisor:
             layers=layers,
             full=full,
             answers=answers,
+            guard=guard,
             in_touch=contact.holds,
             mirrors=lambda: self._mirrors,
             spec=self._specs.get,

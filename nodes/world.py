@@ -12,7 +12,7 @@ from nodes.journal import Journal, Record
 from nodes.layers import LayerRule
 from nodes.logs import LogPipeline
 from nodes.policy import Policy
-from nodes.protocol import ContainerSpec
+from nodes.protocol import ContainerSpec, Mount
 from nodes.runtimes.base import Runtime
 
 
@@ -24,9 +24,10 @@ class World:
     ``seal`` closes what this node alone is to read, ``unseal`` opens what was sealed to it; ``shells``: whether this
     node allows any; ``layers``:
     what a container may write into its own layer; ``full``: whether there is no room for anything new; ``answers``:
-    whether the storage with this root did of late; ``in_touch``: whether the portal cannot have given this node up;
-    ``mirrors``: of image registries, by host; ``changed`` tells the
-    reporter, with True when the portal waits for it; ``gone`` forgets a removed attempt."""
+    whether the storage with this root did of late; ``guard`` keeps what a task leaves in a mount's storage from
+    giving rights; ``in_touch``: whether the portal cannot have given this node up; ``mirrors``: of image registries,
+    by host; ``changed`` tells the reporter, with True when the portal waits for it; ``gone`` forgets a removed
+    attempt."""
 
     runtime: Runtime
     logs: LogPipeline
@@ -47,6 +48,7 @@ class World:
     layers: LayerRule
     full: Callable[[], bool]
     answers: Callable[[str], bool]
+    guard: Callable[[Mount], None]
     in_touch: Callable[[], bool]
     mirrors: Callable[[], Mapping[str, str]]
     changed: Callable[[bool], None]

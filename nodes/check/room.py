@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from nodes.check.line import Line, failed, ok, warning
 from nodes.disk import free_percent
+from nodes.guarding import Guards, cure, unable
 from nodes.looks import AWAY, Looks, mounted_at, mounts
+from nodes.mounts import is_mount, storages_path, wishes_kept
 from nodes.options import Options
 from nodes.policy import PolicyInvalid, policy_load
 
@@ -55,6 +57,7 @@ def storage_lines(options: Options, helpers: str = HELPERS, patience_s: float = 
         roots = options.mount_roots
     for root in roots:
         yield _storage(looks, root)
+    yield from guard_lines(options, (*roots, options.nfs_root))
     if not options.nfs_servers:
         return
     if shutil.which("mount.nfs", path=helpers) is None:
@@ -65,6 +68,20 @@ def storage_lines(options: Options, helpers: str = HELPERS, patience_s: float = 
     for one in mounts():
         if PurePosixPath(one.place).is_relative_to(options.nfs_root):
             yield _answering(looks, one.place) or ok(f"storage {one.place}", f"{one.source} answers")
+
+
+def guard_lines(options: Options, above: Sequence[str]) -> Iterator[Line]:
+    """Of the storages in which jobs write here, by what the portal told the agent: whether a setuid program that one
+    leaves there counts. Looks, and mounts nothing."""
+    guards = Guards(above, binds=options.runtime == "docker", patience_s=PATIENCE_S)
+    for wish in wishes_kept(storages_path(options.state_dir)):
+        fault = "" if wish.read_only else guards.look(wish.root, is_mount=is_mount(wish))
+        if fault and unable():
+            yield failed(f"setuid {wish.root}", fault, cure(wish.root))
+        elif fault:
+            yield warning(f"setuid {wish.root}", fault, "The agent sees to it within 15 s of its start.")
+        elif not wish.read_only:
+            yield ok(f"setuid {wish.root}", "programs that jobs leave there count for nothing")
 
 
 def _storage(looks: Looks, root: str) -> Line:

@@ -263,6 +263,7 @@ class Inventory:
     capabilities: tuple[str, ...] = ()  # today of: docker cdi
     storages: tuple[str, ...] = ()  # roots that are mounted here
     storage_faults: dict[str, str] = field(default_factory=dict)  # root of one that it shall have -> why it has it not
+    storages_unguarded: dict[str, str] = field(default_factory=dict)  # root of one -> why setuid programs in it count
     disk_free_mb: int = 0
     disk_total_mb: int = 0
     disk_full: bool = False  # it takes nothing new

@@ -48,7 +48,7 @@ def offer_within(found: Inventory, accepted: Offer | None, known: Collection[str
     if accepted is None or not _runs_alike(accepted, offer_of(found)):
         return replace(
             found, cpu_milli=0, memory_mb=0, there_cpu_milli=0, there_memory_mb=0, address="", storages=(),
-            storage_faults={}, gpus=(),
+            storage_faults={}, storages_unguarded={}, gpus=(),
         )  # fmt: skip
     return replace(
         found,

@@ -41,6 +41,13 @@ _SENTENCES = (
     gettext_noop("the mount option %(option)s is not allowed"),
     gettext_noop("nothing is mounted at %(root)s"),
     gettext_noop("%(root)s does not answer: its file server is away"),
+    gettext_noop(
+        "setuid programs that jobs leave there count on this server: %(root)s is not mounted nosuid,nodev (%(why)s)"
+    ),
+    gettext_noop("its agent is not root"),
+    gettext_noop("its agent has mounts of its own, as in a container"),
+    gettext_noop("its agent may not mount"),
+    gettext_noop("does not answer: its file server is away"),
     gettext_noop("this server cannot mount NFS: install nfs-common, and a kernel with NFS (%(why)s)"),
     gettext_noop("%(export)s cannot be mounted: %(why)s"),
 )

@@ -3,7 +3,7 @@ other nodes must bear it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import count, islice
 
@@ -23,6 +23,8 @@ GPUS, STORAGES = 64, 1024
 """So many of them are taken, which is more than a server has: each is a row, or stands in many answers."""
 PORTS = 256
 """So many ports that it says are busy are kept: they are given out last."""
+UNGUARDED = "unguarded"
+"""In a node's inventory: the storages in which setuid programs count that jobs leave there, and why, by their root."""
 ROOT = 500
 """A path that is longer is no storage's."""
 
@@ -49,11 +51,8 @@ def inventory_believed(found: Inventory) -> Inventory:
         engine_away=found.engine_away[:SENTENCE],
         capabilities=tuple(one[:VERSION] for one in found.capabilities[:CAPABILITIES]),
         storages=tuple(root for root in found.storages[:STORAGES] if len(root) <= ROOT),
-        storage_faults={
-            root: fault[:SENTENCE]
-            for root, fault in islice(found.storage_faults.items(), STORAGES)
-            if len(root) <= ROOT
-        },
+        storage_faults=_of_storages(found.storage_faults),
+        storages_unguarded=_of_storages(found.storages_unguarded),
         largest=tuple(
             DiskShare(what=one.what[:NAME], mb=amount_believed(one.mb), name=one.name[:NAME])
             for one in found.largest[:SHARES]
@@ -77,8 +76,14 @@ def too_many(found: Inventory) -> list[str]:
         ("GPUs", len(found.gpus), GPUS),
         ("storages", len(found.storages), STORAGES),
         ("faults of storages", len(found.storage_faults), STORAGES),
+        ("unguarded storages", len(found.storages_unguarded), STORAGES),
     )
     return [f"{number:,} {what} (at most {most:,} count)" for what, number, most in told if number > most]
+
+
+def _of_storages(told: Mapping[str, str]) -> dict[str, str]:
+    """A sentence for each, by their root."""
+    return {root: words[:SENTENCE] for root, words in islice(told.items(), STORAGES) if len(root) <= ROOT}
 
 
 def _address(told: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from django.test import Client
 
+from nodes.guarding import unguarded
 from nodes.protocol import StorageWish
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import Node, Storage
@@ -69,6 +70,23 @@ def test_what_it_does_not_offer_is_shown_with_the_cause(node: ScriptedNode) -> N
     told = {one["name"]: one for one in api.get("alerts") if one["code"] == "storage_missing"}
     assert "BERTH_NODE_NFS_SERVERS" in told["data"]["advice"]
     assert Node.objects.get().storage_faults == {ROOT: AWAY}
+
+
+def test_where_a_setuid_program_counts_is_shown_with_the_cause_to_who_may_see_the_storage(node: ScriptedNode) -> None:
+    root = person("root", ClusterRole.ADMIN)
+    tell(node, ROOT)
+    assert Api(root).get("storages/data")["unguarded"] == []
+    why = unguarded(ROOT, "its agent is not root")
+    node.inventory = replace(node.inventory, storages_unguarded={ROOT: why})
+    node.report()
+    assert Api(root).get("storages/data")["unguarded"] == ["gpu01"]
+    assert why in page(root)
+    assert "setuid" not in page(person("stranger"))
+    client = Client(HTTP_HOST="127.0.0.1")
+    client.force_login(root)
+    assert "setuid programs of jobs count" in client.get("/storages").content.decode()
+    tell(node, ROOT, fault=AWAY)
+    assert Api(root).get("storages/data")["unguarded"] == [], "where it is not offered no job writes"
 
 
 def test_a_mount_of_nfs_is_never_the_empty_folder_below_it(node: ScriptedNode) -> None:

@@ -23,6 +23,7 @@ from nodes.protocol import (
     ContainerState,
     Desired,
     GpuInfo,
+    Mount,
     NodeKey,
     Order,
     Phase,
@@ -70,6 +71,7 @@ class Node:
     full: bool = False
     redis_url: str = NO_REDIS
     away: set[str] = field(default_factory=set)
+    guard: Callable[[Mount], None] = lambda mount: None
     gpus: GpuBackend = field(default_factory=lambda: backend_from("simulated:4xA100-80GB", node="gpu01", held=dict))
     contact: Contact = field(init=False)
 
@@ -98,6 +100,7 @@ class Node:
             layers=self.layers,
             full=lambda: self.full,
             answers=lambda root: root not in self.away,
+            guard=self.guard,
             changed=lambda at_once: None,
         )
         supervisor.open()

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
+import stat
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import psutil
 import pytest
@@ -83,6 +87,29 @@ def test_root_has_dockers_rights_less_raw_network_and_devices(portal: PortalSide
     bounds = int(output(portal, "id -u; grep CapBnd /proc/self/status", profile="root").split()[-1], 16)
     net_raw, mknod, chown = 13, 27, 0
     assert [bool(bounds >> bit & 1) for bit in (net_raw, mknod, chown)] == [False, False, True]
+
+
+def test_a_setuid_program_that_root_leaves_in_a_storage_counts_neither_on_the_server_nor_after_a_restart(
+    portal: PortalSide,
+) -> None:
+    """`id` in its folder as root in a container leaves it; on the server the job's user starts it."""
+    folder, mounts = portal.shared()
+    folder.mkdir()
+    folder.chmod(0o755)
+    program = Path(shutil.copy("/usr/bin/id", folder / "trap"))
+    program.chmod(0o755)
+    output(portal, "chown 0:0 /job/trap; chmod 4755 /job/trap", profile="root", mounts=mounts)
+    assert (program.stat().st_uid, program.stat().st_mode & stat.S_ISUID) == (0, stat.S_ISUID)
+
+    def runs_as() -> str:
+        return subprocess.run([program, "-u"], user=5000, check=True, capture_output=True, text=True).stdout.strip()
+
+    assert runs_as() == "5000"
+    portal.agent.stop()
+    portal.start()
+    output(portal, "true", profile="root", mounts=mounts)
+    stacked = [line for line in Path("/proc/self/mounts").read_text().splitlines() if f" {portal.storage} " in line]
+    assert (runs_as(), len(stacked)) == ("5000", 1)
 
 
 # ---------------------------------------------------------------- signals

@@ -17,10 +17,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
 import psutil
 import pynvml
 import pytest
 
+from nodes import guarding
 from nodes.__main__ import main
 from nodes.check import check_lines
 from nodes.check.line import Line, Verdict
@@ -28,9 +30,11 @@ from nodes.check.machine import Cards, driver_line, machine_lines
 from nodes.check.portal import redis_line
 from nodes.check.room import disk_lines, storage_lines
 from nodes.inventory import AGENT_VERSION
+from nodes.mounts import storages_path
 from nodes.options import Options, key_make, options_load
 from nodes.protocol import (
     PortalKey,
+    StorageWish,
     node_account,
     node_account_rules,
     reports_account,
@@ -368,6 +372,33 @@ def test_a_server_that_shall_mount_nfs_and_cannot_is_told(environ: dict[str, str
     assert (line.name, line.verdict) == ("nfs", Verdict.FAILED)
     assert line.cure.startswith("Install nfs-common")
     assert [*storage_lines(options(environ), helpers=str(tmp_path))] == []
+
+
+@pytest.mark.docker
+def test_a_storage_in_which_setuid_programs_count_is_told_with_what_to_do(
+    environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, read = tmp_path / "data", tmp_path / "read"
+    data.mkdir()
+    wishes = [StorageWish(name="data", root=str(data)), StorageWish(name="read", root=str(read), read_only=True)]
+    storages_path(tmp_path).write_bytes(msgspec.json.encode(wishes))
+    there = options(environ, mount_roots=str(tmp_path))
+
+    def line() -> tuple[Verdict, str]:
+        _, found = storage_lines(there)
+        assert found.name == f"setuid {data}"
+        return found.verdict, found.cure
+
+    assert line() == (Verdict.WARNING, "The agent sees to it within 15 s of its start.")
+    monkeypatch.setattr(guarding, "SERVERS_MOUNTS", "/proc/self/ns/net")  # the agent's are others
+    verdict, told = line()
+    assert verdict is Verdict.FAILED
+    assert f"`{data} {data} none rbind,nosuid,nodev 0 0`" in told
+    subprocess.run(f"mount --bind {data} {data} && mount -o remount,bind,nosuid,nodev {data}", shell=True, check=True)
+    try:
+        assert line() == (Verdict.OK, "")
+    finally:
+        subprocess.run(["umount", data], check=True)
 
 
 def test_a_policy_that_cannot_be_obeyed_is_told_and_a_good_ones_storages_are_looked_at(

@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from nodes.errands import Errand, Errands
+from nodes.guarding import Guards
 from nodes.mounts import StorageKeeper, StorageState
 from nodes.policy import Policy
 from nodes.protocol import Cause, ContainerSpec, ContainerState, Mount, Phase, Stop, StopReason, StorageWish
@@ -55,7 +56,8 @@ class Server:
     def keeper(self, **changes: Any) -> StorageKeeper:
         values: dict[str, Any] = {
             "allowed": (), "own": str(self.own), "servers": ("*",), "state": self.folder / "storages.json",
-            "kind": "fuse.bindfs", "patience_s": 1.0, "mount_s": 5.0, **changes,
+            "kind": "fuse.bindfs", "patience_s": 1.0, "mount_s": 5.0, "guards": Guards((str(self.own),), binds=False),
+            **changes,
         }  # fmt: skip
         return StorageKeeper(**values)
 
@@ -107,6 +109,19 @@ def test_an_export_is_mounted_offered_and_taken_off_again(server: Server) -> Non
     keeper.want([])
     assert keeper.look() == StorageState()
     assert server.mounts() == []
+
+
+def test_one_that_somebody_mounted_before_without_them_gets_the_options_that_keep_rights_out(server: Server) -> None:
+    wish = server.wish()
+    Path(wish.root).mkdir(parents=True)
+    subprocess.run(["bindfs", wish.export, wish.root], check=True)
+    subprocess.run(["mount", "-o", "remount,bind,suid,dev,noexec", wish.root], check=True)
+    keeper = server.keeper()
+    keeper.want([wish])
+    assert keeper.look() == StorageState((wish.root,), {}, {})
+    lines = Path("/proc/self/mounts").read_text().splitlines()
+    options = [line.split()[3].split(",") for line in lines if line.split()[1] == wish.root]
+    assert [{"nosuid", "nodev", "noexec"} <= set(one) for one in options] == [True]
 
 
 def test_other_options_of_a_storage_that_is_mounted_hold_from_then_on(server: Server) -> None:

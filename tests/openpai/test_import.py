@@ -14,6 +14,7 @@ import yaml
 from django.contrib.auth.models import Group
 from django.core.management import CommandError, call_command
 
+from nodes.guarding import Guards
 from nodes.mounts import StorageKeeper
 from nodes.options import options_load
 from nodes.protocol import PortalKey
@@ -167,6 +168,7 @@ def test_a_server_that_was_told_so_mounts_them(folder: Path, capsys: pytest.Capt
         options = options_load([], {**{f"BERTH_NODE_{name}": value for name, value in least.items()}, **told})
         keeper = StorageKeeper(
             allowed=(), own=options.nfs_root, servers=options.nfs_servers, state=folder / "state.json", kind="nokind",
+            guards=Guards((options.nfs_root,), binds=True),
         )  # fmt: skip
         keeper.want(storage_wishes())
         faults += keeper.look().faults.values()

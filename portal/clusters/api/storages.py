@@ -65,6 +65,9 @@ class StorageAnswer(Answer):
     virtual_clusters = serializers.SerializerMethodField(help_text="whose jobs may use it")
     nodes = serializers.ListField(child=serializers.CharField(), help_text="healthy ones that offer it now")
     missing = serializers.ListField(child=serializers.CharField(), help_text="healthy nodes that do not")
+    unguarded = serializers.ListField(
+        child=serializers.CharField(), help_text="of `nodes` those where setuid programs count that jobs leave in it"
+    )
 
     def get_virtual_clusters(self, placed: StoragePlaces) -> list[str]:
         return sorted(vc.name for vc in placed.storage.vcs.all())

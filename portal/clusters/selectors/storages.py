@@ -15,6 +15,7 @@ from django.utils.translation import gettext
 from nodes.protocol import StorageWish
 from portal.accounts.models import User
 from portal.accounts.rights import Action, allowed_everywhere
+from portal.clusters.inventories import UNGUARDED
 from portal.clusters.models import Node, Storage, VirtualCluster
 from portal.clusters.selectors.visible import vcs_for_submit
 from portal.clusters.states import NodeHealth
@@ -25,11 +26,13 @@ from portal.common.prepared import Prepared
 
 @dataclass(frozen=True, slots=True)
 class StoragePlaces:
-    """A storage, and of the healthy nodes those that offer it now and those that do not."""
+    """A storage, and of the healthy nodes those that offer it now and those that do not; ``unguarded``: those of the
+    former where setuid programs count that jobs leave in it."""
 
     storage: Storage
     nodes: list[str]
     missing: list[str]
+    unguarded: list[str]
 
 
 def storage_restrict(*, user: User) -> QuerySet[Storage]:
@@ -76,20 +79,28 @@ def storages_offered() -> Offered:
 
 
 def storages_placed(*, storages: Sequence[Storage], offered: Offered | None = None) -> list[StoragePlaces]:
-    """The storages with the nodes that offer them, in the given order; one query for any number, none where
-    ``offered`` is at hand."""
+    """The storages with the nodes that offer them, in the given order; two queries for any number, none where
+    ``offered`` is at hand, and then nothing is told of who is unguarded."""
     told = storages_offered() if offered is None else offered
     mounted = [
         ([PurePosixPath(root) for root in json.loads(text)], json.loads(bad), names)
         for (text, bad), names in told.items()
     ]
+    open_at = unguarded_roots() if offered is None else {}
     placed = []
     for storage in storages:
         there: dict[bool, list[str]] = {True: [], False: []}
         for roots, bad, names in mounted:
             there[_offers(roots, storage) and storage.root not in bad] += names
-        placed.append(StoragePlaces(storage, sorted(there[True]), sorted(there[False])))
+        unguarded = [name for name in there[True] if storage.root in open_at.get(name, ())]
+        placed.append(StoragePlaces(storage, sorted(there[True]), sorted(there[False]), sorted(unguarded)))
     return placed
+
+
+def unguarded_roots() -> dict[str, frozenset[str]]:
+    """Of healthy nodes that say so: in which storages setuid programs count that jobs leave there. One query."""
+    found = Node.objects.filter(health=NodeHealth.HEALTHY, inventory__has_key=UNGUARDED).order_by()
+    return {name: frozenset(told[UNGUARDED]) for name, told in found.values_list("name", "inventory")}
 
 
 def _told() -> QuerySet[Node, tuple[str, str, str]]:
@@ -137,18 +148,26 @@ def storage_is_on(*, node: Node, storage: Storage) -> bool:
 
 
 class StorageHere(NamedTuple):
-    """A storage, and why a node does not offer it; empty where it does."""
+    """A storage, and why a node does not offer it, or why setuid programs count there that jobs leave in it; empty
+    where that is not so."""
 
     name: str
     root: str
     fault: str
+    unguarded: str
 
 
 def storages_of_node(*, node: Node, user: User) -> list[StorageHere]:
     """Of the storages that the user may see, what one node says. One query."""
     roots = [PurePosixPath(root) for root in node.storages]
+    unguarded = node.inventory.get(UNGUARDED, {})
     return [
-        StorageHere(one.name, one.root, node.storage_faults.get(one.root, "") or _missing(roots, one))
+        StorageHere(
+            one.name,
+            one.root,
+            node.storage_faults.get(one.root, "") or _missing(roots, one),
+            unguarded.get(one.root, ""),
+        )
         for one in storages_seen(user=user).order_by("name")
     ]
 

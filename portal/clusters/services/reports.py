@@ -16,7 +16,7 @@ from nodes.protocol import GpuInfo, Inventory, Report
 from portal.clusters.acceptance import growth, offer_of, offer_within
 from portal.clusters.agents import UNREAD
 from portal.clusters.clocks import clock_fault, skew_after
-from portal.clusters.inventories import SENTENCE, inventory_believed, ports_fit, too_many
+from portal.clusters.inventories import SENTENCE, UNGUARDED, inventory_believed, ports_fit, too_many
 from portal.clusters.models import Gpu, Node, NodeEvent, Storage
 from portal.clusters.services.cards import cards_take
 from portal.clusters.services.fences import fence_columns
@@ -142,6 +142,7 @@ def _inventory_take(node: Node, reported: Inventory, now: datetime) -> None:
             "capabilities": list(found.capabilities),
             "rack": found.rack,
             **({"ports_busy": list(found.ports_busy)} if found.ports_busy else {}),
+            **({UNGUARDED: dict(found.storages_unguarded)} if found.storages_unguarded else {}),
             **_there(found),
             **_disk(node, found),
             **_nonsense(node, reported, said, now),

@@ -1,0 +1,73 @@
+"""What is mounted where, as the kernel tells it: who is mounted on whom, and which of it is reached from a folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+GUARDS = frozenset(("nosuid", "nodev"))
+"""With these, what somebody leaves in a file system gives nobody rights: no setuid program, no device."""
+
+
+class MountPoint(NamedTuple):
+    """One mount: its number, that of the one on which it is mounted, which folder of which device, where, and with
+    which options."""
+
+    id: int
+    parent: int
+    device: str
+    folder: str
+    place: str
+    options: frozenset[str]
+
+    @property
+    def guarded(self) -> bool:
+        return self.options >= GUARDS
+
+
+def mount_table() -> list[MountPoint]:
+    """All mounts of this process's namespace. No file server can hang this."""
+    return table_of(Path("/proc/self/mountinfo").read_text())
+
+
+def table_of(text: str) -> list[MountPoint]:
+    lines = (line.split() for line in text.splitlines())
+    return [
+        MountPoint(int(id), int(parent), device, plain(folder), plain(place), frozenset(options.split(",")))
+        for id, parent, device, folder, place, options, *_ in lines
+    ]
+
+
+def reached(table: Sequence[MountPoint], path: str) -> list[MountPoint]:
+    """The mount in which ``path`` (without links) lies, and those that are reached below it. What another one is
+    mounted upon is not: nobody gets there by a path."""
+    top = PurePosixPath(path)
+    below = [one for one in table if one.place != path and PurePosixPath(one.place).is_relative_to(top)]
+    return [holding(table, top), *(one for one in below if holding(table, PurePosixPath(one.place)) == one)]
+
+
+def holding(table: Sequence[MountPoint], path: PurePosixPath) -> MountPoint:
+    """The mount in which it lies."""
+    numbers = {one.id for one in table}
+    here = next(one for one in table if one.place == "/" and one.parent not in numbers)
+    for place in (*reversed(path.parents), path):
+        while above := next((one for one in table if one.parent == here.id and one.place == str(place)), None):
+            here = above
+    return here
+
+
+def is_over_itself(table: Sequence[MountPoint], place: str) -> bool:
+    """Whether what is mounted there is the very folder that is there without it."""
+    here = holding(table, PurePosixPath(place))
+    below = next((one for one in table if one.id == here.parent), None)
+    if below is None or here.place != place:
+        return False
+    covered = PurePosixPath(below.folder) / PurePosixPath(place).relative_to(below.place)
+    return (here.device, here.folder) == (below.device, str(covered))
+
+
+def plain(text: str) -> str:
+    """Without the octal escapes of spaces and the like."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
