@@ -3,7 +3,8 @@
 TOML, read once at start; a server without one mounts nothing and runs every image::
 
     mount_roots = ["/mnt/share"]          # storages lie at or below these folders
-    images      = ["*"]                   # shell patterns over the image's name as the job file gives it
+    images      = ["*"]                   # shell patterns over the image's name as the job file gives it; with a
+                                          # digest (team/x@sha256:…) no tag counts
     profiles    = ["user", "root"]
     networks    = ["bridge", "host"]
 
@@ -44,7 +45,7 @@ class Policy:
 
     def check(self, spec: ContainerSpec) -> None:
         """Raises ``Failed`` with ``Cause.REFUSED`` unless this node may run the spec."""
-        if not any(fnmatchcase(spec.image, pattern) for pattern in self.images):
+        if not any(fnmatchcase(_image_name(spec.image), pattern) for pattern in self.images):
             raise _refused(f"the image {spec.image}")
         if spec.profile not in self.profiles:
             raise _refused(f"the profile {spec.profile}")
@@ -65,6 +66,13 @@ class Policy:
             PurePosixPath(os.path.realpath(path)) == PurePosixPath(os.path.realpath(one)) / path.relative_to(one)
             for one in above
         )
+
+
+def _image_name(image: str) -> str:
+    """As a job gives it; where it names a digest, without the tag, which then chooses nothing."""
+    name, at, digest = image.partition("@")
+    before, slash, last = name.rpartition("/")
+    return f"{before}{slash}{last.partition(':')[0]}{at}{digest}" if at else image
 
 
 def policy_load(path: Path | None, mount_roots: tuple[str, ...] = ()) -> Policy:

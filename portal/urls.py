@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path, register_converter
+from django.views.generic import RedirectView
 
 from portal.accounts import api as accounts
 from portal.accounts.views import back_door_login
@@ -147,6 +148,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("metrics", dispatch.MetricsView.as_view(), name="metrics"),
     # The portal's own log-in: it counts the tries, and notes them.
     path("admin/login/", back_door_login),
+    path("admin/password_change/", RedirectView.as_view(pattern_name="profile")),
     path("admin/", admin.site.urls),
 ]
 

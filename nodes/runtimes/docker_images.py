@@ -76,7 +76,7 @@ class ImageFinder:
         if neither answers, what is on the node is good enough.
         """
         auth, mirror = _login(spec), _mirrored(spec.image, mirrors)
-        local = self._ordered(spec, mirror) or self._local(spec.image)
+        local = self._ordered(spec, mirror) or self._named(spec.image)
         if auth is not None or (local is not None and self._is_private(local)):
             return self._checked(spec, local, auth, progress, cancelled)
         image = self._settled(spec, mirror, local)
@@ -193,7 +193,7 @@ class ImageFinder:
         if spec.digest is None:
             return None
         names = [_pinned(spec.image, spec.digest), *([_pinned(mirror, spec.digest)] if mirror else [])]
-        found = next((found for name in names if (found := self._local(name)) is not None), None)
+        found = next((found for name in names if (found := self._named(name)) is not None), None)
         return self._made_here(spec, mirror) if found is None else found
 
     def _made_here(self, spec: ContainerSpec, mirror: str | None) -> dict[str, Any] | None:
@@ -205,6 +205,13 @@ class ImageFinder:
         ours = {_repository(name) for name in (spec.image, mirror) if name is not None}
         named = {_repository(name) for name in names if not name.startswith("<none>")}
         return found if not named or named & ours else None
+
+    def _named(self, image: str) -> dict[str, Any] | None:
+        """The local image that bears this name. The Engine finds one by the beginning of its id as well, which would
+        give a job any image that is here, whatever images it may run."""
+        found = self._local(image)
+        named = [*(found.get("RepoDigests") or ()), *(found.get("RepoTags") or ())] if found else []
+        return found if any(_repository(name) == _repository(image) for name in named) else None
 
     def _after_pull(self, spec: ContainerSpec, wanted: str | None) -> Image:
         local = self._local(_pinned(spec.image, wanted))

@@ -23,6 +23,7 @@ from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, ClusterRole, FirstCode, User
 from portal.accounts.services import SIGN_INS, user_create
 from portal.common.errors import Denied, NotFound
+from portal.common.throttles import by_address
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ def first_code_make(*, now: datetime) -> str:
 def first_administrator_make(*, code: str, username: str, password: str, address: str, now: datetime) -> User:
     """The first administrator; every code is over by that. Raises NotFound where there is one, WrongCode, RateLimited,
     django's ValidationError, NameTaken."""
-    SIGN_INS.take(f"address:{address}", now=now)
+    SIGN_INS.take(by_address(address), now=now)
     try:
         return _first_make(code, username, password, now)
     except WrongCode:

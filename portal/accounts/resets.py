@@ -21,7 +21,7 @@ from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, User
 from portal.accounts.services import PasswordsOff, user_set_password
 from portal.common.errors import Conflict, RateLimited, Refused, Unavailable
-from portal.common.throttles import Rate, RateLimit
+from portal.common.throttles import Rate, RateLimit, by_address
 from portal.common.wake import task_send
 
 log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ def reset_password(*, uid: str, token: str, password: str) -> User:
 def reset_ask(*, typed: str, address: str, now: datetime) -> None:
     """Have a link sent to whoever has this name or e-mail address. A worker looks for them: neither the answer nor the
     time it takes says whether there is somebody. Raises RateLimited; Unavailable while the broker is away."""
-    for key in (f"address:{address}", f"typed:{typed.lower()}"):
+    for key in (by_address(address), f"typed:{typed.lower()}"):
         ASKED.take(key, now=now)
     if not task_send(MAIL_TASK, typed, queue="control", expires=600):
         raise Unavailable(gettext("No e-mail can be sent at the moment. Try again in some minutes."))

@@ -21,7 +21,7 @@ from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, ClusterRole, Scope, Token, User
 from portal.common.errors import Conflict, Denied
 from portal.common.sentences import sentence
-from portal.common.throttles import Rate, RateLimit
+from portal.common.throttles import Rate, RateLimit, by_address
 
 TOKEN_MARK = "berth_"  # what a token begins with, so that a leaked one is recognised
 TOKEN_BYTES = 32
@@ -62,15 +62,15 @@ def sign_in(*, username: str, password: str, address: str, now: datetime) -> Use
     """
     if not settings.PASSWORDS:
         raise PasswordsOff
-    by_address, by_name = f"address:{address}", f"user:{username.lower()}"
-    for key in (by_address, by_name):
+    whence, who = by_address(address), f"user:{username.lower()}"
+    for key in (whence, who):
         SIGN_INS.take(key, now=now)
     user = authenticate(username=username, password=password)
     if not isinstance(user, User):
         audit_write(Audited.SIGN_IN_REFUSED, actor="", target=username, now=now)
         raise WrongPassword
-    SIGN_INS.give_back(by_address, now=now)
-    SIGN_INS.clear(by_name, now=now)
+    SIGN_INS.give_back(whence, now=now)
+    SIGN_INS.clear(who, now=now)
     audit_write(Audited.SIGN_IN, actor=user.username, target=user.username, now=now)
     return user
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import NamedTuple
 
 from django.core.cache.backends.locmem import LocMemCache
@@ -15,6 +17,18 @@ from portal.common.wake import redis_once
 
 # While Redis is away each web process counts for itself: people can still sign in, guessing stays slow.
 _own = LocMemCache("throttles", {})
+
+
+def by_address(address: str) -> str:
+    """The key under which what comes from an address is counted: of IPv6 its network (/64), since each machine has all
+    addresses of its own; an IPv4 address in IPv6's form is that of IPv4. What is no address counts by itself."""
+    with suppress(ValueError):
+        found = ip_address(address.partition("%")[0])
+        mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
+        if isinstance(found, IPv6Address) and mapped is None:
+            return f"address:{ip_network((found, 64), strict=False)}"
+        return f"address:{mapped or found}"
+    return f"address:{address}"
 
 
 class Rate(NamedTuple):

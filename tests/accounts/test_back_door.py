@@ -62,6 +62,11 @@ def test_it_has_no_log_in_of_its_own(world: World) -> None:
     assert client_of(world.user).get("/admin/", follow=True).status_code == 404
 
 
+def test_it_has_no_page_of_its_own_where_a_password_could_be_guessed_at(root: Client) -> None:
+    answer = root.post("/admin/password_change/", {"old_password": "x"})
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/profile")
+
+
 def test_no_column_that_holds_a_secret_is_shown(rf: object) -> None:
     for model in tables():
         if (shown := admin.site._registry.get(model)) is not None:

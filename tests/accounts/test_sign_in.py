@@ -71,6 +71,15 @@ def test_guesses_count_for_the_name_whatever_address_they_come_from(alice: User)
     assert sign_in(username="alice", password=PASSWORD, address="10.0.1.1", now=now + timedelta(minutes=1)) == alice
 
 
+def test_guesses_at_many_names_are_slow_also_from_the_many_addresses_of_one_machine(alice: User) -> None:
+    now, stopped = timezone.now(), 0
+    for number in range(12):
+        with pytest.raises((WrongPassword, RateLimited)) as tried:
+            sign_in(username=f"user{number}", password="password1", address=f"2001:db8:9:1::{number:x}", now=now)
+        stopped += tried.type is RateLimited
+    assert stopped == 2
+
+
 def test_one_who_signs_in_rightly_is_never_stopped(alice: User) -> None:
     now = timezone.now()
     for _ in range(12):

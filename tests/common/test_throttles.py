@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from portal.common.errors import RateLimited
-from portal.common.throttles import Rate, RateLimit
+from portal.common.throttles import Rate, RateLimit, by_address
 from portal.env import BadSetting, env_rate
 from tests.support.redis_server import RedisServer
 
@@ -69,3 +69,12 @@ def test_a_rate_that_is_none_stops_the_start_with_a_sentence(monkeypatch: pytest
     monkeypatch.setenv("RATE", text)
     with pytest.raises(BadSetting, match="RATE=.*must be a count per"):
         env_rate("RATE", "1/s")
+
+
+def test_a_machine_counts_once_whichever_of_its_addresses_it_takes() -> None:
+    """Of IPv6 it has 2**64; of IPv4 the same one in two forms."""
+    assert len({by_address(f"2001:db8:0:7::{number:x}") for number in range(9)}) == 1
+    assert by_address("2001:db8:0:7::1") != by_address("2001:db8:0:8::1")
+    assert by_address("::ffff:10.0.0.1") == by_address("10.0.0.1") != by_address("10.0.0.2")
+    assert by_address("fe80::1%eth0") == by_address("fe80::2%eth1")
+    assert by_address("") == by_address("")

@@ -46,6 +46,14 @@ def test_what_it_allows_passes(changes: dict[str, Any]) -> None:
     POLICY.check(spec_of("true", **changes))
 
 
+def test_of_an_image_with_a_digest_the_tag_that_it_bears_beside_it_allows_nothing() -> None:
+    tagged = Policy(images=("team/x:approved*", "lab:5000/y@sha256:*"))
+    tagged.check(spec_of("true", image="team/x:approved-1"))
+    tagged.check(spec_of("true", image=f"lab:5000/y:1@sha256:{'0' * 64}"))
+    with pytest.raises(Failed):
+        tagged.check(spec_of("true", image=f"team/x:approved@sha256:{'0' * 64}"))
+
+
 def test_a_link_below_a_root_leads_nowhere(tmp_path: Path) -> None:
     """Whoever may write below one could put it there, where an administrator has made a storage of a user's folder."""
     (tmp_path / "disk" / "alice").mkdir(parents=True)

@@ -23,7 +23,7 @@ from portal.clusters.models import JoinToken, Node
 from portal.clusters.services.joining import agent_environment, node_register, portal_authority, redis_authority
 from portal.clusters.services.nodes import at_once_faults
 from portal.common.errors import Denied, Fault, Invalid
-from portal.common.throttles import Rate, RateLimit
+from portal.common.throttles import Rate, RateLimit, by_address
 
 MARK = "berth_join_"
 SHOWN = len(MARK) + 5
@@ -92,7 +92,7 @@ class Joined:
 def node_join(*, token: str, name: str, public_key: str, address: str, now: datetime) -> Joined:
     """Registers the server that brings the token. The same server with the same key again: the same answer, and no use
     more. Raises RateLimited, Denied for a token that does not hold, Invalid and Conflict as ``node_register``."""
-    TRIES.take(address, now=now)
+    TRIES.take(by_address(address), now=now)
     with transaction.atomic():
         # Held to the end: a server that asks twice at one moment is one server.
         row = JoinToken.objects.select_for_update().filter(digest=_digest(token)).first()

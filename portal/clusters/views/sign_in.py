@@ -27,6 +27,7 @@ from portal.accounts.pages import PageRequest, login_show, target_of
 from portal.accounts.services import SIGN_INS
 from portal.clusters.services.sign_in import provider_sign_in
 from portal.common.errors import NotFound, Refused
+from portal.common.throttles import by_address
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ def oidc_tie(request: PageRequest) -> HttpResponse:
 def _start(request: PageRequest, *, next: str, link: int = 0) -> HttpResponse:
     if not configured():
         raise NotFound("page")
-    key, now = _address(request, "start"), timezone.now()
+    key, now = _address(request, "start "), timezone.now()
     try:
         SIGN_INS.take(key, now=now)
         trip, address = trip_begin(next=next, link=link)
@@ -71,10 +72,10 @@ def _start(request: PageRequest, *, next: str, link: int = 0) -> HttpResponse:
     return answer
 
 
-def _address(request: PageRequest, step: str) -> str:
+def _address(request: PageRequest, step: str = "") -> str:
     """By which what fails is limited. The step to the provider counts for itself: while the provider is away, people of
     one address shut nobody there out who logs in by password."""
-    return f"{step}:{request.META.get('REMOTE_ADDR', '')}"
+    return f"{step}{by_address(request.META.get('REMOTE_ADDR', ''))}"
 
 
 def _cookie(state: str) -> str:
@@ -88,7 +89,7 @@ def oidc_callback(request: PageRequest) -> HttpResponse:
     if not configured():
         raise NotFound("page")
     trip: Trip | None = None
-    key, now = _address(request, "address"), timezone.now()
+    key, now = _address(request), timezone.now()
     try:
         SIGN_INS.take(key, now=now)
         trip = _trip(request)

@@ -93,6 +93,8 @@ class ScriptedNode:
         for one in self.images:
             if name in (one["Id"], *one["RepoTags"], *one["RepoDigests"]) or f"{name}:latest" in one["RepoTags"]:
                 return 200, one
+            if one["Id"].startswith(f"sha256:{name}"):
+                return 200, one
         return 404, {"message": f"No such image: {name}"}
 
     def _distribution(self, request: Request) -> tuple[int, Any]:

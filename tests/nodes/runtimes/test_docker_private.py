@@ -87,3 +87,15 @@ def test_of_a_file_of_an_older_agent_the_marks_are_known(node: ScriptedNode) -> 
     node.silent = True
     assert node.refused(SECRET)
     assert node.image("busybox:1")
+
+
+@pytest.mark.parametrize("name", ["2" * 64, "2" * 12, "sha256:" + "2" * 64, "busybox@sha256:" + "b" * 64])
+def test_a_job_has_no_image_of_the_node_by_its_id_or_by_anothers_name(node: ScriptedNode, name: str) -> None:
+    """Which images it may run is told by names: `docker.io/library/*` would mean each of these."""
+    node.images = [stored("lab/own:1", "sha256:" + "b" * 64, id="sha256:" + "2" * 64)]
+    inspect = node.engine.answers["GET /images/(.+)/json"]
+    # As an Engine whose store looks for the digest alone.
+    node.engine.answers["GET /images/(.+)/json"] = lambda request: (
+        (200, node.images[0]) if "b" * 64 in request.groups[0] else inspect(request)
+    )
+    assert node.refused(name) in {Cause.IMAGE_MISSING, Cause.IMAGE_DENIED}
