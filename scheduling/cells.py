@@ -145,13 +145,15 @@ class VirtualCluster:
 
     The address of a virtual leaf cell is `<vc>/<cell type>/<number of the quota cell from 0>/<leaf in it from
     0>`; `<vc>/<leaf type>/<number>` where the quota counts leaves, `<chain>:` before the type where the type
-    alone would not name the chain, and `<vc>/pinned:<id>/0/<leaf>` for a pinned cell.
+    alone would not name the chain, and `<vc>/pinned:<id>/0/<leaf>` for a pinned cell. `host_network`: it may run jobs
+    of several tasks; None: nobody said. It places nothing, a configuration carries it.
     """
 
     id: str
     quota: tuple[QuotaLine, ...] = ()
     pinned: tuple[str, ...] = ()
     rules: Rules = Rules()
+    host_network: bool | None = None
 
     def owned(self, cell_type: str) -> int:
         """Number of cells of this type that the virtual cluster owns."""

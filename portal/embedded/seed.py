@@ -52,7 +52,7 @@ def seed(*, node_name: str, node_key: str, jobs_folder: Path, now: datetime) -> 
     )
     for name, description in SAMPLE_VCS.items():
         if not VirtualCluster.objects.filter(name=name).exists():
-            vc = vc_create(name=name, description=description, now=now)
+            vc = vc_create(name=name, description=description, host_network=True, now=now)
             member_set(vc=vc, user=admin, role=VcRole.LEAD, now=now)
     return Seeded(admin, password, new_key)
 

@@ -6,6 +6,8 @@ from scheduling.cells import QuotaLine, VirtualCluster
 from scheduling.config.faults import Faults, Words
 from scheduling.config.types import Types
 
+HOST_NETWORK = "hostNetwork"
+
 
 class Paths:
     """What a `cellType` of a virtual cluster may say: the chain, then every type down to the one that is owned."""
@@ -48,14 +50,16 @@ def read_virtual_clusters(given: Any, paths: Paths, pinned: set[str], faults: Fa
     for name, one in faults.table(given, "virtualClusters").items():
         path = f"virtualClusters.{name}"
         faults.name(name, path, "/:")
-        table = faults.table(one, path, ("virtualCells", "pinnedCells"))
+        table = faults.table(one, path, ("virtualCells", "pinnedCells", HOST_NETWORK))
         quota = _quota(table.get("virtualCells"), f"{path}.virtualCells", paths, faults)
         names = _pinned(table.get("pinnedCells"), f"{path}.pinnedCells", pinned, faults)
         for cell in names:
             if cell in owners:
                 faults.add(f"{path}.pinnedCells", "%(cell)s belongs to %(vc)s already", cell=cell, vc=owners[cell])
             owners.setdefault(cell, name)
-        made.append(VirtualCluster(name, quota, names))
+        said = table.get(HOST_NETWORK)
+        flag = faults.flag(said, f"{path}.{HOST_NETWORK}")
+        made.append(VirtualCluster(name, quota, names, host_network=None if said is None else flag))
     return tuple(made)
 
 

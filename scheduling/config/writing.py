@@ -7,6 +7,7 @@ from scheduling.cells import CellType, Cluster, Leaf, Node
 from scheduling.config.amounts import cpu_text, memory_text
 from scheduling.config.physical import CPU_TASKS
 from scheduling.config.reading import machine
+from scheduling.config.virtual import HOST_NETWORK
 from scheduling.sites import Sites, chain_of
 
 
@@ -15,7 +16,8 @@ def write(cluster: Cluster) -> dict[str, Any]:
 
     It reads back as an equal cluster where the cluster was read from a configuration. Of others it keeps nodes
     with GPUs, cells, quotas and pinned cells: node types without a name are given one, a SKU's CPU and memory per
-    GPU are the least that one of its nodes has. Rules, policy and the state of nodes have no words in the format.
+    GPU are the least that one of its nodes has. Rules (but for the host network), policy and the state of nodes
+    have no words in the format.
     """
     return _Writer(cluster).document()
 
@@ -131,6 +133,8 @@ class _Writer:
         }
         if vc.pinned:
             made["pinnedCells"] = [{"pinnedCellId": name} for name in vc.pinned]
+        if vc.host_network is not None:
+            made[HOST_NETWORK] = vc.host_network
         return made
 
     def _path(self, chain: str, cell_type: str) -> str:

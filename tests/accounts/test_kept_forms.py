@@ -106,7 +106,7 @@ def test_the_log_in_page_stands_below_no_other(world: World) -> None:
     page = root.get("/new-virtual-cluster")
     assert 'class="trail"' in page.html
     root.client.session.flush()
-    answer = post(root, "/new-virtual-cluster", page, name="audio")
+    answer = post(root, "/new-virtual-cluster", page, name="audio", host_network="False")
     assert (answer.status, 'class="trail"' in answer.html) == (401, False)
 
 

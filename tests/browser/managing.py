@@ -92,6 +92,7 @@ class ManagingJourneys(Together):
 
         site.open("/new-virtual-cluster")
         page.get_by_label("Name").fill("speech")
+        page.get_by_label("Jobs of several tasks").select_option("False")
         page.get_by_role("button", name="Create it").click()
         expect(page.get_by_role("heading", name="speech")).to_be_visible()
         self.give(site, "vision", 1)

@@ -36,7 +36,7 @@ def people(now: datetime) -> dict[str, str]:
 
     tokens = {}
     for team, shape in TEAMS.items():
-        vc = VirtualCluster.objects.filter(name=team).first() or vc_create(name=team, now=now)
+        vc = VirtualCluster.objects.filter(name=team).first() or vc_create(name=team, host_network=True, now=now)
         VirtualCluster.objects.filter(pk=vc.pk).update(description=WORDS[team])
         for name in (shape["lead"], *shape["members"]):
             user = User.objects.filter(username=name).first() or user_create(username=name, password=PASSWORD)

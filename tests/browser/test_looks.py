@@ -241,6 +241,7 @@ def test_what_is_wrong_with_a_field_stands_below_its_hint(chromium: Browser, emb
     page = site.page
     site.sign_in("root", "/new-virtual-cluster")
     page.get_by_label("Name").fill("no name!")
+    page.get_by_label("Jobs of several tasks").select_option("False")
     page.get_by_role("button", name="Create it").click()
     wrong, hint = page.locator(".field-error").bounding_box(), page.locator(".form-hint").first.bounding_box()
     assert wrong

@@ -129,6 +129,23 @@ def test_what_a_configuration_says_of_tasks_without_gpus_counts_and_what_it_does
     assert [_cpu_tasks(told) for told in (entry.before, entry.after)] == [[True, True], [True, False]]
 
 
+def test_what_a_configuration_says_of_the_host_network_counts_and_what_it_does_not_say_stays(world: World) -> None:
+    world.node("gpu01"), world.node("gpu02")
+    take(RACK, world)
+    made = {vc.name: vc.host_network for vc in VirtualCluster.objects.all()}
+    assert made == {"vision": True} | dict.fromkeys(made.keys() - {"vision"}, False)
+    said = deepcopy(RACK)
+    for vc in said["virtualClusters"].values():
+        vc["hostNetwork"] = False
+    said["virtualClusters"]["new"] = {"hostNetwork": True}
+    take(said, world)
+    take(RACK, world)
+    found = dict(VirtualCluster.objects.values_list("name", "host_network"))
+    assert (found["vision"], found["new"]) == (False, True)
+    exported = configuration_export()["virtualClusters"]
+    assert (exported["vision"]["hostNetwork"], exported["new"]["hostNetwork"]) == (False, True)
+
+
 def _cpu_tasks(document: Any) -> list[bool | None]:
     return [cell.get("cpuTasks") for cell in document["physicalCluster"]["physicalCells"][0]["cellChildren"]]
 

@@ -101,12 +101,26 @@ def test_what_is_lent_is_shared_out_whole(amount: int, among: dict[int, int], pa
 
 
 def test_one_is_made_and_removed_again(admin: Browser) -> None:
-    assert "Give it a quota" in admin.send("/new-virtual-cluster", name="audio", description="speech").text
-    page = admin.send("/new-virtual-cluster", name="audio")
+    assert (
+        "Give it a quota"
+        in admin.send("/new-virtual-cluster", name="audio", description="speech", host_network="False").text
+    )
+    page = admin.send("/new-virtual-cluster", name="audio", host_network="False")
     assert (page.status, "There is a virtual cluster named audio already." in page.text) == (400, True)
     assert "Letters, digits" in admin.send("/new-virtual-cluster", name="no/slash").text
     assert "is removed" in admin.send("/virtual-clusters/audio/remove").text
     assert not VirtualCluster.objects.filter(name="audio").exists()
+
+
+def test_who_makes_one_is_asked_about_the_host_network_and_nobody_has_it_unasked(world: World, admin: Browser) -> None:
+    unsaid = admin.send("/new-virtual-cluster", name="audio")
+    assert (unsaid.status, "reach whatever listens on its loopback" in unsaid.text) == (400, True)
+    for name, said in (("shut", "False"), ("open", "True")):
+        admin.send("/new-virtual-cluster", name=name, host_network=said)
+    vc_create(name="unasked", now=world.now)
+    found = VirtualCluster.objects.filter(name__in=["shut", "open", "unasked"])
+    assert dict(found.values_list("name", "host_network")) == {"shut": False, "open": True, "unasked": False}
+    assert AuditEntry.objects.get(action="vc.create", target="open").after == {"host_network": True}
 
 
 def test_one_with_live_jobs_is_not_removed_and_says_why(world: World, admin: Browser) -> None:

@@ -118,7 +118,7 @@ def test_what_is_refused_on_a_page_is_told_in_chinese() -> None:
     browser = Browser(root)
     taken = browser.send("/new-user", username=world.user.username, role="user", password="", uid="")
     assert f"已有用户 {world.user.username}。" in taken.text
-    again = browser.send("/new-virtual-cluster", name=world.vc.name, description="")
+    again = browser.send("/new-virtual-cluster", name=world.vc.name, description="", host_network="False")
     assert f"已有名为 {world.vc.name} 的虚拟集群" in again.text
     storage = browser.send("/new-storage", name="data", kind="path", root="/etc/data", export="")
     assert "/etc/data 属于系统" in storage.text

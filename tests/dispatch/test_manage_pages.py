@@ -82,7 +82,7 @@ def test_everything_that_is_wrong_with_a_new_storage_is_told_at_once_beside_its_
         ("/new-user", ["username", "role"]),
         ("/new-group", ["name"]),
         ("/new-storage", ["name", "kind", "root"]),
-        ("/new-virtual-cluster", ["name"]),
+        ("/new-virtual-cluster", ["name", "host_network"]),
         ("/new-node", ["name"]),
         ("/images", ["pattern"]),
         ("/virtual-clusters/vision/firm-rights", ["username", "gpus", "last_day"]),
@@ -186,7 +186,7 @@ def test_alerts_say_what_to_do_and_only_to_those_whom_they_concern(world: World,
 
 def test_the_audit_log_is_filtered_paged_and_taken_away(world: World, admin: Browser) -> None:
     for _ in range(2):
-        admin.send("/new-virtual-cluster", name="audio")
+        admin.send("/new-virtual-cluster", name="audio", host_network="False")
         admin.send("/virtual-clusters/audio/remove")
     page = admin.get("/audit?actor=root&action=vc.create")
     assert page.text.count("Made a virtual cluster audio") == 2

@@ -113,6 +113,15 @@ def test_whether_a_node_takes_tasks_without_gpus_is_read_and_written_where_it_is
     assert read(write(made)) == made
 
 
+def test_the_right_to_the_host_network_is_read_and_written_where_it_is_said() -> None:
+    document = small()
+    document["virtualClusters"]["vision"]["hostNetwork"] = True
+    document["virtualClusters"]["unsaid"] = {}
+    made = read(document)
+    assert {one.id: one.host_network for one in made.virtual_clusters} == {"vision": True, "unsaid": None}
+    assert read(write(made)) == made
+
+
 @pytest.mark.parametrize("name", SOUND)
 def test_what_was_read_is_written_so_that_it_reads_back_as_equal(name: str) -> None:
     made = read(SOUND[name])
@@ -196,6 +205,11 @@ BAD = {
         lambda p, v: p["physicalCells"][0]["cellChildren"][0].update(cpuTasks="no"),
         "physicalCluster.physicalCells[0].cellChildren[0].cpuTasks",
         "must be true or false, not text ('no')",
+    ),
+    "host network by a word": (
+        lambda p, v: v["vision"].update(hostNetwork="yes"),
+        "virtualClusters.vision.hostNetwork",
+        "must be true or false, not text ('yes')",
     ),
     "duplicate pinned cell": (
         lambda p, v: [_pin(one, "mine") for one in p["physicalCells"][0]["cellChildren"]],

@@ -42,7 +42,7 @@ def people(given: dict[str, Any], now: datetime) -> dict[str, Any]:
     }
     for number, user in enumerate(users.values(), start=20001):
         User.objects.filter(pk=user.pk).update(uid=number, gid=number)
-    vcs = {name: vc_create(name=name, now=now) for name in ("research", "vision")}
+    vcs = {name: vc_create(name=name, host_network=True, now=now) for name in ("research", "vision")}
     for vc_name, user_name, role in MEMBERS:
         member_set(vc=vcs[vc_name], user=users[user_name], role=role, now=now)
     redis = {

@@ -26,7 +26,7 @@ class World:
     def __init__(self) -> None:
         self.now = timezone.now()
         self.user = User.objects.create_user("alice", password="correct horse", uid=1001, gid=1001)
-        self.vc: VirtualCluster = vc_create(name="vision", now=self.now)
+        self.vc: VirtualCluster = vc_create(name="vision", host_network=True, now=self.now)
         member_set(vc=self.vc, user=self.user, role="member", now=self.now)
         self.nodes: dict[str, ScriptedNode] = {}
         lane_pulse(now=self.now)

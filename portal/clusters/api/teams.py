@@ -53,6 +53,10 @@ from portal.common.pagination import ByName
 from portal.common.serializers import Body, Text, Truth, Whole
 
 MOST = 1_000_000
+HOST_NETWORK = (
+    "jobs of several tasks are accepted: their tasks share the network of their servers, listen on a server's ports, "
+    "and reach whatever listens on its loopback; a job of one task never does"
+)
 
 
 class LoanLimitBody(Body):
@@ -74,13 +78,14 @@ class RulesBody(Body):
     lead_class = serializers.ChoiceField(CLASSES, required=False)
     log_quota_gb = Whole(min_value=0, max_value=MOST, allow_null=True, required=False)
     default_profile = serializers.ChoiceField(PROFILES, required=False)
-    host_network = Truth(required=False)
+    host_network = Truth(required=False, help_text=HOST_NETWORK)
     loan_limits = serializers.ListField(child=LoanLimitBody(), required=False, max_length=100)
 
 
 class VirtualClusterBody(Body):
     name = Text(max_length=64, validators=[NAME], help_text="letters, digits, dot, dash and underscore")
     description = Text(max_length=1000, allow_blank=True, default="")
+    host_network = Truth(default=False, help_text=HOST_NETWORK)
 
 
 class FirmRightBody(Body):
@@ -113,7 +118,8 @@ class VirtualClustersView(ApiView):
         responses={201: VirtualClusterDetailAnswer},
     )
     def post(self, request: Request) -> Response:
-        """A new virtual cluster, without quota or members; 409 when the name is taken. For administrators."""
+        """A new virtual cluster, without quota or members; its jobs have one task each unless `host_network` is
+        true. 409 when the name is taken. For administrators."""
         vc_make_right(user=self.user)
         body = self.body(VirtualClusterBody)
         vc = vc_create(**body, now=timezone.now(), actor=self.user.username)

@@ -29,6 +29,24 @@ def _number(label: Any, help_text: Any) -> forms.IntegerField:
     )
 
 
+def _host_network(*before: tuple[Any, Any]) -> forms.TypedChoiceField:
+    """Whether a virtual cluster has the right to the host network; ``before``: a choice above yes and no."""
+    return forms.TypedChoiceField(
+        label=_("Jobs of several tasks"),
+        help_text=_(
+            "Their tasks share the network of their servers: they listen on a server's ports, and reach whatever "
+            "listens on its loopback, also what answers without a password. A job of one task never does."
+        ),
+        choices=[
+            *before,
+            (False, capfirst(_("refused: they need the host network"))),
+            (True, capfirst(_("accepted, on the host network"))),
+        ],
+        coerce=lambda value: value == "True",
+        widget=forms.Select(_SELECT),
+    )
+
+
 _LOANS = {
     "max_borrow": _("%(sku)s: GPUs it may have on loan"),
     "max_lend": _("%(sku)s: idle GPUs of its own that it lends"),
@@ -127,16 +145,7 @@ class RulesForm(forms.Form):
         choices=[("root", capfirst(_("root, unless the job says user"))), ("user", capfirst(_("the user, always")))],
         widget=forms.Select(_SELECT),
     )
-    host_network = forms.TypedChoiceField(
-        label=_("Jobs of several tasks"),
-        help_text=_("Their tasks reach each other by the network of their servers."),
-        choices=[
-            (True, capfirst(_("accepted, on the host network"))),
-            (False, capfirst(_("refused: they need the host network"))),
-        ],
-        coerce=lambda value: value == "True",
-        widget=forms.Select(_SELECT),
-    )
+    host_network = _host_network()
     description = forms.CharField(
         label=_("Description"), required=False, max_length=1000, widget=forms.TextInput(_TEXT)
     )
@@ -175,7 +184,7 @@ class LoanForm(forms.Form):
 
 
 class NewVcForm(forms.Form):
-    """A new virtual cluster."""
+    """A new virtual cluster. Whether it may use the host network must be chosen: nobody has it unasked."""
 
     name = forms.CharField(
         label=_("Name"), max_length=64, validators=[NAME], widget=forms.TextInput(_TEXT),
@@ -184,6 +193,7 @@ class NewVcForm(forms.Form):
     description = forms.CharField(
         label=_("Description"), required=False, max_length=1000, widget=forms.TextInput(_TEXT)
     )
+    host_network = _host_network(("", _("Choose …")))
 
 
 class SecretForm(forms.Form):

@@ -39,7 +39,7 @@ class VirtualCluster(models.Model):
     name = models.CharField(max_length=64, validators=[NAME])
     description = models.TextField(blank=True)
     default_profile = models.CharField(max_length=10, choices=PROFILES, default="root")
-    host_network = models.BooleanField(default=True, help_text="Jobs of several tasks may use the host network")
+    host_network = models.BooleanField(default=False, help_text="Jobs of several tasks may use the host network")
     weight = models.PositiveIntegerField(default=1, validators=[MinValueValidator(1)])
     user_factor = models.FloatField(null=True, blank=True)
     user_gpus = models.PositiveIntegerField(null=True, blank=True)

@@ -121,7 +121,9 @@ class _Configuration:
         for cell in self.pinned:
             pinned[cell.vc_id].append(cell.name)
         return tuple(
-            scheduling.VirtualCluster(vc.name, quota.get(vc.pk, ()), tuple(pinned[vc.pk]), self.rules[vc.pk])
+            scheduling.VirtualCluster(
+                vc.name, quota.get(vc.pk, ()), tuple(pinned[vc.pk]), self.rules[vc.pk], vc.host_network
+            )
             for vc in self.vcs
         )
 

@@ -1,7 +1,8 @@
 """A HiveD-style configuration becomes the cluster's cells, virtual clusters and quotas; and these a configuration.
 
 Who imports one says everything about the nodes that it names, about pinned cells and about quotas; a node that it
-does not name keeps its cells, a virtual cluster that it does not name loses its quota. Rules and members stay.
+does not name keeps its cells, a virtual cluster that it does not name loses its quota. Rules and members stay, but for
+the right to the host network where it is said.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from portal.clusters.services.cells import cell_types_clean
 from portal.clusters.services.nodes import node_cpu_tasks_write, node_event
 from portal.clusters.services.quota_checks import quota_faults
 from portal.clusters.services.quotas import Wish, lines_resolve, lines_write
+from portal.clusters.services.rules import vc_set_rules
 from portal.clusters.services.teams import vc_create
 from portal.clusters.services.topology import gpu_leave_out, gpus_let_in
 from portal.clusters.services.versions import cluster_change
@@ -249,10 +251,13 @@ def _pinned_write(found: scheduling.Cluster, types: dict[str, CellType], rows: d
 
 
 def _vcs_make(found: scheduling.Cluster, now: datetime, actor: str) -> None:
-    known = set(VirtualCluster.objects.values_list("name", flat=True))
+    known = {vc.name: vc for vc in VirtualCluster.objects.all()}
     for vc in found.virtual_clusters:
         if vc.id not in known:
-            vc_create(name=vc.id, now=now, actor=actor)
+            vc_create(name=vc.id, host_network=vc.host_network is True, now=now, actor=actor)
+        elif vc.host_network is not None:
+            row, said = known[vc.id], {"host_network": vc.host_network}
+            vc_set_rules(vc=row, changes=said, now=now, actor=actor)
 
 
 def _quotas_write(found: scheduling.Cluster, now: datetime, actor: str) -> None:

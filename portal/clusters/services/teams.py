@@ -22,14 +22,20 @@ from portal.common.errors import Conflict, Fault, Invalid, NotFound
 from portal.common.wake import scheduler_wake
 
 
-def vc_create(*, name: str, description: str = "", now: datetime, actor: str = "") -> VirtualCluster:
-    """A new virtual cluster without quota. Raises Conflict when the name is taken."""
+def vc_create(
+    *, name: str, description: str = "", host_network: bool = False, now: datetime, actor: str = ""
+) -> VirtualCluster:
+    """A new virtual cluster without quota. ``host_network``: it may run jobs of several tasks, which share the network
+    of their servers. Raises Conflict when the name is taken."""
     with transaction.atomic():
-        vc, made = VirtualCluster.objects.get_or_create(name=name, defaults={"description": description})
+        vc, made = VirtualCluster.objects.get_or_create(
+            name=name, defaults={"description": description, "host_network": host_network}
+        )
         if not made:
             raise Conflict(gettext("There is a virtual cluster named %(name)s already.") % {"name": name})
         VcEvent.objects.create(vc=vc, at=now, code="created", message=f"Virtual cluster {name}.", actor=actor)
-        audit_write(Audited.VC_CREATE, actor=actor, target=name, vc=name, now=now)
+        after = {"host_network": True} if host_network else None
+        audit_write(Audited.VC_CREATE, actor=actor, target=name, vc=name, now=now, after=after)
     return vc
 
 

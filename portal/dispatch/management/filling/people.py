@@ -50,7 +50,7 @@ def vcs_make(sizes: Sizes, users: list[User], now: datetime) -> dict[int, list[U
     template. The users by their virtual cluster's row id."""
     width = max(2, len(str(sizes.vcs)))
     names = [f"{VC}{number:0{width}}" for number in range(1, sizes.vcs + 1)]
-    vcs = [vc_create(name=name, description=f"Team {number} of a made-up cluster", now=now)
+    vcs = [vc_create(name=name, description=f"Team {number} of a made-up cluster", host_network=True, now=now)
            for number, name in enumerate(names, 1)]  # fmt: skip
     members: dict[int, list[User]] = {vc.pk: [] for vc in vcs}
     for number, user in enumerate(users):
