@@ -66,7 +66,7 @@ def teams_make(teams: Sequence[str], users: int) -> None:
     now = timezone.now()
     lane_pulse(now=now)
     for team in teams:
-        vc = vc_create(name=team, now=now)
+        vc = vc_create(name=team, host_network=True, now=now)
         for number in range(users):
             member_set(vc=vc, user=person(f"{team}-{number}"), role="lead", now=now)
 

@@ -41,7 +41,7 @@ def signed_in(reader: Reader, user: User) -> Reader:
 def alice(reader: Reader, world: World) -> Reader:
     """Alice is in the virtual clusters vision and research, of four GPUs each."""
     world.node("gpu01", gpus=8)
-    research = vc_create(name="research", now=world.now)
+    research = vc_create(name="research", host_network=True, now=world.now)
     member_set(vc=research, user=world.user, role="member", now=world.now)
     kind = CellType.objects.get(child__isnull=True)
     for vc in (world.vc, research):
