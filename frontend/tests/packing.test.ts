@@ -58,6 +58,13 @@ describe("what of a folder comes along", () => {
   });
 });
 
+test.each([98, 99, 100, 101, 255])("tar reads a name of %i bytes", async (length) => {
+  const name = "n".repeat(length);
+  const made = await archive(await chosen(packed({ [`top/${name}`]: "x" }), LIMITS), LIMITS);
+  const read = execFileSync("tar", ["-tzf", "-"], { input: Buffer.from(await made.content.arrayBuffer()), encoding: "utf8" });
+  expect(read).toBe(`${name}\n`);
+});
+
 test("the archive is one that tar reads, long names and all", async () => {
   const long = `${"folder-ü/".repeat(20)}train.py`;
   const files = packed({ "top/run.sh": "#!/bin/sh\n", [`top/${long}`]: "print(1)\n" });

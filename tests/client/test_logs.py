@@ -135,8 +135,10 @@ def test_who_has_no_token_or_no_right_is_not_tried_again(running_log: RunningLog
 def test_a_server_that_stays_away_ends_the_following(running_log: RunningLog, proxy: CuttingProxy, token: str) -> None:
     printed(running_log, 1)
     with Client(proxy.url, token, trust_env=False) as berth:
-        records = iter(berth.follow(running_log.attempt, patience_s=0.5))
+        log = berth.follow(running_log.attempt, patience_s=0.5)
+        records = iter(log)
         assert next(records).text == text_of(lines(1))
+        assert log.offset == 0, "whoever stops here comes back with this record unread"
         proxy.close()
         with pytest.raises(Unreachable):
             next(records)

@@ -70,6 +70,35 @@ def test_the_same_person_comes_back_to_the_same_account_whatever_name_is_told(pr
     assert User.objects.get().username == "eve"
 
 
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        ({}, "eve@example.org"),
+        ({"email_verified": True}, "eve@example.org"),
+        ({"email_verified": False}, ""),
+        ({"email_verified": "false"}, ""),
+        ({"email": "not an address"}, ""),
+    ],
+)
+def test_an_address_that_the_provider_has_not_verified_is_not_kept(
+    provider: Provider, told: dict[str, Any], kept: str
+) -> None:
+    provider.tell(users={"eve": eve("vision", **told)})
+    assert sign_in(provider).status == 200
+    assert User.objects.get().email == kept
+
+
+def test_what_the_id_token_leaves_out_is_asked_for_and_believed_of_the_same_person_alone(provider: Provider) -> None:
+    """OpenID Connect Core 1.0, section 5.3.2: the subject of both answers must be the same."""
+    provider.tell(lie={"preferred_username": None, "sub": "id-of-other"})
+    page = sign_in(provider)
+    assert (page.status, "does not send a user name" in page.text) == (403, True), page.text
+    assert not User.objects.exists()
+    provider.tell(lie={"preferred_username": None})
+    sign_in(provider)
+    assert User.objects.get().username == "eve"
+
+
 def test_nobody_gets_anothers_account_by_its_name_or_address(provider: Provider) -> None:
     user_create(username="eve", password="correct-horse-battery", email="eve@example.org")
     page = sign_in(provider)

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from portal.accounts.models import ClusterRole
+from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import FirmRight
-from portal.clusters.services import firm_right_set, member_set, vc_set_rules
+from portal.clusters.services import firm_right_set, member_set, vc_create, vc_set_rules
 from portal.common.errors import Invalid
 from portal.dispatch.snapshot import load
 from portal.jobs.models import Job
-from portal.jobs.services import job_check
+from portal.jobs.services import job_check, job_stop
 from portal.jobs.spec import SpecInvalid
 from tests.support.cast import person
 from tests.support.world import World, job_file
@@ -34,9 +34,9 @@ def of_class(name: str, **changes: Any) -> str:
     return job_file(extras={"hivedScheduler": {"jobPriorityClass": name}}, **changes)
 
 
-def refused(world: World, text: str) -> dict[str, str]:
+def refused(world: World, text: str, user: User | None = None) -> dict[str, str]:
     with pytest.raises(SpecInvalid) as error:
-        job_check(user=world.user, text=text)
+        job_check(user=user or world.user, text=text)
     return {problem.path: problem.message for problem in error.value.problems}
 
 
@@ -94,6 +94,17 @@ def test_times_have_an_administrators_cap(world: World, key: str, most: int) -> 
     }
 
 
+def test_a_job_follows_one_that_its_user_may_see(world: World) -> None:
+    world.submit(name="first")
+    following = job_file(gpu=0, berth={"after": ["alice/first"]})
+    job_check(user=world.user, text=following)
+    stranger = person("mallory")
+    member_set(vc=vc_create(name="speech", now=world.now), user=stranger, role="member", now=world.now)
+    assert refused(world, following.replace("vision", "speech"), stranger) == {
+        "extras.berth.after[0]": "there is no job alice/first that you may see"
+    }
+
+
 def test_a_pinned_cell_is_one_of_the_teams_own(world: World) -> None:
     extras = {"hivedScheduler": {"taskRoles": {"worker": {"pinnedCellId": "corner"}}}}
     assert refused(world, job_file(extras=extras)) == {
@@ -125,6 +136,9 @@ def test_never_to_be_preempted_is_a_right_with_a_number_of_gpus(world: World) ->
     assert "your jobs there ask for 2, this one for 2" in refused(world, job_file(gpu=2, berth=NEVER))[FIRM]
     world.submit(name="one", gpu=1, berth=NEVER)
     assert firm_jobs(world) == ["one", "train"]
+    job_stop(job=Job.objects.get(name="train"), actor=world.user, now=world.now)
+    world.submit(name="next", gpu=2, berth=NEVER)
+    assert firm_jobs(world) == ["next", "one"]
 
 
 def test_after_its_last_day_a_right_protects_nothing_more(world: World) -> None:

@@ -64,6 +64,7 @@ class MemoryRuntime:
     output: Callable[[], FrameSource] = Silence
     containers: dict[str, Found] = field(default_factory=dict)
     starts: Counter[str] = field(default_factory=Counter)
+    looks: int = 0  # for a single container
     signals: list[int] = field(default_factory=list)
     notices: dict[str, str] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
@@ -82,6 +83,7 @@ class MemoryRuntime:
 
     def find(self, attempt: str) -> Found | None:
         self._answer()
+        self.looks += 1
         return self.containers.get(attempt)
 
     def image(

@@ -168,6 +168,12 @@ def test_sigkill_follows_after_the_grace_and_not_before(node: Node) -> None:
         wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
         supervisor.take(desired(2, order(spec, Phase.STOP, Stop(reason=StopReason.DRAINED, grace_s=600))))
         wait_until(lambda: node.runtime.signals == [SIGTERM], "SIGTERM")
+        node.clock.ahead_s = 590
+        for _ in range(3):  # the second begins after the clock was put on, and is over with the third
+            looks = node.runtime.looks
+            supervisor.wake(spec.attempt)
+            wait_until(lambda looks=looks: node.runtime.looks > looks, "a look")  # type: ignore[misc]
+        assert node.runtime.signals == [SIGTERM]
         node.clock.ahead_s = 601
         supervisor.wake(spec.attempt)
         ended = wait_for(supervisor, spec, in_state(ContainerState.TERMINATED))
