@@ -21,6 +21,10 @@ HOSTILE = """# Title <script>alert(1)</script>
 | a |
 | ---: |
 | b |
+
+```
+echo "</code><script>alert(1)</script>" && <b>
+```
 """
 
 

@@ -57,6 +57,19 @@ def pair(world: World, teams: Teams, *, victim: str = "alice", borrowed: bool = 
     return [low, high]
 
 
+def test_who_held_a_gpu_before_keeps_the_right_by_which_it_did(world: World, teams: Teams) -> None:
+    earlier = running(world, teams["alice"], {0: "gpu01/0"}, name="earlier")
+    job_stop(job=earlier, actor=teams["alice"], now=timezone.now())
+    obey(world)
+    low, high = pair(world, teams)
+    loaded = read()
+    carry_out(loaded, preemptions=[preempt(loaded, high, PLACES, {low: (0, 1)}, grace_s=45)])
+    held = Allocation.objects.order_by("pk").values_list("task_attempt__task__job__name", "standing", "turns")
+    (first, standing, turns), *rest = held
+    assert (first, standing, turns) == ("earlier", "guaranteed", "")
+    assert {(name, standing) for name, standing, _ in rest} == {("low", "borrowed")}
+
+
 # ---------------------------------------------------------------- the whole way
 
 

@@ -1,6 +1,9 @@
 """The tables of legal moves, pair by pair: what stands in no line here is refused."""
 
+from collections.abc import Collection, Mapping
+
 import pytest
+from django.db import models
 
 from portal.jobs.states import ATTEMPT_MOVES, JOB_MOVES, TASK_MOVES, AttemptState, JobState, TaskState
 
@@ -29,15 +32,20 @@ MOVES = {
         stopped: waiting
     """,
 }
-TABLES = {"job": (JOB_MOVES, JobState), "attempt": (ATTEMPT_MOVES, AttemptState), "task": (TASK_MOVES, TaskState)}
+TABLES: dict[str, tuple[Mapping[str, Collection[str]], type[models.TextChoices]]] = {
+    "job": (JOB_MOVES, JobState),
+    "attempt": (ATTEMPT_MOVES, AttemptState),
+    "task": (TASK_MOVES, TaskState),
+}
 
 
 @pytest.mark.parametrize("kind", MOVES)
 def test_the_moves_are_these_and_no_others(kind: str) -> None:
     table, states = TABLES[kind]
+    names = {str(one.value) for one in states}
     expected = {
         old: set(new.split())
         for old, _, new in (line.strip().partition(":") for line in MOVES[kind].split("\n") if line.strip())
     }
-    assert expected.keys() == set(states)
-    assert {state: set(table.get(state, ())) for state in states} == expected
+    assert expected.keys() == names
+    assert {name: set(table.get(name, ())) for name in names} == expected

@@ -1,7 +1,7 @@
 """Databases that have the portal's tables already: migrating an empty one takes longer than most tests.
 
 Each kind of database is migrated once for the sources as they are, below build/, and copied from there: by every test
-run, every stack, until something of the portal changes.
+run, every stack, until a migration or a model changes.
 """
 
 import fcntl
@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 
 from tests.support.postgres import PostgresServer
@@ -74,8 +75,10 @@ def _kept(kind: str, make: Callable[[Path], None]) -> Iterator[Path]:
 
 
 def _sources() -> str:
-    """Changes with whatever may change what migrations make: the portal's code, and the packages'."""
+    """Changes with whatever may change what migrations make: themselves, the models, which Django makes permissions of,
+    and the packages."""
     digest = sha256()
-    for path in sorted([*ROOT.glob("portal/**/*.py"), ROOT / "requirements.txt"]):
+    portal = (ROOT.glob(f"portal/**/{name}") for name in ("migrations/*.py", "models/**/*.py", "models.py", "apps.py"))
+    for path in sorted([*chain(*portal), ROOT / "requirements.txt"]):
         digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:20]

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodes.logs import MAX_PAYLOAD
+from nodes.logs.sidecar import sidecar_read
 from nodes.logs.spool import Spool
 from nodes.protocol import MARK, STDERR, STDOUT, LogRecord, records_decode
 from tests.nodes.logs.support import Printed, line, lines, text_of
@@ -210,6 +211,21 @@ def test_killed_right_behind_a_mark_it_neither_forgets_nor_repeats_what_it_dropp
     assert again.dropped_lines == 5
     assert again.position.payload_bytes == {STDOUT: 150 + len("back again\n")}
     assert text_of(all_records(again, again.start)).endswith("the portal was away\nback again\n")
+
+
+def test_killed_while_it_drops_it_goes_on_from_what_it_noted_a_bounded_number_of_bytes_ago(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nodes.logs.spool.STATE_EVERY", 40)
+    spool, taken = Spool(tmp_path / "a", limit=230, segment=150, boot="one"), 0
+    for record in lines(40):
+        spool.append(record)
+        taken += len(record.payload)
+        known = sidecar_read(tmp_path / "a" / "state.json")
+        assert known
+        if spool.dropped_lines:
+            assert taken - known.position.payload_bytes[STDOUT] < 40
+    assert spool.dropped_lines > 20
 
 
 def test_lines_dropped_at_the_very_end_are_marked_too(tmp_path: Path) -> None:
