@@ -56,6 +56,8 @@ REST: list[URLPattern | URLResolver] = [
     path("images/<int:rule_id>", clusters.ImageView.as_view()),
     path("storages", clusters.StoragesView.as_view()),
     path("storages/<name:name>", clusters.StorageView.as_view()),
+    path("storages/<name:name>/servers", clusters.StorageServersView.as_view()),
+    path("storages/<name:name>/servers/<name:node>", clusters.StorageServerView.as_view()),
     path("secrets", clusters.SecretsView.as_view()),
     path("secrets/<secret:secret>", clusters.SecretView.as_view()),
     path("registry-logins", clusters.RegistryLoginsView.as_view()),

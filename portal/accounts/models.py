@@ -189,6 +189,7 @@ class Audited(models.TextChoices):
     JOIN_TOKEN = "join_token", _("Made, used or revoked a token by which servers join")  # noqa: S105  # no password
     NODE_KEY = "node.key", _("Made a new key for a node")
     NODE_ACCEPT = "node.accept", _("Accepted a node, or more of what it claims")
+    STORAGE_TIE = "storage.tie", _("Tied a server to a storage, or untied it")
     NODE_CPU_TASKS = "node.cpu_tasks", _("Said whether tasks without GPUs may run on a node")
     NODE_INTENT = "node.intent", _("Opened, cordoned or drained a node")
     NODE_PUT_BACK = "node.put_back", _("Put a node, or GPUs of it, back after a fault")

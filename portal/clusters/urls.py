@@ -64,6 +64,7 @@ urlpatterns = [
     path("storages", views.storages, name="storages"),
     path("new-storage", views.storage_new, name="storage-new"),
     path("storages/<name:name>", views.storage_page, name="storage"),
+    path("storages/<name:name>/servers/<name:node>", views.storage_server, name="storage-tie"),
     path("storages/<name:name>/remove", views.storage_end, name="storage-remove"),
     path("images", views.images, name="images"),
     path("images/<int:rule_id>/remove", views.image_end, name="image-remove"),

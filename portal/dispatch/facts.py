@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -35,6 +35,7 @@ class Facts:
     only_nodes: frozenset[str]
     not_nodes: frozenset[str]
     after: tuple[JobLabel, ...]
+    storages: tuple[str, ...]  # that it mounts, by name
 
     @property
     def simple(self) -> bool:
@@ -63,18 +64,21 @@ def facts_read(jobs: Collection[int]) -> dict[int, Facts]:
     rows = Job.objects.filter(pk__in=wanted).order_by()
     # Not "spec__berth": the ORM learns from an exception that this is no column, and keeps it in a cycle that holds all
     # that called, the scheduler's plan too, until the collector of cyclic garbage comes.
-    said = KeyTransform("berth", "spec"), KeyTransform("lazy_preemption", "spec")
+    said = KeyTransform("berth", "spec"), KeyTransform("lazy_preemption", "spec"), KeyTransform("storages", "spec")
     columns = ("id", STAMP, "submitted_at", "user__username", *said)
     return {
-        key: facts_of(roles[key], stamp=stamp, submitted_at=at, user=user, berth=berth, lazy=bool(lazy))
-        for key, stamp, at, user, berth, lazy in rows.values_list(*columns)
+        key: facts_of(
+            roles[key], stamp=stamp, submitted_at=at, user=user, berth=berth, lazy=bool(lazy), mounts=mounts or ()
+        )
+        for key, stamp, at, user, berth, lazy, mounts in rows.values_list(*columns)
     }
 
 
 def facts_of(
-    roles: Sequence[TaskRole], *, stamp: str, submitted_at: datetime, user: str, berth: Mapping[str, Any], lazy: bool
-) -> Facts:
-    """The facts of one job; ``berth``: what its file says under ``extras.berth``."""
+    roles: Sequence[TaskRole], *, stamp: str, submitted_at: datetime, user: str, berth: Mapping[str, Any], lazy: bool,
+    mounts: Iterable[Mapping[str, Any]],
+) -> Facts:  # fmt: skip
+    """The facts of one job; ``berth``: what its file says under ``extras.berth``, ``mounts``: of its storages."""
     described = tuple(_role(role) for role in roles)
     return Facts(
         stamp=stamp,
@@ -91,6 +95,7 @@ def facts_of(
         only_nodes=frozenset(berth.get("nodes_only") or ()),
         not_nodes=frozenset(berth.get("nodes_not") or ()),
         after=tuple(label_read(text, user=user) for text in berth.get("after") or ()),
+        storages=tuple(sorted({mount["name"] for mount in mounts})),
     )
 
 

@@ -16,7 +16,7 @@ from django.db.models.functions import Cast
 
 import scheduling
 from portal.accounts.models import User
-from portal.clusters.selectors import ClusterRows, firm_rights
+from portal.clusters.selectors import ClusterRows, StorageTies, firm_rights, storage_ties
 from portal.common.row_versions import KeptRows, Row, changed
 from portal.dispatch.dependencies import NEWEST, Dependencies, HeldBack, dependencies, job_key
 from portal.dispatch.facts import STAMP, Facts, facts_of, facts_read, ms_of
@@ -69,15 +69,17 @@ class JobRows:
     held_back: dict[int, HeldBack]  # row id -> why it is not in the order
     waits_for: dict[int, str]  # row id -> its unfinished dependencies, in words
     ids: dict[str, int]  # engine id -> row id
+    ties: StorageTies
 
 
 def jobs_read(*, now: datetime, cluster: ClusterRows) -> JobRows:
     """Read them with a fixed number of queries."""
-    return _Reader(now, cluster.vc_names, cluster.borrow, frozenset(cluster.nodes)).read()
+    ties = storage_ties(cluster.nodes.values())
+    return _Reader(now, cluster.vc_names, cluster.borrow, frozenset(cluster.nodes), ties).read()
 
 
 def draft_read(
-    *, draft: Job, roles: Sequence[TaskRole], now: datetime, nodes: frozenset[str]
+    *, draft: Job, roles: Sequence[TaskRole], now: datetime, nodes: frozenset[str], ties: StorageTies
 ) -> scheduling.Job | HeldBack:
     """A job that is not stored, as the engine would have it, last of all that were submitted at its moment; or why it
     would not be in the order."""
@@ -89,14 +91,17 @@ def draft_read(
         user=user,
         berth=draft.spec["berth"],
         lazy=bool(draft.spec.get("lazy_preemption")),
+        mounts=draft.spec.get("storages") or (),
     )
     needs = dependencies({NEWEST: facts.after})
     if NEWEST in needs.broken:
         return needs.broken[NEWEST]
-    reader = _Reader(now, {draft.vc_id: draft.vc.name}, {draft.vc_id: draft.vc.default_borrow}, nodes)
+    reader = _Reader(now, {draft.vc_id: draft.vc.name}, {draft.vc_id: draft.vc.default_borrow}, nodes, ties)
     reader.users = {draft.user_id: (draft.user_id, user)}
     firm = reader.firm([(row, facts)])
     job = reader.job(row, facts, facts.tasks, needs.after[NEWEST], preemptible=row.pk not in firm)
+    if away := reader.storage_away(job, facts):
+        return away
     return job._replace(id=DRAFT, order_id=NEWEST)
 
 
@@ -141,13 +146,18 @@ _kept: list[tuple[object, _Reading]] = []
 
 class _Reader:
     def __init__(
-        self, now: datetime, vc_names: Mapping[int, str], borrow: Mapping[int, str], nodes: frozenset[str]
+        self,
+        now: datetime,
+        vc_names: Mapping[int, str],
+        borrow: Mapping[int, str],
+        nodes: frozenset[str],
+        ties: StorageTies,
     ) -> None:
-        self.now, self.vc_names, self.borrow, self.nodes = now, vc_names, borrow, nodes
+        self.now, self.vc_names, self.borrow, self.nodes, self.ties = now, vc_names, borrow, nodes, ties
         self.users: Mapping[int, Row] = {}
         self.max_min_run_s = settings.MAX_MIN_RUN_S
         limits = settings.MAX_MIN_RUN_S, settings.MAX_GRACE_S, settings.DEFAULT_GRACE_S
-        self.rules = vc_names, borrow, limits
+        self.rules = vc_names, borrow, limits, ties.apart, nodes if ties.apart else None
 
     def read(self) -> JobRows:
         reading = self._reading()
@@ -163,6 +173,9 @@ class _Reader:
         waiting = [job for key, job in jobs.items() if job.wanted and key not in held_back and rows[key].may_start]
         every = reading.plain | jobs
         all_waiting = _by_id([*reading.waiting, *waiting]) if waiting else reading.waiting
+        if away := self._storages_away(all_waiting, reading.facts):
+            held_back |= away
+            all_waiting = tuple(job for job in all_waiting if job.order_id not in away)
         if barred := self._barred(every, reading.facts):
             every |= barred
             all_waiting = tuple(barred.get(job.order_id, job) for job in all_waiting)
@@ -173,7 +186,21 @@ class _Reader:
             held_back=held_back,
             waits_for=needs.words,
             ids=reading.ids,
+            ties=self.ties,
         )
+
+    def _storages_away(self, waiting: Iterable[scheduling.Job], facts: Mapping[int, Facts]) -> dict[int, HeldBack]:
+        """Of the jobs that wait those whose storages no server is tied to that they may run on."""
+        limited = (job for job in waiting if job.only_nodes is not None)
+        found = {job.order_id: self.storage_away(job, facts[job.order_id]) for job in limited}
+        return {key: away for key, away in found.items() if away is not None}
+
+    def storage_away(self, job: scheduling.Job, facts: Facts) -> HeldBack | None:
+        """Why the job waits for servers that are tied to its storages; None where there are some."""
+        lacking = [name for name in facts.storages if name in self.ties.nowhere]
+        if not lacking and job.only_nodes == frozenset():
+            lacking = [name for name in facts.storages if name in self.ties.apart]
+        return HeldBack("storage", f"no server that it may run on is tied to {lacking[0]}") if lacking else None
 
     def _barred(self, jobs: Mapping[int, scheduling.Job], facts: Mapping[int, Facts]) -> dict[int, scheduling.Job]:
         """Those of the jobs that found too few ports on nodes, without these nodes."""
@@ -250,7 +277,9 @@ class _Reader:
         preemptible: bool,
     ) -> scheduling.Job:
         """The job as the engine has it."""
-        allowed = (facts.only_nodes or self.nodes) - facts.not_nodes if facts.only_nodes or facts.not_nodes else None
+        apart = [self.ties.apart[name] for name in facts.storages if name in self.ties.apart]
+        away = facts.not_nodes.union(*apart)
+        allowed = (facts.only_nodes or self.nodes) - away if facts.only_nodes or away else None
         return scheduling.Job(
             id=job_key(row.pk),
             vc=self.vc_names[row.vc_id],

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from django.db import connection, transaction
 
 import scheduling
-from portal.clusters.selectors import ClusterRows, cluster_read
+from portal.clusters.selectors import ClusterRows, StorageTies, cluster_read
 from portal.dispatch.dependencies import HeldBack
 from portal.dispatch.holdings import Claims, Holdings, demotions_read
 from portal.dispatch.jobs import jobs_read
@@ -17,6 +17,7 @@ from portal.jobs.selectors import usage_folded
 from portal.jobs.services import Told
 
 HOUR_MS = 3_600_000
+NO_STORAGES = StorageTies({}, frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Loaded:
     told: dict[int, Told] = field(default_factory=dict)  # row id -> what is stored of why it waits
     held_back: dict[int, HeldBack] = field(default_factory=dict)  # row id -> why it is not in the order
     waits_for: dict[int, str] = field(default_factory=dict)  # row id -> its unfinished dependencies, in words
+    ties: StorageTies = NO_STORAGES
 
 
 def load(*, now: datetime) -> Loaded:
@@ -73,6 +75,7 @@ def read(*, now: datetime) -> Loaded:
         told=jobs.told,
         held_back=jobs.held_back,
         waits_for=jobs.waits_for,
+        ties=jobs.ties,
     )
 
 

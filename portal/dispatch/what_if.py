@@ -45,7 +45,7 @@ def job_what_if(*, user: User, text: str | bytes, now: datetime) -> WhatIf:
     """Ask for a job file. Raises SpecInvalid with every problem of the file, Invalid for what the scheduler refuses."""
     draft, roles = job_draft(user=user, spec=job_check(user=user, text=text), now=now)
     loaded = load(now=now)
-    job = draft_read(draft=draft, roles=roles, now=now, nodes=frozenset(loaded.nodes))
+    job = draft_read(draft=draft, roles=roles, now=now, nodes=frozenset(loaded.nodes), ties=loaded.ties)
     if isinstance(job, HeldBack):
         return WhatIf(code=job.code, message=job.message, vc=draft.vc.name)
     try:

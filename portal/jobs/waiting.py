@@ -91,6 +91,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 """Of the sentences of a code the first whose numbers are all there."""
 _SENTENCES = (
+    gettext_noop("no server that it may run on is tied to %(storage)s"),
     gettext_noop("it needs %(job)s, which ended as %(state)s; stop this job, or let that one succeed"),
     gettext_noop("it is tried again at %(time)s UTC: %(why)s"),
     gettext_noop("it is tried again at %(time)s UTC"),

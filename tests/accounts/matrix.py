@@ -238,6 +238,8 @@ CASES = {
     "storage": Case("storage.read", "GET", "storages/data", sees="storage.read"),
     "storage_create": Case("storage.manage", "POST", "storages", {"name": "new", "root": "/mnt/new"}, 403),
     "storage_change": Case("storage.manage", "PATCH", "storages/data", {"per_user": True}, sees="storage.read"),
+    "storage_servers": Case("storage.manage", "GET", "storages/data/servers", sees="storage.read"),
+    "storage_tie": Case("storage.manage", "PUT", "storages/data/servers/gpu01", {"tied": True}, sees="storage.read"),
     "storage_remove": Case("storage.manage", "DELETE", "storages/data", sees="storage.read"),
     "user_remove": Case("user.manage", "DELETE", "users/spare", sees="user.read"),
     "audit_list": Case("audit.read", "GET", "audit", None, 404),

@@ -85,6 +85,9 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str, Any, Any]] = {
     "alert_silence_end": (
         "alert.silence", SILENCED, {"reason": "r", "severity": "critical", "until": TOMORROW.isoformat()}, None,
     ),
+    "storage_tie": (
+        "storage.tie", "data", {"node": "gpu01", "tied": False}, {"node": "gpu01", "tied": True},
+    ),
     "storage_change": ("storage", "data", {"per_user": False}, {"per_user": True}),
     "firm_right_set": ("vc.firm_right", "alice", None, {"gpus": 1, "last_day": "2999-01-01"}),
 }  # fmt: skip

@@ -43,7 +43,7 @@ def test_a_storage_is_made_told_with_the_nodes_that_offer_it_and_changed(world: 
     assert admin.get("storages/data") == {
         "name": "data", "kind": "path", "root": "/mnt/data", "export": "", "options": "", "read_only": True,
         "per_user": False, "must_be_mount": True, "jobs": False, "everyone": False, "virtual_clusters": ["vision"],
-        "nodes": ["gpu01"], "missing": ["gpu02"], "unguarded": [],
+        "nodes": ["gpu01"], "missing": ["gpu02"], "untied": [], "unguarded": [],
     }  # fmt: skip
     change = {"kind": "nfs", "export": "filer:/data", "virtual_clusters": []}
     assert admin.call("PATCH", "storages/data", change, If_Match=seen).status_code == 200
@@ -51,7 +51,7 @@ def test_a_storage_is_made_told_with_the_nodes_that_offer_it_and_changed(world: 
     entry = AuditEntry.objects.filter(action="storage").latest("id")
     assert (entry.before, entry.after) == (
         {"kind": "path", "export": "", "virtual_clusters": ["vision"]},
-        {"kind": "nfs", "export": "filer:/data", "virtual_clusters": []},
+        {"kind": "nfs", "export": "filer:/data", "virtual_clusters": [], "servers": ["gpu01", "gpu02", "gpu03"]},
     )
     assert admin.call("DELETE", "storages/data").status_code == 204
     assert not Storage.objects.exists()

@@ -11,7 +11,7 @@ from nodes.guarding import unguarded
 from nodes.protocol import StorageWish
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import Node, Storage
-from portal.clusters.services import storage_change, storage_create
+from portal.clusters.services import storage_change, storage_create, storage_tie
 from portal.common.errors import Invalid, Unavailable
 from portal.jobs.models import TaskAttempt
 from portal.jobs.selectors.folders import job_folder
@@ -32,6 +32,7 @@ def node(db: None) -> ScriptedNode:
     )  # fmt: skip
     storage_create(name="nobodys", kind="nfs", root="/mnt/berth/x", export="filer:/x", vcs=[], now=world.now, actor="r")
     node = world.node("gpu01", gpus=2)
+    storage_tie(storage=Storage.objects.get(name="data"), node=node.row, tied=True, actor="root", now=world.now)
     node.world = world  # type: ignore[attr-defined]
     return node
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -52,11 +53,17 @@ def test_the_last_checkpoint_of_a_run_reaches_the_engine(world: World, teams: Te
     assert told(world, saved - 60_000).checkpoint_ms == saved
 
 
+def both_storages(world: World) -> ScriptedNode:
+    node = world.nodes["gpu03"] = ScriptedNode("gpu03", gpus=2)
+    node.inventory = replace(node.inventory, storages=("/mnt/jobs", "/mnt/data"))
+    node.report()
+    return node
+
+
 def test_the_node_is_told_where_the_checkpoint_file_lies(world: World, teams: Teams) -> None:
     Storage.objects.create(name="jobs", root="/mnt/jobs", jobs=True, everyone=True, must_be_mount=False)
     Storage.objects.create(name="data", root="/mnt/data", everyone=True, must_be_mount=False)
-    node = world.nodes["gpu03"] = ScriptedNode("gpu03", gpus=2, root="/mnt/jobs")
-    node.report()
+    node = both_storages(world)
     files = {"model/last.pt": "/mnt/jobs/alice/train-1/model/last.pt", "/d/last.pt": "/mnt/data/alice/last.pt"}
     storages = [{"name": "data", "mountPath": "/d"}]
     for number, (name, there) in enumerate(files.items()):
@@ -69,8 +76,7 @@ def test_a_job_that_mounts_where_job_folders_lie_only_reads_there(world: World, 
     """Beside its next job's folder it could otherwise put a link, at the moment at which that is mounted."""
     Storage.objects.create(name="jobs", root="/mnt/jobs", jobs=True, everyone=True, must_be_mount=False)
     Storage.objects.create(name="data", root="/mnt/data", everyone=True, must_be_mount=False)
-    node = world.nodes["gpu03"] = ScriptedNode("gpu03", gpus=2, root="/mnt/jobs")
-    node.report()
+    node = both_storages(world)
     storages = [{"name": "jobs", "mountPath": "/all"}, {"name": "data", "mountPath": "/d"}]
     running(world, teams["alice"], {0: "gpu03/0"}, extras={"storages": storages})
     spec = node.spec(node.desired().orders[0])

@@ -242,6 +242,8 @@ def of_administration() -> list[Call]:
         Call("storage_create", "POST", "storages", data),
         Call("storage_change", "PATCH", "storages/datasets", {"everyone": True}),
         Call("storage", "GET", "storages/datasets"),
+        Call("storage_servers", "GET", "storages/datasets/servers"),
+        Call("storage_tie", "PUT", "storages/datasets/servers/gpu01", {"tied": True}),
         Call("storage_list", "GET", "storages", by="alice"),
         Call("storage_remove", "DELETE", "storages/datasets"),
         Call("image_allow", "POST", "images", {"pattern": "nvcr.io/nvidia/*", "note": "NVIDIA's own"},

@@ -19,8 +19,8 @@ from nodes.mounts import StorageKeeper
 from nodes.options import options_load
 from nodes.protocol import PortalKey
 from portal.accounts.models import AuditEntry, ClusterRole, User
-from portal.clusters.models import Membership, Storage, VirtualCluster
-from portal.clusters.selectors import storage_wishes
+from portal.clusters.models import Membership, Node, Storage, VirtualCluster
+from portal.clusters.selectors import storage_wishes, storages_granted
 from tests.support.cast import person
 from tests.support.pages import Browser
 from tests.support.played import manage
@@ -170,7 +170,7 @@ def test_a_server_that_was_told_so_mounts_them(folder: Path, capsys: pytest.Capt
             allowed=(), own=options.nfs_root, servers=options.nfs_servers, state=folder / "state.json", kind="nokind",
             guards=Guards((options.nfs_root,), binds=True),
         )  # fmt: skip
-        keeper.want(storage_wishes())
+        keeper.want(storage_wishes(node=Node(accepted={}), granted=storages_granted()))
         faults += keeper.look().faults.values()
     assert faults[0].startswith(f"its agent allows no storage at {folder}/nfs/data (BERTH_NODE_MOUNT_ROOTS)")
     assert faults[1].startswith("10.0.0.4:/data cannot be mounted: mount: "), "it was let to try"

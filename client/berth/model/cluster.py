@@ -195,6 +195,7 @@ class Storage(Answer, frozen=True, kw_only=True):
     virtual_clusters: list[str]
     nodes: list[str]
     missing: list[str]
+    untied: list[str] = []
 
 
 class GpuReading(Answer, frozen=True, kw_only=True):

@@ -31,7 +31,7 @@ from portal.clusters.api.secrets import (
     TeamSecretsView,
     TeamSecretView,
 )
-from portal.clusters.api.storages import StoragesView, StorageView
+from portal.clusters.api.storages import StorageServersView, StorageServerView, StoragesView, StorageView
 from portal.clusters.api.teams import (
     FirmRightView,
     MembersView,
@@ -48,6 +48,8 @@ __all__ = [
     "ImageView",
     "ImagesView",
     "StorageView",
+    "StorageServerView",
+    "StorageServersView",
     "StoragesView",
     "GpuHistoryView",
     "GpusView",

@@ -15,9 +15,25 @@ from rest_framework.response import Response
 from portal.accounts.rest import IF_MATCH, ApiView
 from portal.clusters.models import Storage
 from portal.clusters.models.names import NAME
-from portal.clusters.selectors import storage_get, storage_right, storage_to_manage, storages_placed, storages_seen
+from portal.clusters.selectors import (
+    node_get,
+    storage_get,
+    storage_right,
+    storage_servers,
+    storage_to_manage,
+    storages_placed,
+    storages_seen,
+)
 from portal.clusters.selectors.storages import StoragePlaces
-from portal.clusters.services import storage_change, storage_create, storage_remove, storage_told, vcs_named
+from portal.clusters.services import (
+    storage_change,
+    storage_create,
+    storage_remove,
+    storage_tie,
+    storage_told,
+    vcs_named,
+)
+from portal.clusters.states import NodeHealth
 from portal.common.filters import GivenFilter
 from portal.common.pagination import ByName
 from portal.common.serializers import Answer, Body, Text, Truth
@@ -25,6 +41,7 @@ from portal.common.versions import version_of
 
 KINDS = ["path", "nfs"]
 MOST_VCS = 1000
+MOST_SERVERS = 10_000
 
 
 class StorageChangeBody(Body):
@@ -49,6 +66,29 @@ class StorageChangeBody(Body):
 class StorageBody(StorageChangeBody):
     name = Text(max_length=64, validators=[NAME], help_text="as job files call it")
     root = Text(max_length=500, help_text="absolute path on every node that offers it")
+    servers = serializers.ListField(
+        child=Text(max_length=64), max_length=MOST_SERVERS, required=False,
+        help_text="accepted servers that it is tied to, and no others; none: of `nfs` all, else those of which its "
+        "folder was accepted",
+    )  # fmt: skip
+
+
+class TieBody(Body):
+    tied = serializers.BooleanField(
+        help_text="it answers requests for files there, also of jobs that ran elsewhere, and gets tasks that need it"
+    )
+
+
+class StorageServerAnswer(Answer):
+    """An accepted server and the storage."""
+
+    node = serializers.CharField(source="node.name")
+    health = serializers.ChoiceField(NodeHealth.choices, source="node.health")
+    tied = serializers.BooleanField(
+        help_text="it answers requests for files there, also of jobs that ran elsewhere, and gets tasks that need it"
+    )
+    offered = serializers.BooleanField(help_text="it has it, by its last report, and its folder was accepted")
+    fault = Text(allow_blank=True, help_text="why it has it not, in its words")
 
 
 class StorageAnswer(Answer):
@@ -65,6 +105,9 @@ class StorageAnswer(Answer):
     virtual_clusters = serializers.SerializerMethodField(help_text="whose jobs may use it")
     nodes = serializers.ListField(child=serializers.CharField(), help_text="healthy ones that offer it now")
     missing = serializers.ListField(child=serializers.CharField(), help_text="healthy nodes that do not")
+    untied = serializers.ListField(
+        child=serializers.CharField(), help_text="healthy nodes that an administrator untied from it"
+    )
     unguarded = serializers.ListField(
         child=serializers.CharField(), help_text="of `nodes` those where setuid programs count that jobs leave in it"
     )
@@ -149,6 +192,35 @@ class StorageView(ApiView):
         storage = storage_to_manage(user=self.user, name=name)
         storage_remove(storage=storage, now=timezone.now(), actor=self.user.username)
         return Response(status=204)
+
+
+class StorageServersView(ApiView):
+    """The servers of a storage."""
+
+    pagination_class = None
+
+    @extend_schema(operation_id="storage_servers", responses=StorageServerAnswer(many=True))
+    def get(self, request: Request, name: str) -> Response:
+        """Every accepted server, and whether it is tied to the storage. For administrators."""
+        storage = storage_to_manage(user=self.user, name=name)
+        return self.listed(storage_servers(storage=storage), StorageServerAnswer)
+
+
+class StorageServerView(ApiView):
+    """A server and a storage."""
+
+    problems = (409,)
+
+    @extend_schema(operation_id="storage_tie", request=TieBody, responses=StorageServerAnswer)
+    def put(self, request: Request, name: str, node: str) -> Response:
+        """Ties the server to the storage, which accepts the storage's folder there, or unties it: then it answers only
+        for jobs that ran on it, and no new task that needs the storage is placed there. What runs goes on. 409 for a
+        server that waits to be accepted. For administrators."""
+        storage = storage_to_manage(user=self.user, name=name)
+        row = node_get(user=self.user, name=node)
+        storage_tie(storage=storage, node=row, **self.body(TieBody), actor=self.user.username, now=timezone.now())
+        found = next(one for one in storage_servers(storage=storage) if one.node.pk == row.pk)
+        return Response(StorageServerAnswer(found).data)
 
 
 def _answer(storage: Storage, status: int = 200) -> Response:

@@ -66,12 +66,18 @@ class NewStorageForm(_About):
         label=_("Name"), max_length=64, validators=[NAME], widget=forms.TextInput(TEXT),
         help_text=_("Job files call it so."),
     )  # fmt: skip
+    servers = Words(
+        label=_("Servers that answer for it"), names="nodes",
+        help_text=_(
+            "Separated by commas. Empty: of NFS all accepted ones, else those of which its folder was accepted."
+        ),
+    )  # fmt: skip
     field_order = ("name",)
 
     @property
     def about(self) -> dict[str, Any]:
         """As the service takes it; where what was typed cannot be, as if nothing had been."""
-        return {"name": "", "root": "", "virtual_clusters": [], **self.cleaned_data}
+        return {"name": "", "root": "", "virtual_clusters": [], "servers": [], **self.cleaned_data}
 
 
 class StorageForm(SeenForm, _About):

@@ -180,6 +180,9 @@ class Node(models.Model):
     claims = models.JSONField(default=dict, db_default={}, blank=True, help_text="What it says beyond that")
     accept_first = models.BooleanField(default=False, db_default=False)
     cpu_tasks = models.BooleanField(default=False, db_default=False)
+    ties = models.JSONField(
+        default=dict, db_default={}, blank=True, help_text="To storages, by id: portal.clusters.ties"
+    )
     boot = models.BigIntegerField(default=0)
     seq = models.BigIntegerField(default=0)
     clock_skew_ms = models.BigIntegerField(default=0, help_text="ahead of the portal's clock; negative: behind")

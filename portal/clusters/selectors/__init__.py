@@ -47,17 +47,20 @@ from portal.clusters.selectors.shares import SkuShare, SkuTotal, sku_totals, vc_
 from portal.clusters.selectors.storages import (
     roots_of_own_folders,
     storage_get,
-    storage_is_on,
+    storage_offered,
     storage_restrict,
     storage_right,
     storage_to_manage,
     storage_wishes,
+    storages_exported,
+    storages_granted,
     storages_of_node,
     storages_offered,
     storages_placed,
     storages_seen,
 )
 from portal.clusters.selectors.strangers import Stranger, node_strangers
+from portal.clusters.selectors.ties import StorageTies, storage_servers, storage_ties
 from portal.clusters.selectors.vc_pages import VcCard, vc_cards
 from portal.clusters.selectors.visible import (
     JobSight,
@@ -130,7 +133,12 @@ __all__ = [
     "storage_right",
     "storage_to_manage",
     "storage_wishes",
-    "storage_is_on",
+    "StorageTies",
+    "storage_offered",
+    "storage_servers",
+    "storage_ties",
+    "storages_exported",
+    "storages_granted",
     "storages_of_node",
     "storages_offered",
     "storages_placed",

@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from django.db.models import BooleanField, Case, TextField, When
+from django.db.models.fields.json import KeyTransform
 from django.db.models.functions import Cast
 
 import scheduling
@@ -33,7 +34,7 @@ class GivenUp:
 
 class NodeRow(NamedTuple):
     """What the scheduler wants of a node's row; ``intent`` is ``intent_now``, ``cpu_tasks`` None of a
-    pending one."""
+    pending one, like ``accepted_roots`` (the folders for storages, JSON)."""
 
     pk: int
     name: str
@@ -47,6 +48,8 @@ class NodeRow(NamedTuple):
     upper_id: int | None
     chain: str
     cpu_tasks: bool | None
+    accepted_roots: str | None
+    ties: str
     placement_version: int
 
     @property
@@ -59,6 +62,8 @@ _MADE: Mapping[str, Any] = {
     "slots": Cast("slots", TextField()),
     "intent": intent_now(),
     "cpu_tasks": Case(When(accepted__isnull=False, then="cpu_tasks"), default=None, output_field=BooleanField()),
+    "accepted_roots": Cast(KeyTransform("storages", "accepted"), TextField()),
+    "ties": Cast("ties", TextField()),
 }
 _node_columns = [_MADE.get(name, name) for name in NodeRow._fields[1:]]
 _nodes = KeptRows(Node.objects.all, ["id", *_node_columns], key=int)

@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 
 from portal.accounts.models import User
 from portal.clusters.selectors.people import group_restrict, user_restrict
-from portal.clusters.selectors.visible import vc_restrict
+from portal.clusters.selectors.visible import node_restrict, vc_restrict
 
 OFFERED = 20
 """So many names at most; who types more gets the ones that are meant."""
@@ -42,6 +42,10 @@ def _vcs(user: User, text: str) -> Iterator[str]:
     return _of(vc_restrict(user=user), "name", text)
 
 
+def _nodes(user: User, text: str) -> Iterator[str]:
+    return _of(node_restrict(user=user), "name", text)
+
+
 def _members(user: User, text: str) -> Iterator[str]:
     yield from _users(user, text)
     yield from _groups(user, text)
@@ -52,4 +56,5 @@ KINDS: Mapping[str, Callable[[User, str], Iterator[str]]] = {
     "groups": _groups,
     "members": _members,
     "virtual-clusters": _vcs,
+    "nodes": _nodes,
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from django.db.models import Exists, OuterRef, Q, QuerySet, TextField
@@ -19,6 +18,7 @@ from portal.clusters.inventories import UNGUARDED
 from portal.clusters.models import Node, Storage, VirtualCluster
 from portal.clusters.selectors.visible import vcs_for_submit
 from portal.clusters.states import NodeHealth
+from portal.clusters.ties import below, is_untied
 from portal.common.aggregates import Joined
 from portal.common.errors import Denied, NotFound
 from portal.common.prepared import Prepared
@@ -26,12 +26,14 @@ from portal.common.prepared import Prepared
 
 @dataclass(frozen=True, slots=True)
 class StoragePlaces:
-    """A storage, and of the healthy nodes those that offer it now and those that do not; ``unguarded``: those of the
-    former where setuid programs count that jobs leave in it."""
+    """A storage, and of the healthy nodes those that offer it now and those that do not, without those that an
+    administrator untied from it; ``unguarded``: those of the former where setuid programs count that jobs leave in it.
+    """
 
     storage: Storage
     nodes: list[str]
     missing: list[str]
+    untied: list[str]
     unguarded: list[str]
 
 
@@ -68,14 +70,14 @@ def storage_to_manage(*, user: User, name: str) -> Storage:
     return found
 
 
-Offered = Mapping[tuple[str, str], Sequence[str]]
+Offered = Mapping[tuple[str, str, str], Sequence[str]]
 """Names of nodes, by what they tell, as JSON, which is the same on many: the folders that they offer, and the storages
-that they do not, each with why."""
+that they do not, each with why; and by their ties."""
 
 
 def storages_offered() -> Offered:
     """What healthy nodes tell. One query."""
-    return {(text, bad): names.split(",") for text, bad, names in _TOLD()}
+    return {(text, bad, ties): names.split(",") for text, bad, ties, names in _TOLD()}
 
 
 def storages_placed(*, storages: Sequence[Storage], offered: Offered | None = None) -> list[StoragePlaces]:
@@ -83,17 +85,20 @@ def storages_placed(*, storages: Sequence[Storage], offered: Offered | None = No
     ``offered`` is at hand, and then nothing is told of who is unguarded."""
     told = storages_offered() if offered is None else offered
     mounted = [
-        ([PurePosixPath(root) for root in json.loads(text)], json.loads(bad), names)
-        for (text, bad), names in told.items()
+        (json.loads(text), json.loads(bad), json.loads(ties), names) for (text, bad, ties), names in told.items()
     ]
     open_at = unguarded_roots() if offered is None else {}
     placed = []
     for storage in storages:
         there: dict[bool, list[str]] = {True: [], False: []}
-        for roots, bad, names in mounted:
-            there[_offers(roots, storage) and storage.root not in bad] += names
+        untied: list[str] = []
+        for roots, bad, ties, names in mounted:
+            if is_untied(ties, storage.pk):
+                untied += names
+            else:
+                there[below(storage.root, roots) and storage.root not in bad] += names
         unguarded = [name for name in there[True] if storage.root in open_at.get(name, ())]
-        placed.append(StoragePlaces(storage, sorted(there[True]), sorted(there[False]), sorted(unguarded)))
+        placed.append(StoragePlaces(storage, *map(sorted, (there[True], there[False], untied, unguarded))))
     return placed
 
 
@@ -103,10 +108,11 @@ def unguarded_roots() -> dict[str, frozenset[str]]:
     return {name: frozenset(told[UNGUARDED]) for name, told in found.values_list("name", "inventory")}
 
 
-def _told() -> QuerySet[Node, tuple[str, str, str]]:
+def _told() -> QuerySet[Node, tuple[str, str, str, str]]:
     up = Node.objects.filter(health=NodeHealth.HEALTHY).order_by()
-    rows = up.values(told=Cast("storages", TextField()), bad=Cast("storage_faults", TextField()))
-    return rows.annotate(names=Joined("name")).values_list("told", "bad", "names")
+    told = {name: Cast(name, TextField()) for name in ("storages", "storage_faults", "ties")}
+    rows = up.values(**{f"{name}_told": text for name, text in told.items()})
+    return rows.annotate(names=Joined("name")).values_list(*(f"{name}_told" for name in told), "names")
 
 
 def _granted() -> QuerySet[Storage]:
@@ -118,8 +124,20 @@ def _granted() -> QuerySet[Storage]:
 _GRANTED = Prepared(_granted)
 
 
-def storage_wishes() -> tuple[StorageWish, ...]:
-    """What every node shall have. One query."""
+def storages_granted() -> list[Storage]:
+    """Storages that some job may use. One query."""
+    return list(_GRANTED())
+
+
+def storages_exported() -> list[str]:
+    """Names of those that servers mount for the portal: to accept a server is to tie it to them. One query."""
+    return list(Storage.objects.exclude(export="").order_by("name").values_list("name", flat=True))
+
+
+def storage_wishes(*, node: Node, granted: Sequence[Storage]) -> tuple[StorageWish, ...]:
+    """What of these the node shall have: all that nobody has untied it from, and while it is pending none."""
+    if node.pending:
+        return ()
     return tuple(
         StorageWish(
             name=one.name,
@@ -129,7 +147,8 @@ def storage_wishes() -> tuple[StorageWish, ...]:
             read_only=one.read_only,
             must_be_mount=one.is_mount,
         )
-        for one in _GRANTED()
+        for one in granted
+        if not is_untied(node.ties, one.pk)
     )
 
 
@@ -142,9 +161,9 @@ def roots_of_own_folders() -> frozenset[str]:
     return frozenset(found.order_by().values_list("root", flat=True))
 
 
-def storage_is_on(*, node: Node, storage: Storage) -> bool:
+def storage_offered(*, node: Node, storage: Storage) -> bool:
     """Whether the node offers it, by its last report."""
-    return storage.root not in node.storage_faults and _offers([PurePosixPath(root) for root in node.storages], storage)
+    return storage.root not in node.storage_faults and below(storage.root, node.storages)
 
 
 class StorageHere(NamedTuple):
@@ -159,27 +178,18 @@ class StorageHere(NamedTuple):
 
 def storages_of_node(*, node: Node, user: User) -> list[StorageHere]:
     """Of the storages that the user may see, what one node says. One query."""
-    roots = [PurePosixPath(root) for root in node.storages]
     unguarded = node.inventory.get(UNGUARDED, {})
     return [
-        StorageHere(
-            one.name,
-            one.root,
-            node.storage_faults.get(one.root, "") or _missing(roots, one),
-            unguarded.get(one.root, ""),
-        )
+        StorageHere(one.name, one.root, _fault(node, one), unguarded.get(one.root, ""))
         for one in storages_seen(user=user).order_by("name")
     ]
 
 
-def _missing(roots: Sequence[PurePosixPath], storage: Storage) -> str:
-    return "" if _offers(roots, storage) else gettext("its agent tells no such folder")
+def _fault(node: Node, storage: Storage) -> str:
+    if is_untied(node.ties, storage.pk):
+        return gettext("an administrator has untied it from this storage")
+    missing = "" if below(storage.root, node.storages) else gettext("its agent tells no such folder")
+    return node.storage_faults.get(storage.root, "") or missing
 
 
 _TOLD = Prepared(_told)
-
-
-def _offers(roots: Sequence[PurePosixPath], storage: Storage) -> bool:
-    """Nodes tell the folders below which storages may lie."""
-    path = PurePosixPath(storage.root)
-    return any(path.is_relative_to(root) for root in roots)

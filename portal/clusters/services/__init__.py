@@ -87,6 +87,7 @@ from portal.clusters.services.teams import (
     vc_remove,
     vc_remove_refusal,
 )
+from portal.clusters.services.ties import storage_tie
 from portal.clusters.services.topology import topology_take
 from portal.clusters.services.upkeep import backup_note, restore_note
 from portal.clusters.services.versions import cluster_version
@@ -117,6 +118,7 @@ __all__ = [
     "storage_create",
     "storage_faults",
     "storage_remove",
+    "storage_tie",
     "storage_told",
     "ImportRow",
     "account_create",

@@ -12,7 +12,7 @@ from django.utils.translation import gettext
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.clusters.acceptance import offer_joined
-from portal.clusters.models import Node
+from portal.clusters.models import Node, Storage
 from portal.clusters.services.nodes import node_cpu_tasks_write, node_event
 from portal.common.errors import Conflict
 
@@ -30,6 +30,9 @@ def node_accept(
         if not shown:
             raise Conflict(_nothing(held))
         before, after = held.accepted, offer_joined(held.accepted, shown)
+        if held.pending:  # it mounts them once it is told to, which is after this
+            exported = Storage.objects.exclude(export="").values_list("root", flat=True)
+            after["storages"] = sorted({*after["storages"], *exported})
         Node.objects.filter(pk=held.pk).update(accepted=after, claims={})
         message = f"Node {held.name} is accepted."
         if before is not None:

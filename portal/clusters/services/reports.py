@@ -17,7 +17,7 @@ from portal.clusters.acceptance import growth, offer_of, offer_within
 from portal.clusters.agents import UNREAD
 from portal.clusters.clocks import clock_fault, skew_after
 from portal.clusters.inventories import SENTENCE, UNGUARDED, inventory_believed, ports_fit, too_many
-from portal.clusters.models import Gpu, Node, NodeEvent, Storage
+from portal.clusters.models import Gpu, Node, NodeEvent
 from portal.clusters.services.cards import cards_take
 from portal.clusters.services.fences import fence_columns
 from portal.clusters.services.health import health_move
@@ -168,15 +168,13 @@ SAID_AGAIN = timedelta(hours=1)
 def _claims_take(node: Node, said: Inventory, now: datetime) -> dict[str, Any]:
     """What is accepted of the node, and what it claims beyond that. Accepts what comes first of one that shall be."""
     claimed = offer_of(said)
-    if node.accept_first:
-        return {"accepted": claimed, "claims": {}, "accept_first": False}
     accepted = node.accepted
+    if node.accept_first:
+        known = (accepted or {}).get("storages", ())
+        accepted = {**claimed, "storages": sorted({*known, *claimed["storages"]})}
+        return {"accepted": accepted, "claims": {}, "accept_first": False}
     if accepted is None:
         return {"accepted": None, "claims": claimed}
-    if beyond := set(claimed["storages"]) - set(accepted["storages"]):
-        # What the portal itself has its nodes mount needs nobody's word.
-        wished = Storage.objects.filter(root__in=beyond).exclude(export="").values_list("root", flat=True)
-        accepted = {**accepted, "storages": sorted({*accepted["storages"], *wished})}
     grown = growth(claimed, accepted)
     if grown and not node.claims:
         _growth_tell(node, now)

@@ -19,6 +19,7 @@ from portal.accounts.audit import audit_write, changes_of
 from portal.accounts.models import Audited
 from portal.clusters.models import Storage, VirtualCluster
 from portal.clusters.services.people import vcs_named
+from portal.clusters.services.ties import server_faults, storage_tie_new
 from portal.common.errors import Conflict, Fault, Invalid
 from portal.common.sentences import some_of
 from portal.common.versions import version_check
@@ -40,11 +41,13 @@ def storage_told(storage: Storage) -> dict[str, Any]:
     return {**columns, "virtual_clusters": sorted(vc.name for vc in storage.vcs.all())}
 
 
-def storage_faults(*, name: str, virtual_clusters: Iterable[str], **about: Any) -> list[Fault]:
-    """Every reason why there cannot be such a new storage, for these virtual clusters; ``about``: some of
-    ``COLUMNS``."""
+def storage_faults(
+    *, name: str, virtual_clusters: Iterable[str], servers: Sequence[str] = (), **about: Any
+) -> list[Fault]:
+    """Every reason why there cannot be such a new storage, for these virtual clusters, tied to these servers;
+    ``about``: some of ``COLUMNS``."""
     storage = Storage(name=name, **about)
-    faults = [*_faults(storage), *_nesting_faults(storage), *_vc_faults(virtual_clusters)]
+    faults = [*_faults(storage), *_nesting_faults(storage), *_vc_faults(virtual_clusters), *server_faults(servers)]
     if Storage.objects.filter(name=name).exists():
         faults.append(Fault("name", _taken(name), "taken"))
     return [*faults, *_conflict("jobs", partial(_check_jobs_once, storage))]
@@ -92,10 +95,12 @@ def _put(row: Storage, changes: Mapping[str, Any]) -> list[str]:
 
 
 def storage_create(
-    *, name: str, vcs: Iterable[VirtualCluster], now: datetime, actor: str, **about: Any
+    *, name: str, vcs: Iterable[VirtualCluster], now: datetime, actor: str, servers: Sequence[str] | None = None,
+    **about: Any,
 ) -> Storage:  # fmt: skip
-    """A new storage, which jobs of these virtual clusters may use; ``about``: some of ``COLUMNS``. Raises Invalid with
-    every fault, Conflict where the name is taken or another holds the job folders."""
+    """A new storage, which jobs of these virtual clusters may use; ``about``: some of ``COLUMNS``; ``servers``: those
+    that it is tied to, by name (``storage_tie_new``). Raises Invalid with every fault, Conflict where the name is taken
+    or another holds the job folders."""
     storage = Storage(name=name, **about)
     if faults := list(_faults(storage)):
         raise Invalid(faults)
@@ -107,7 +112,8 @@ def storage_create(
     with _at_one_moment(), transaction.atomic():
         storage.save(force_insert=True)
         storage.vcs.set(vcs)
-        audit_write(Audited.STORAGE, actor=actor, target=name, now=now, after=storage_told(storage))
+        after = {**storage_told(storage), "servers": storage_tie_new(storage, servers)}
+        audit_write(Audited.STORAGE, actor=actor, target=name, now=now, after=after)
     return storage
 
 
@@ -139,6 +145,8 @@ def storage_change(
         if virtual_clusters is not None:
             row.vcs.set(vcs_named(virtual_clusters))
         was, became = changes_of(before, storage_told(row))
+        if {"root", "export"} & became.keys():
+            became["servers"] = storage_tie_new(row, None)
         if became:
             audit_write(Audited.STORAGE, actor=actor, target=row.name, now=now, before=was, after=became)
     return row

@@ -26,7 +26,7 @@ from portal.clusters.views.people import user_end, user_new, user_page, user_pas
 from portal.clusters.views.people_import import users_import, users_import_progress
 from portal.clusters.views.secrets import login_forget, login_store, secret_forget, secret_store, secrets
 from portal.clusters.views.sign_in import oidc_callback, oidc_start, oidc_tie
-from portal.clusters.views.storages import storage_end, storage_new, storage_page, storages
+from portal.clusters.views.storages import storage_end, storage_new, storage_page, storage_server, storages
 from portal.clusters.views.teams import (
     firm_right_give,
     firm_right_take,
@@ -54,6 +54,7 @@ __all__ = [
     "storage_end",
     "storage_new",
     "storage_page",
+    "storage_server",
     "storages",
     "login_forget",
     "login_store",

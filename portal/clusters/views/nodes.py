@@ -41,6 +41,7 @@ from portal.clusters.selectors import (
     node_tasks,
     node_with_right,
     overview,
+    storages_exported,
     storages_of_node,
 )
 from portal.clusters.selectors.loads import GpuPlace
@@ -217,8 +218,8 @@ def node_intent(request: PageRequest, name: str) -> HttpResponse:
 
 def _claims(row: Node) -> dict[str, Any]:
     """What it claims, for who may accept it."""
-    words = offer_words(row.claims) if row.pending else []
-    return {"claims": words, "grown": growth_why(row), "claims_told": json.dumps(row.claims)}
+    words, mounts = (offer_words(row.claims), storages_exported()) if row.pending else ([], [])
+    return {"claims": words, "mounts": mounts, "grown": growth_why(row), "claims_told": json.dumps(row.claims)}
 
 
 @login_required

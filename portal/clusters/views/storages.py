@@ -18,13 +18,21 @@ from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.clusters.forms import NewStorageForm, StorageForm
 from portal.clusters.models import Storage
-from portal.clusters.selectors import storage_right, storage_to_manage, storages_placed, storages_seen
+from portal.clusters.selectors import (
+    node_get,
+    storage_right,
+    storage_servers,
+    storage_to_manage,
+    storages_placed,
+    storages_seen,
+)
 from portal.clusters.services import (
     storage_change,
     storage_change_faults,
     storage_create,
     storage_faults,
     storage_remove,
+    storage_tie,
     storage_told,
     vcs_named,
 )
@@ -82,7 +90,24 @@ def storage_page(request: PageRequest, name: str) -> HttpResponse:
         messages.success(request, _("%(name)s is changed.") % {"name": name})
         return redirect("storages")
     status = 409 if form.overtaken else 400 if form.errors else 200
-    return render(request, "clusters/storage.html", {"form": form, "storage": storage}, status=status)
+    context = {"form": form, "storage": storage, "servers": storage_servers(storage=storage)}
+    return render(request, "clusters/storage.html", context, status=status)
+
+
+@login_required
+@require_POST
+def storage_server(request: PageRequest, name: str, node: str) -> HttpResponse:
+    """Ties a server to a storage, or unties it."""
+    storage = storage_to_manage(user=request.user, name=name)
+    row, tied = node_get(user=request.user, name=node), request.POST.get("tied") == "yes"
+    try:
+        storage_tie(storage=storage, node=row, tied=tied, actor=request.user.username, now=timezone.now())
+    except Refused as refusal:
+        messages.error(request, refusal.detail)
+    else:
+        words = _("%(node)s is tied to %(storage)s.") if tied else _("%(node)s is untied from %(storage)s.")
+        messages.success(request, words % {"node": row.name, "storage": name})
+    return redirect("storage", name=name)
 
 
 def _form(storage: Storage, data: Any) -> StorageForm:

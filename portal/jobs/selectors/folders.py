@@ -16,8 +16,9 @@ from django.utils.translation import gettext, ngettext
 
 from nodes.protocol import Mount
 from portal.clusters.models import Node, Storage
-from portal.clusters.selectors import storage_is_on
+from portal.clusters.selectors import storage_offered
 from portal.clusters.states import NodeHealth
+from portal.clusters.ties import is_tied
 from portal.common.errors import Absent, Unavailable
 from portal.jobs.models import Job, KeptFolder, TaskAttempt
 from portal.jobs.states import JOB_LIVE
@@ -27,7 +28,7 @@ HELD = timedelta(days=7)
 """So long after its time an unknown container can keep a folder at most, whatever its node tells of it."""
 FAILED_FOR_DAYS = 7
 """Failures one after another, which take more than two days (``folder_stays``)."""
-NODE_COLUMNS = ("name", "public_key", "boot", "storages", "storage_faults")
+NODE_COLUMNS = ("name", "public_key", "boot", "storages", "storage_faults", "accepted", "ties")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,9 @@ def _mount(storage: Storage, path: str) -> Mount:
 
 
 def _nodes(up: Sequence[Node], storage: Storage, first: Collection[int]) -> list[Node]:
-    nodes = [node for node in up if storage_is_on(node=node, storage=storage)]
+    """Of those that offer the storage the ones on which the job ran, and the ones that answer for it."""
+    nodes = [node for node in up if storage_offered(node=node, storage=storage)]
+    nodes = [node for node in nodes if node.pk in first or is_tied(node, storage)]
     return sorted(nodes, key=lambda node: (node.pk not in first, node.name))
 
 
@@ -179,7 +182,7 @@ def folders_held(*, now: datetime, node: Node | None = None) -> Q:
     storages = list(Storage.objects.all()) if nodes else []
     of_storages: dict[frozenset[int], list[int]] = defaultdict(list)
     for one in nodes:
-        there = frozenset(storage.pk for storage in storages if storage_is_on(node=one, storage=storage))
+        there = frozenset(storage.pk for storage in storages if storage_offered(node=one, storage=storage))
         of_storages[there].append(one.pk)
     held = Q(pk__in=())
     for there, ran_on in of_storages.items():

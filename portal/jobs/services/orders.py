@@ -35,7 +35,7 @@ from nodes.protocol import (
     reached,
 )
 from portal.clusters.models import Node
-from portal.clusters.selectors import storage_wishes
+from portal.clusters.selectors import storage_wishes, storages_granted
 from portal.common.wake import task_send
 from portal.jobs.code.tickets import Ticket, ticket_address
 from portal.jobs.models import JobAttempt, TaskAttempt
@@ -48,7 +48,9 @@ EXPIRES_S = 15
 AT_ONCE = 64 << 20
 """Bytes of specs that are read at once for lists of several nodes: those of a job of thousands of tasks are a gigabyte
 together, since each names all of them."""
-SENT_TO = ("name", "public_key", "generation", "interface", "storages", "storage_faults", "strangers", "accepted")
+SENT_TO = (
+    *("name", "public_key", "generation", "interface", "storages", "storage_faults", "strangers", "accepted"), "ties",
+)  # fmt: skip
 """What a list of orders wants of its node."""
 
 
@@ -154,11 +156,11 @@ def desired_lists(
     there = TaskAttempt.objects.filter(node__in=nodes, removed_at__isnull=True)
     # A task whose spec cannot be made is in no list: the cycle ends its attempt.
     specs_store(wanted=there.filter(phase__in=NEEDS_SPEC, spec_hash=""), nodes={node.pk: node for node in nodes})
-    storages = storage_wishes()
+    granted = storages_granted()
     for several in _parts(nodes):
         orders = _orders(several, specs_known)
         for node in several:
-            yield node, _desired(node, orders[node.pk], answers, () if node.pending else storages)
+            yield node, _desired(node, orders[node.pk], answers, storage_wishes(node=node, granted=granted))
 
 
 class _Bytes(Func):

@@ -202,7 +202,10 @@ def _place_rows(source: Source, known: set[str], root: str) -> Iterator[Row]:
             yield Row("storage", place.name, What.LEAVE, told)
         else:
             about = place_about(place, root)
-            faults = [*_name_faults("name", place.name), *storage_faults(name=place.name, virtual_clusters=(), **about)]
+            faults = [
+                *_name_faults("name", place.name),
+                *storage_faults(name=place.name, virtual_clusters=(), servers=(), **about),
+            ]
             told = f"{place.export} at {about['root']}" + (f", for {' '.join(vcs)}" if vcs else "")
             what = What.WRONG if faults else What.MAKE
             yield Row("storage", place.name, what, "" if faults else told, faults, vcs=vcs, thing=place)

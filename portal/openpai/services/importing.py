@@ -37,7 +37,9 @@ def import_apply(*, plan: Plan, administer: set[str], now: datetime, actor: str)
         for row in rows:
             if isinstance(row.thing, Place):
                 mine = [vcs[name] for name in row.vcs]
-                storage_create(name=row.name, vcs=mine, now=now, actor=actor, **place_about(row.thing, plan.root))
+                storage_create(
+                    name=row.name, vcs=mine, servers=None, now=now, actor=actor, **place_about(row.thing, plan.root)
+                )
     return [user for user in people if user is not None]
 
 

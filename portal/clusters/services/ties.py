@@ -1,0 +1,77 @@
+"""An administrator ties a server to a storage, or unties it (docs/decisions/acceptance.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import F
+from django.utils.translation import gettext
+
+from portal.accounts.audit import audit_write
+from portal.accounts.models import Audited
+from portal.clusters.models import Node, Storage
+from portal.clusters.services.nodes import node_event
+from portal.clusters.ties import below, is_tied
+from portal.common.errors import Conflict, Fault, Invalid
+
+
+def storage_tie(*, storage: Storage, node: Node, tied: bool, actor: str, now: datetime) -> Node:
+    """Say whether the server answers for the storage from now on, and gets tasks that need it; what runs there goes on.
+    Again: no change. Raises Conflict for a pending server."""
+    with transaction.atomic():
+        held = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
+        if held.pending:
+            words = gettext("%(node)s waits to be accepted; until then it answers for no storage.")
+            raise Conflict(words % {"node": held.name})
+        if is_tied(held, storage) != tied:
+            tie_write(held, storage, tied)
+            message = f"Node {held.name} is {'tied to' if tied else 'untied from'} the storage {storage.name}."
+            node_event(node=held, code="tied" if tied else "untied", message=message, now=now, actor=actor)
+            before, after = {"node": held.name, "tied": not tied}, {"node": held.name, "tied": tied}
+            audit_write(
+                Audited.STORAGE_TIE, actor=actor, target=storage.name, now=now, before=before, after=after
+            )  # fmt: skip
+    return held
+
+
+def tie_write(node: Node, storage: Storage, tied: bool) -> None:
+    """Write it, in a transaction that holds the node's row. To tie it is to accept its folder. What was planned with it
+    as it was is placed anew."""
+    accepted, ties = dict(node.accepted or {}), dict(node.ties)
+    ties.pop(str(storage.pk), None)
+    if not tied:
+        ties[str(storage.pk)] = {"untied": True}
+    elif not below(storage.root, accepted["storages"]):
+        accepted["storages"] = sorted({*accepted["storages"], storage.root})
+    node.accepted, node.ties = accepted, ties
+    rows = Node.objects.filter(pk=node.pk)
+    rows.update(accepted=accepted, ties=ties, placement_version=F("placement_version") + 1)
+
+
+def server_faults(names: Collection[str]) -> list[Fault]:
+    """Of these names those that no accepted server has."""
+    known = Node.objects.filter(name__in=names, accepted__isnull=False).values_list("name", flat=True)
+    missing = sorted(set(names) - set(known))
+    words = gettext("no accepted server is named %(name)s")
+    return [Fault("servers", words % {"name": name[:80]}, "unknown") for name in missing]
+
+
+def storage_tie_new(storage: Storage, names: Sequence[str] | None) -> list[str]:
+    """In the transaction that makes the storage, or gives it another place: tie it to the servers of these names and to
+    no others. Where none is named, one with an export is tied to all that nobody has untied, since they mount it for
+    the portal, another to those whose accepted folders it lies in. Answers with their names. Raises Invalid."""
+    if faults := server_faults(names or ()):
+        raise Invalid(faults)
+    tied = []
+    for node in Node.objects.select_for_update(no_key=True).filter(accepted__isnull=False).order_by("pk"):
+        wanted = node.name in names if names else is_tied(node, storage) or _mounts(node, storage)
+        if wanted != is_tied(node, storage):
+            tie_write(node, storage, wanted)
+        tied += [node.name] if wanted else []
+    return sorted(tied)
+
+
+def _mounts(node: Node, storage: Storage) -> bool:
+    return bool(storage.export) and str(storage.pk) not in node.ties

@@ -1,0 +1,30 @@
+"""Which servers answer for a storage: those of which an administrator has accepted its folder, but for those that one
+has untied from it. ``docs/decisions/acceptance.md`` says why. ``Node.ties`` holds by a storage's id what is said of the
+two beside what was accepted: ``untied``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from portal.clusters.models import Node, Storage
+
+Ties = Mapping[str, Mapping[str, Any]]
+
+
+def below(root: str, roots: Collection[str]) -> bool:
+    """Whether a storage's folder lies in one of these, or is one."""
+    path = PurePosixPath(root)
+    return any(path.is_relative_to(one) for one in roots)
+
+
+def is_untied(ties: Ties, storage: int) -> bool:
+    """Whether an administrator has untied the server that has these ties from the storage of that id."""
+    return bool(ties.get(str(storage), {}).get("untied"))
+
+
+def is_tied(node: Node, storage: Storage) -> bool:
+    """Whether the server answers for the storage, and gets tasks that need it, as far as that is anybody's word."""
+    roots = (node.accepted or {}).get("storages", ())
+    return below(storage.root, roots) and not is_untied(node.ties, storage.pk)

@@ -1,0 +1,218 @@
+"""A server answers for a storage, and gets tasks that need it, by an administrator's word alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from portal.accounts.models import AuditEntry, ClusterRole, User
+from portal.clusters.models import Node, Storage
+from portal.clusters.services import storage_change, storage_create, storage_tie
+from portal.common.errors import Invalid, Unavailable
+from portal.jobs.models import Job, TaskAttempt
+from portal.jobs.selectors.folders import job_folder
+from tests.support.cast import Api, person
+from tests.support.pages import Browser
+from tests.support.scripted_node import ScriptedNode
+from tests.support.world import World
+
+ROOT = "/mnt/berth/data"
+NEEDS = {"gangAllocation": True, "storages": [{"name": "data", "mountPath": "/data"}]}
+EXPORTED: dict[str, Any] = {"kind": "nfs", "root": ROOT, "export": "filer:/data"}
+
+
+@pytest.fixture
+def root() -> User:
+    return person("root", ClusterRole.ADMIN)
+
+
+def made(world: World, name: str = "data", **about: Any) -> Storage:
+    about = {"root": ROOT, "must_be_mount": False, **about}
+    return storage_create(name=name, vcs=[world.vc], now=world.now, actor="root", **about)
+
+
+def tie(storage: Storage, node: ScriptedNode, tied: bool) -> None:
+    storage_tie(storage=storage, node=node.row, tied=tied, actor="root", now=timezone.now())
+
+
+def mounts(node: ScriptedNode, *roots: str) -> Node:
+    node.inventory = replace(node.inventory, storages=roots)
+    assert node.report()
+    return node.row
+
+
+def answering(job: Job) -> list[str]:
+    return [node.name for node in job_folder(job=job).nodes]
+
+
+def state(job: Job) -> tuple[str, str]:
+    return Job.objects.values_list("state", "waiting_code").get(pk=job.pk)
+
+
+# ------------------------------------------------------------ files
+
+
+def test_a_forged_server_that_claims_to_have_mounted_an_export_answers_no_request_for_files(world: World) -> None:
+    made(world, "jobs", jobs=True, **EXPORTED)
+    forged = world.node("forged", gpus=1)  # it was let in at once, and has seen no storage before
+    job = world.submit()
+    mounts(forged, ROOT)
+    assert forged.row.claims["storages"] == [ROOT]
+    with pytest.raises(Unavailable):
+        job_folder(job=job)
+    forged.accept()
+    assert answering(job) == ["forged"]
+
+
+def test_an_untied_server_answers_for_jobs_alone_that_ran_there(world: World) -> None:
+    storage = made(world, "jobs", jobs=True)
+    one, two = world.node("gpu01", gpus=1, root=ROOT), world.node("gpu02", gpus=1, root=ROOT)
+    jobs = [world.submit(name=name) for name in ("first", "second")]
+    world.settle()
+    places = dict(TaskAttempt.objects.values_list("node__name", "task__job"))
+    here = next(job for job in jobs if job.pk == places["gpu02"])
+    assert sorted(answering(here)) == ["gpu01", "gpu02"]
+    tie(storage, one, tied=False)
+    tie(storage, two, tied=False)
+    assert answering(here) == ["gpu02"]
+    tie(storage, one, tied=True)
+    assert sorted(answering(here)) == ["gpu01", "gpu02"]
+
+
+def test_an_untied_server_is_neither_told_of_the_storage_nor_counted_among_those_that_lack_it(
+    world: World, root: User
+) -> None:
+    node, storage, api = world.node("gpu01", root=ROOT), made(world, **EXPORTED), Api(root)
+    assert [wish.name for wish in node.desired().storages] == ["data"]
+    tie(storage, node, tied=False)
+    assert node.desired().storages == ()
+    told = api.get("storages/data")
+    assert (told["nodes"], told["missing"], told["untied"]) == ([], [], ["gpu01"])
+    assert not [alert for alert in api.get("alerts") if alert["code"] == "storage_missing"]
+    assert "an administrator has untied it from this storage" in Browser(root).get("/cluster/nodes/gpu01").text
+
+
+# ------------------------------------------------------------ tasks
+
+
+def test_tasks_that_need_a_storage_come_only_to_servers_that_are_tied_to_it(world: World) -> None:
+    storage = made(world)
+    one, two = world.node("gpu01", gpus=1, root=ROOT), world.node("gpu02", gpus=1, root=ROOT)
+    tie(storage, one, tied=False)
+    needs, other = world.submit(extras=NEEDS), world.submit(name="other")
+    late = world.submit(name="late", extras=NEEDS)
+    world.settle()
+    places = dict(TaskAttempt.objects.values_list("task__job", "node__name"))
+    assert places == {needs.pk: two.name, other.pk: one.name}
+    assert state(late)[0] == "waiting"
+
+
+def test_where_no_server_is_tied_the_job_waits_and_says_so(world: World) -> None:
+    storage, node = made(world), world.node("gpu01", root=ROOT)
+    tie(storage, node, tied=False)
+    job = world.submit(extras=NEEDS)
+    world.settle()
+    job.refresh_from_db()
+    assert (job.state, job.waiting_code) == ("waiting", "storage")
+    assert job.waiting_message == "no server that it may run on is tied to data"
+    tie(storage, node, tied=True)
+    world.settle()
+    assert state(job)[0] == "running"
+
+
+def test_what_runs_on_a_server_when_it_is_untied_goes_on(world: World) -> None:
+    storage, node = made(world), world.node("gpu01", root=ROOT)
+    job = world.submit(extras=NEEDS)
+    world.settle()
+    tie(storage, node, tied=False)
+    world.settle()
+    assert state(job)[0] == "running"
+
+
+def test_job_folders_are_begun_on_no_untied_server(world: World) -> None:
+    storage, node = made(world, "jobs", jobs=True), world.node("gpu01", root=ROOT)
+    tie(storage, node, tied=False)
+    world.submit()
+    world.cycle()
+    (order,) = node.desired().orders
+    assert node.spec(order).mounts == ()
+
+
+# ------------------------------------------------------------ how a tie comes
+
+
+def test_who_makes_a_storage_with_an_export_ties_it_to_all_accepted_servers_or_to_those_that_are_named(
+    world: World,
+) -> None:
+    one, two = world.node("gpu01"), world.node("gpu02")
+    world.nodes["gpu03"] = pending = ScriptedNode("gpu03", accept=False)
+    pending.report()
+    made(world, **EXPORTED)
+    assert AuditEntry.objects.latest("id").after["servers"] == ["gpu01", "gpu02"]  # type: ignore[index]
+    assert mounts(one, ROOT).storages == [ROOT]
+    named = {"root": "/mnt/berth/x", "export": "filer:/x", "kind": "nfs"}
+    made(world, "named", servers=["gpu02"], **named)
+    assert mounts(one, ROOT, "/mnt/berth/x").storages == [ROOT]
+    assert mounts(two, "/mnt/berth/x").storages == ["/mnt/berth/x"]
+    with pytest.raises(Invalid) as refused:
+        made(world, "no", root="/mnt/no", servers=["gpu03", "gpu01"])
+    assert [(fault.path, fault.message) for fault in refused.value.faults] == [
+        ("servers", "no accepted server is named gpu03")
+    ]
+    assert not Storage.objects.filter(name="no").exists()
+
+
+def test_servers_that_are_named_for_a_folder_are_tied_and_no_others(world: World) -> None:
+    one, two = world.node("gpu01", root="/mnt/berth"), world.node("gpu02", root="/mnt/berth")
+    made(world, "jobs", jobs=True, servers=["gpu02"])
+    assert answering(world.submit()) == [two.name]
+    assert list(one.row.ties.values()) == [{"untied": True}]
+
+
+def test_an_export_that_a_storage_is_given_later_counts_where_nobody_has_untied_it(world: World) -> None:
+    storage = made(world)
+    one, two = world.node("gpu01"), world.node("gpu02", root=ROOT)
+    tie(storage, two, tied=False)
+    changes = {"kind": "nfs", "export": "filer:/data"}
+    storage_change(storage=storage, changes=changes, now=timezone.now(), actor="root")
+    assert mounts(one, ROOT).storages == [ROOT]
+    assert AuditEntry.objects.latest("id").after["servers"] == ["gpu01"]  # type: ignore[index]
+
+
+def test_who_accepts_a_server_ties_it_to_what_servers_mount_and_is_told_so(world: World, root: User) -> None:
+    made(world, **EXPORTED)
+    world.nodes["gpu01"] = node = ScriptedNode("gpu01", accept=False)
+    node.report()
+    page = Browser(root).get("/cluster/nodes/gpu01").text
+    assert "It will mount these storages and answer for files in them: data." in page
+    node.accept()
+    assert mounts(node, ROOT).storages == [ROOT]
+
+
+def test_tied_and_untied_by_page_and_api_with_what_it_was_in_the_audit_log(world: World, root: User) -> None:
+    storage, node, api = made(world), world.node("gpu01", root=ROOT), Api(root)
+    (server,) = api.get("storages/data/servers")
+    assert server == {"node": "gpu01", "health": "healthy", "tied": True, "offered": True, "fault": ""}
+    browser = Browser(root)
+    page = browser.send("/storages/data/servers/gpu01", "/storages/data", tied="no")
+    assert "gpu01 is untied from data." in page.text
+    answer = api.call("PUT", "storages/data/servers/gpu01", {"tied": True})
+    assert (answer.status_code, answer.json()["tied"]) == (200, True)
+    tie(storage, node, tied=True)
+    entries = AuditEntry.objects.filter(action="storage.tie", target="data").order_by("id")
+    assert [(entry.before, entry.after) for entry in entries] == [
+        ({"node": "gpu01", "tied": True}, {"node": "gpu01", "tied": False}),
+        ({"node": "gpu01", "tied": False}, {"node": "gpu01", "tied": True}),
+    ]
+
+
+def test_of_a_server_that_waits_nothing_is_tied(world: World, root: User) -> None:
+    made(world)
+    node = ScriptedNode("gpu01", accept=False, root=ROOT)
+    node.report()
+    api = Api(root)
+    assert api.call("PUT", "storages/data/servers/gpu01", {"tied": True}).status_code == 409
+    assert api.get("storages/data/servers") == []
