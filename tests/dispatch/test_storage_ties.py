@@ -86,7 +86,7 @@ def test_an_untied_server_is_neither_told_of_the_storage_nor_counted_among_those
     world: World, root: User
 ) -> None:
     node, storage, api = world.node("gpu01", root=ROOT), made(world, **EXPORTED), Api(root)
-    assert [wish.name for wish in node.desired().storages] == ["data"]
+    assert [wish.name for wish in node.desired().storages or ()] == ["data"]
     tie(storage, node, tied=False)
     assert node.desired().storages == ()
     told = api.get("storages/data")

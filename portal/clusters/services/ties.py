@@ -27,7 +27,9 @@ def storage_tie(*, storage: Storage, node: Node, tied: bool, actor: str, now: da
             raise Conflict(words % {"node": held.name})
         if is_tied(held, storage) != tied:
             tie_write(held, storage, tied)
-            message = f"Node {held.name} is {'tied to' if tied else 'untied from'} the storage {storage.name}."
+            message = f"Node {held.name} is tied to the storage {storage.name}."
+            if not tied:
+                message = f"Node {held.name} is untied from the storage {storage.name}."
             node_event(node=held, code="tied" if tied else "untied", message=message, now=now, actor=actor)
             before, after = {"node": held.name, "tied": not tied}, {"node": held.name, "tied": tied}
             audit_write(
