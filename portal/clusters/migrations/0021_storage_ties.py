@@ -13,7 +13,7 @@ def keep_mounted(apps, schema_editor):
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("clusters", "0019_cpu_tasks"),
+        ("clusters", "0020_host_network_asked"),
     ]
 
     operations = [
