@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import Iterator
 from itertools import islice
@@ -36,10 +37,17 @@ def ports_check(spec: ContainerSpec) -> None:
 
 
 def _is_free(port: int) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("0.0.0.0", port))
-        except OSError:
-            return False
+    """By IPv4 and by IPv6: who listens by one of them would be taken for the task by whoever comes that way."""
+    return all(_binds(family, port) for family in (socket.AF_INET, socket.AF_INET6))
+
+
+def _binds(family: socket.AddressFamily, port: int) -> bool:
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family is socket.AF_INET6:
+                probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            probe.bind(("", port))
+    except OSError as error:
+        return error.errno in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)  # there is none here
     return True

@@ -131,6 +131,26 @@ def test_job_folders_may_lie_below_a_folder_that_a_node_tells(node: ScriptedNode
         job_folder(job=job)
 
 
+@pytest.mark.parametrize("root", ["/mnt/share", "/mnt/share/jobs"])
+def test_no_job_begins_from_nothing_where_its_folder_lies_in_a_nodes_own_folder_that_is_away(
+    node: ScriptedNode, root: str
+) -> None:
+    world: World = node.world  # type: ignore[attr-defined]
+    storage_create(name="jobs", root=root, jobs=True, vcs=[], must_be_mount=False, now=world.now, actor="root")
+    tell(node, "/mnt/share")
+    node.accept()
+
+    def mounts(name: str) -> list[str]:
+        world.submit(name=name)
+        world.cycle()
+        return [mount.storage for mount in node.spec(node.desired().orders[-1]).mounts]
+
+    assert mounts("before") == ["jobs"]
+    node.inventory = replace(node.inventory, storages=(), storage_faults={root: "away"})
+    node.report()
+    assert mounts("meanwhile") == ["jobs"]
+
+
 @pytest.mark.parametrize("options", ["vers=4.2, ro", "ro,", "-o x", "a=b c"])
 def test_options_are_words_between_commas(node: ScriptedNode, options: str) -> None:
     world: World = node.world  # type: ignore[attr-defined]

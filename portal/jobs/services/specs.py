@@ -15,7 +15,7 @@ from django.db.models import OuterRef, QuerySet, Subquery
 from nodes.protocol import Code, ContainerSpec, ImageAuth, Limits, Mount
 from portal.clusters.models import Node, Storage
 from portal.clusters.selectors import ImagePatterns, roots_of_own_folders
-from portal.clusters.ties import is_untied
+from portal.clusters.ties import below, is_untied
 from portal.common.sealing import unseal
 from portal.jobs.models import Job, JobAttempt, TaskAttempt
 from portal.jobs.selectors import job_folder_path
@@ -263,11 +263,13 @@ def folder_given(facts: AttemptFacts, node: Node) -> str | None:
 
 
 def _has(node: Node, storage: Storage) -> bool:
-    """An NFS storage is every node's that was not untied from it: that one does not offer it now is no reason to begin
-    from nothing there."""
+    """That one does not offer it now is no reason to begin from nothing there, unless it was untied from it: an NFS
+    storage is every node's, and any other one that of the nodes that were accepted with its folder, or one above it."""
     if is_untied(node.ties, storage.pk):
         return False
-    return storage.root in node.storages or (bool(storage.export) and storage.root in node.storage_faults)
+    folders = [*node.storages, *(node.accepted or {}).get("storages", ())]
+    nfs = bool(storage.export) and storage.root in node.storage_faults
+    return nfs or below(storage.root, folders)
 
 
 def _checkpoint(wanted: str | None, mounts: tuple[Mount, ...]) -> str | None:
