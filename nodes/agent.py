@@ -18,6 +18,7 @@ from nodes.guarding import Guards
 from nodes.inventory import InventoryReader
 from nodes.journal import Journal, boot_next
 from nodes.layers import LayerRule
+from nodes.listeners import ListenerWatch
 from nodes.logs import LogPipeline
 from nodes.machine import Amounts, Machine
 from nodes.mounts import StorageKeeper, storages_path
@@ -84,6 +85,12 @@ class Agent:
             clock=clock,
             every_s=options.disk_every_s,
         )
+        self._listeners = ListenerWatch(
+            of_job=lambda pid: self._runtime.owner(pid) is not None,
+            held=lambda: self._supervisor.ports(),
+            changed=lambda at_once: self._reporter.change(at_once),
+            every_s=options.listeners_every_s,
+        )
         contact = Contact(clock)
         self._supervisor = Supervisor(
             cluster=options.cluster,
@@ -144,6 +151,7 @@ class Agent:
         self._supervisor.open()
         self._reporter.open()
         self._door.open()
+        self._listeners.open()
 
     def take(self, desired: Desired) -> None:
         if desired.storages is not None and (desired.cluster, desired.node) == self._name:
@@ -151,6 +159,7 @@ class Agent:
         self._supervisor.take(desired)
 
     def close(self) -> None:
+        self._listeners.close()
         self._door.close()
         self._supervisor.close()
         self._reporter.close()
@@ -172,6 +181,7 @@ class Agent:
             ports_busy=tuple(port for port in found.ports_busy if port not in ours),
             disk_full=disk.full,
             largest=disk.largest,
+            listeners=self._listeners.state,
             storages=storages.roots,
             storage_faults=dict(storages.faults),
             storages_unguarded=dict(storages.unguarded),

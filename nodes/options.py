@@ -235,6 +235,9 @@ class Options:
     disk_clean_percent: float = _option(_percent, "15", "percent of the disk for containers below which they go")
     disk_full_percent: float = _option(_percent, "5", "percent below which the node takes nothing new")
     disk_every_s: float = _seconds(0.1, 3600, "60", "seconds between two looks at the disk")
+    listeners_every_s: float = _seconds(
+        0, 86400, "600", "seconds between two looks at what answers here without authentication; 0: none"
+    )
     layer_gb: float = _option(_size, "50", "GB that a container may write into its own layer")
     layer_grace_s: float = _seconds(0, 86400, "600", "seconds from the warning of it to the stop")
     foreign_after_s: float = _seconds(1, 86400, "30", "seconds after which a foreign process on a GPU is told")

@@ -1,12 +1,15 @@
-"""Which host ports are free on this node."""
+"""What listens on this node, and which of its ports are free."""
 
 from __future__ import annotations
 
 import errno
 import socket
+import sys
 from collections.abc import Iterator
+from ipaddress import ip_address
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from nodes.protocol import Cause, ContainerSpec
 from nodes.runtimes.base import Failed
@@ -16,17 +19,33 @@ LISTENS = "0A"
 MOST_TOLD = 256
 
 
+class Listening(NamedTuple):
+    """A TCP socket that waits for connections; ``inode`` names it among the files of its processes."""
+
+    address: str
+    port: int
+    inode: int
+
+
 def ports_listening(first: int, last: int) -> tuple[int, ...]:
     """The ports of this range on which something listens here, ascending; at most ``MOST_TOLD``."""
-    return tuple(islice(sorted({port for port in _listening() if first <= port <= last}), MOST_TOLD))
+    return tuple(islice(sorted({port for _, port, _ in listening() if first <= port <= last}), MOST_TOLD))
 
 
-def _listening() -> Iterator[int]:
+def listening() -> Iterator[Listening]:
+    """Everything that listens in this process' network."""
     for table in TABLES:
         for line in table.read_text(encoding="ascii").splitlines()[1:] if table.exists() else ():
-            _, local, _, state, *_ = line.split()
+            _, local, _, state, _, _, _, _, _, inode, *_ = line.split()
             if state == LISTENS:
-                yield int(local.rpartition(":")[2], 16)
+                address, _, port = local.rpartition(":")
+                yield Listening(_address(address), int(port, 16), int(inode))
+
+
+def _address(words: str) -> str:
+    """The kernel writes it in words of four bytes, each in the machine's own order."""
+    packed = (int(words[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(words), 8))
+    return str(ip_address(b"".join(packed)))
 
 
 def ports_check(spec: ContainerSpec) -> None:

@@ -15,6 +15,7 @@ import psutil
 from docker.errors import DockerException
 
 from nodes.check.line import Line, failed, ok, warning
+from nodes.check.listeners import listener_lines
 from nodes.check.room import disk_lines, storage_lines
 from nodes.gpu_requests import cdi_devices, cdi_names
 from nodes.gpus import GpusUnavailable, cards_there
@@ -69,6 +70,7 @@ def machine_lines(options: Options) -> Iterator[Line]:
     yield from disk_lines(options, disk_folder(info) if info else "")
     yield _address(options)
     yield _ports(options)
+    yield from listener_lines(options)
     yield from storage_lines(options)
 
 

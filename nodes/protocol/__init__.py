@@ -52,6 +52,7 @@ from nodes.protocol.logs import (
     verified_batch,
 )
 from nodes.protocol.messages import (
+    MOST_LISTENERS,
     PROTOCOL_VERSION,
     Code,
     ContainerReport,
@@ -65,6 +66,7 @@ from nodes.protocol.messages import (
     ImageAuth,
     Inventory,
     Limits,
+    Listener,
     Mount,
     Order,
     Progress,
@@ -124,6 +126,7 @@ from nodes.protocol.states import (
     NODE_FAULTS,
     Cause,
     ContainerState,
+    ListenerKind,
     Phase,
     StopReason,
     moves_forward,
@@ -132,6 +135,9 @@ from nodes.protocol.states import (
 from nodes.protocol.versions import release, releases_fit
 
 __all__ = [
+    "MOST_LISTENERS",
+    "Listener",
+    "ListenerKind",
     "AddressInvalid",
     "redis_is_local",
     "redis_secured",

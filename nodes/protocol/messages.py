@@ -242,6 +242,20 @@ class DiskShare:
     name: str = ""
 
 
+MOST_LISTENERS = 32
+"""So many that answer without authentication are told of one server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Something on the server that answers without authentication. ``kind``: a ``ListenerKind``; ``address``: one of
+    the loopback, or of all its addresses ("0.0.0.0", "::")."""
+
+    kind: str
+    address: str
+    port: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
     """What the node has. ``simulated`` GPUs are declared, not found; beside them more CPU and memory may be promised
@@ -272,6 +286,7 @@ class Inventory:
     there_cpu_milli: int = 0  # what is really there; 0: not told
     there_memory_mb: int = 0
     ports_busy: tuple[int, ...] = ()  # of its range, on which something else than its tasks listens
+    listeners: tuple[Listener, ...] = ()  # what answers without authentication, at most MOST_LISTENERS
     engine_away: str = ""  # why its runtime has carried out nothing for a minute; it takes nothing new
 
 

@@ -38,6 +38,23 @@ def reached(state: ContainerState, goal: ContainerState) -> bool:
     return _RANK[state] >= _RANK[goal]
 
 
+class ListenerKind(StrEnum):
+    """What answers on a server without authentication, known by its answer."""
+
+    DOCKER = "docker"
+    REDIS = "redis"
+    MEMCACHED = "memcached"
+    ETCD = "etcd"
+    KUBELET = "kubelet"
+    JUPYTER = "jupyter"
+    ELASTICSEARCH = "elasticsearch"
+    MONGODB = "mongodb"
+    POSTGRESQL = "postgresql"
+    METRICS = "metrics"
+    RAY = "ray"
+    CONSUL = "consul"
+
+
 class StopReason(StrEnum):
     """Why the portal asked for a stop. The agent hands it back in the exit."""
 

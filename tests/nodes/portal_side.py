@@ -193,6 +193,7 @@ class PortalSide:
             "BERTH_NODE_MOUNT_ROOTS": str(self.storage),
             "BERTH_NODE_REPORT_EVERY_S": "0.5",
             "BERTH_NODE_DISK_CLEAN": "off",
+            "BERTH_NODE_LISTENERS_EVERY_S": "0",
             "BERTH_NODE_DISK_FULL_PERCENT": "0",
             "BERTH_NODE_LEASE_STILL_S": "2",
             **self.env,

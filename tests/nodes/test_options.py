@@ -101,6 +101,7 @@ SECONDS = {
     "LEASE_STILL_S": ("1", "3600"),
     "REPORT_EVERY_S": ("0.1", "20"),
     "DISK_EVERY_S": ("0.1", "3600"),
+    "LISTENERS_EVERY_S": ("0", "86400"),
     "LAYER_GRACE_S": ("0", "86400"),
     "FOREIGN_AFTER_S": ("1", "86400"),
 }

@@ -1,0 +1,133 @@
+"""One question to a listener that may be anybody, a task of a job too: whatever comes, it ends at a moment and after
+so many bytes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from contextlib import closing
+from typing import NamedTuple, TypeVar
+
+MOST = 16 << 10
+"""Bytes of an answer that are read."""
+MOST_SECURED = 8 * MOST
+"""Bytes that come by TLS, with its certificates."""
+
+Done = TypeVar("Done")
+
+
+class Place(NamedTuple):
+    """Where it listens."""
+
+    address: str
+    port: int
+
+
+def answer(
+    place: Place, said: bytes, ends_at: float, *, tls: bool = False, most: int = MOST,
+    whole: Callable[[bytes], bool] = lambda read: False,
+) -> bytes:  # fmt: skip
+    """What it says to that until it closes the connection, the answer is ``whole``, ``most`` bytes have come, or it is
+    ``ends_at`` (monotonic seconds); empty where it says nothing. Raises OSError where it takes no connection, or speaks
+    no TLS."""
+    family = socket.AF_INET6 if ":" in place.address else socket.AF_INET
+    with closing(socket.socket(family, socket.SOCK_STREAM)) as opened:
+        opened.setblocking(False)
+        plain = _Plain(opened, ends_at)
+        plain.connect(place)
+        line = _Secured(plain) if tls else plain
+        read = b""
+        try:
+            line.send(said)
+            while len(read) < most and not whole(read) and (more := line.read(most - len(read))):
+                read += more
+        except OSError:  # too late, or broken off: what has come counts
+            pass
+        return read
+
+
+class _Plain:
+    """A connection that waits for nothing longer than until ``ends_at``."""
+
+    def __init__(self, opened: socket.socket, ends_at: float) -> None:
+        self._socket, self._ends_at = opened, ends_at
+
+    def connect(self, place: Place) -> None:
+        code = self._socket.connect_ex(tuple(place))
+        if code == errno.EINPROGRESS:
+            self._wait(select.POLLOUT)
+            code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            raise OSError(code, os.strerror(code))
+
+    def send(self, said: bytes) -> None:
+        """All of it, which is less than a new socket takes at once."""
+        self._wait(select.POLLOUT)
+        self._socket.send(said)
+
+    def read(self, most: int) -> bytes:
+        self._wait(select.POLLIN)
+        return self._socket.recv(most)
+
+    def _wait(self, what: int) -> None:
+        """By poll: select knows no file above 1023."""
+        poll, left = select.poll(), self._ends_at - time.monotonic()
+        poll.register(self._socket, what)
+        if left <= 0 or not poll.poll(1000 * left):
+            raise TimeoutError("no answer in time")
+
+
+class _Secured:
+    """The same by TLS. What comes goes through memory: OpenSSL, reading by itself, goes on for as long as somebody
+    sends it what is no answer."""
+
+    def __init__(self, plain: _Plain) -> None:
+        self._plain, self._taken = plain, 0
+        self._coming, self._going = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = _CONTEXT.wrap_bio(self._coming, self._going)
+        self._done(self._tls.do_handshake)
+
+    def send(self, said: bytes) -> None:
+        self._done(lambda: self._tls.write(said))
+
+    def read(self, most: int) -> bytes:
+        return self._done(lambda: self._tls.read(most))
+
+    def _done(self, act: Callable[[], Done]) -> Done:
+        while True:
+            try:
+                done = act()
+            except ssl.SSLWantReadError:
+                self._flush()
+                self._take()
+            else:
+                self._flush()
+                return done
+
+    def _flush(self) -> None:
+        if going := self._going.read():
+            self._plain.send(going)
+
+    def _take(self) -> None:
+        if self._taken > MOST_SECURED:
+            raise TimeoutError("too much for one answer")
+        if more := self._plain.read(MOST):
+            self._taken += len(more)
+            self._coming.write(more)
+        else:
+            self._coming.write_eof()
+
+
+def _context() -> ssl.SSLContext:
+    """Whose certificate it is does not matter: nothing secret is said."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+_CONTEXT = _context()
