@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from email.utils import parseaddr
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -65,6 +66,32 @@ def redis_keeps_nodes_apart(app_configs: Sequence[AppConfig] | None, **kwargs: A
             id="berth.W003",
         )
     ]
+
+
+@register(Tags.security, deploy=True)
+def data_is_closed(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Asked by ``manage.py check --deploy``: what PostgreSQL keeps to itself lies in a file with SQLite, and logs do
+    with either."""
+    database = settings.DATABASES["default"]
+    kept = [settings.LOG_DIR, *([Path(database["NAME"])] if database["ENGINE"].endswith("sqlite3") else [])]
+    seen = [str(one) for one in kept if _others_read(one)]
+    if not seen:
+        return []
+    return [
+        Warning(
+            f"Everybody on this machine can read {' and '.join(seen)}.",
+            hint=f"Close the folder to others: chmod o-rwx {settings.DATA_DIR}",
+            id="berth.W005",
+        )
+    ]
+
+
+def _others_read(path: Path) -> bool:
+    """Whether it can be read by whoever gets there, and the folders above let everybody through."""
+    try:
+        return bool(path.stat().st_mode & 0o004) and all(one.stat().st_mode & 0o001 for one in path.parents)
+    except OSError:
+        return False
 
 
 def _bundled_redis() -> str | None:

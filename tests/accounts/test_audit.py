@@ -216,6 +216,13 @@ def test_who_reads_anothers_log_is_noted_once_an_hour_and_who_reads_their_own_ne
     assert len(entries(action=Audited.LOG_READ, actor="member")) == 2
 
 
+@pytest.mark.parametrize("way", ["logs", "logs?format=text", "logs/search?text=x", "logs/all", "logs/all?format=zip"])
+def test_each_way_to_anothers_log_is_noted(scene: Any, way: str) -> None:
+    answer = Api(scene.people["auditor"]).call("GET", f"jobs/{scene.running.pk}/{way}")
+    assert answer.status_code == 200, answer.content
+    assert [one.actor for one in entries(action=Audited.LOG_READ)] == ["auditor"]
+
+
 def test_what_the_portal_does_by_itself_comes_from_the_system(world: World) -> None:
     world.node("gpu01", gpus=1)
     world.submit()

@@ -9,13 +9,14 @@ import subprocess
 import sys
 from ipaddress import ip_network
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from django.conf import settings as now
 from pytest_django.fixtures import Settings as Changed
 
-from portal.common.checks import settings_fit, settings_stop
+from portal.common.checks import data_is_closed, settings_fit, settings_stop
 from portal.env import BadSetting
 from tests.support.stack import BIN, CELERY
 
@@ -224,6 +225,30 @@ def test_each_mistake_has_an_id_of_its_own(settings: Changed) -> None:
     source = (ROOT / "portal" / "common" / "checks.py").read_text()
     ids = [line.strip() for line in source.splitlines() if line.strip().startswith('id="berth.')]
     assert len(ids) == len(set(ids)) > 10
+
+
+def test_what_others_on_the_machine_can_read_is_told_of_either_database(
+    settings: Changed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "logs").mkdir(mode=0o755)
+        (folder / "berth.sqlite3").touch(mode=0o644)
+        settings.DATA_DIR, settings.LOG_DIR = folder, folder / "logs"
+        monkeypatch.setitem(settings.DATABASES["default"], "NAME", str(folder / "berth.sqlite3"))
+
+        def told(engine: str) -> list[str]:
+            monkeypatch.setitem(settings.DATABASES["default"], "ENGINE", engine)
+            return [f"{one.id} {one.msg} {one.hint}" for one in data_is_closed(None)]
+
+        assert told("django.db.backends.sqlite3") == [], "nobody else gets there"
+        folder.chmod(0o755)
+        close = f"Close the folder to others: chmod o-rwx {folder}"
+        logs, both = f"{folder}/logs", f"{folder}/logs and {folder}/berth.sqlite3"
+        assert told("django.db.backends.postgresql") == [
+            f"berth.W005 Everybody on this machine can read {logs}. {close}"
+        ]
+        assert told("django.db.backends.sqlite3") == [f"berth.W005 Everybody on this machine can read {both}. {close}"]
 
 
 def test_the_start_stops_with_a_sentence_for_each_error_and_no_warning(settings: Changed) -> None:

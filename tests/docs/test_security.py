@@ -29,3 +29,18 @@ def test_whoever_could_do_harm_is_tried_by_files_that_hold_tests() -> None:
         assert files, name
         for file in files:
             assert "def test_" in (ROOT / file).read_text(), file
+
+
+def test_each_protection_names_files_that_hold_tests() -> None:
+    page = (ROOT / "docs" / "decisions" / "protections.md").read_text()
+    rows = [
+        line
+        for line in page.splitlines()
+        if line.startswith("| ") and not line.startswith(("| **", "| --- ", "| protection "))
+    ]
+    assert len(rows) > 25
+    for row in rows:
+        files = re.findall(r"`(tests/\S+)`", row)
+        assert files, row
+        for file in files:
+            assert "def test_" in (ROOT / file).read_text(), file

@@ -98,3 +98,9 @@ def judged(archive: bytes) -> None:
     """Nothing else is raised than the refusal."""
     with contextlib.suppress(PackedInvalid):
         assert packed_check(io.BytesIO(archive), BOUNDS).entries <= BOUNDS.entries
+
+
+def test_nobody_else_on_the_server_gets_to_a_jobs_code(tmp_path: Path) -> None:
+    """Root in a container may leave a program with a setuid bit there, and no mount with `nosuid` is around it."""
+    workspace_make(io.BytesIO(packed(HELLO)), code_of(packed(HELLO)), place_at(tmp_path / "workspaces" / "a-0"))
+    assert (tmp_path / "workspaces").stat().st_mode & 0o077 == 0

@@ -14,7 +14,7 @@ from django.test import AsyncClient
 from django.utils import timezone
 
 from nodes.protocol import STDERR, STDOUT, LogRecord
-from portal.accounts.models import AuditEntry, User
+from portal.accounts.models import Audited, AuditEntry, ClusterRole, User
 from portal.clusters.models import Membership
 from portal.clusters.services import member_set
 from portal.jobs.models import Job, Task, TaskAttempt
@@ -228,6 +228,11 @@ def test_a_tail_is_the_last_16_kb_of_its_stream(written: TaskAttempt, pai: Pai, 
     assert (status, len(text)) == (200, 16 * 1024)
     assert text.endswith(b"out\nerr\n")
     assert opened(found["stderr"]) == (200, b"err\n")
+
+
+def test_who_reads_anothers_log_by_its_address_is_noted(written: TaskAttempt) -> None:
+    opened(addresses(Pai(person("eve", ClusterRole.AUDITOR)))["all"])
+    assert [one.actor for one in AuditEntry.objects.filter(action=Audited.LOG_READ)] == ["eve"]
 
 
 def test_a_log_that_never_was_is_not_found(written: TaskAttempt, pai: Pai) -> None:

@@ -67,6 +67,12 @@ def test_a_task_is_found_by_a_runtime_that_did_not_start_it(runtime: ProcessRunt
     assert ending.code == 6
 
 
+def test_a_setuid_program_gives_a_task_nothing(runtime: ProcessRuntime) -> None:
+    found = started(runtime, "grep NoNewPrivs /proc/self/status")
+    ended(runtime, found.attempt)
+    assert output(runtime, found.attempt).split() == ["NoNewPrivs:", "1"]
+
+
 def test_a_prepared_task_runs_only_when_it_is_started_and_only_once(runtime: ProcessRuntime, tmp_path: Path) -> None:
     spec = spec_of("echo run")
     assert runtime.create(spec, "h", IMAGE).status is Status.CREATED
