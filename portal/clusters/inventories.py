@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from ipaddress import ip_address
 from itertools import count, islice
 
-from nodes.protocol import DiskShare, GpuInfo, Inventory
+from nodes.protocol import MOST_LISTENERS, DiskShare, GpuInfo, Inventory, Listener, ListenerKind
 from portal.common.hosts import host_plain
 from portal.common.told import MOST, amount_believed, perhaps_believed
 
@@ -60,6 +61,7 @@ def inventory_believed(found: Inventory) -> Inventory:
         port_first=first,
         port_last=last,
         ports_busy=tuple(sorted({port for port in found.ports_busy[:PORTS] if first <= port <= last})),
+        listeners=tuple(dict.fromkeys(filter(_known, found.listeners[:MOST_LISTENERS]))),
         gpus=_gpus(found.gpus[:GPUS]),
     )
 
@@ -89,6 +91,17 @@ def _of_storages(told: Mapping[str, str]) -> dict[str, str]:
 def _address(told: str) -> str:
     """Empty for what is none: it becomes a word of other tasks' commands and files."""
     return host_plain(told) if len(told) <= ADDRESS else ""
+
+
+def _known(told: Listener) -> bool:
+    """Of a kind that is known here, at a port, on the loopback or at all addresses."""
+    if told.kind not in set(ListenerKind) or not FIRST_PORT <= told.port <= LAST_PORT or len(told.address) > ADDRESS:
+        return False
+    try:
+        address = ip_address(told.address)
+    except ValueError:
+        return False
+    return address.is_unspecified or (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def _gpus(found: Iterable[GpuInfo]) -> tuple[GpuInfo, ...]:

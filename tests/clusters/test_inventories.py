@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nodes.protocol import GpuInfo, Inventory
+from nodes.protocol import MOST_LISTENERS, GpuInfo, Inventory, Listener
 from portal.clusters.inventories import GPUS, ROOT, STORAGES, inventory_believed, ports_fit, too_many
 from portal.common.told import MOST
 
@@ -83,3 +83,14 @@ def test_so_many_gpus_and_storages_are_taken_as_a_server_may_have() -> None:
     assert believed.storages == roots[: STORAGES - 1]
     assert list(believed.storage_faults) == [*roots[:STORAGES]]
     assert (too_many(believed), len(too_many(told))) == ([], 3)
+
+
+def test_of_what_answers_there_known_kinds_where_tasks_reach_them_are_taken_and_so_many() -> None:
+    good = (Listener("redis", "127.0.0.1", 6379), Listener("docker", "::", 2375), Listener("etcd", "::ffff:7f00:1", 1))
+    bad = (
+        Listener("<b>", "127.0.0.1", 1), Listener("redis", "10.0.0.1", 1), Listener("redis", "127.0.0.1", 0),
+        Listener("redis", "127.0.0.1", 65536), Listener("redis", "no address", 1), Listener("redis", "1" * 1000, 1),
+    )  # fmt: skip
+    assert inventory_believed(replace(FOUND, listeners=(*bad, *good, good[0]))).listeners == good
+    many = tuple(Listener("redis", "127.0.0.1", port) for port in range(1, 1000))
+    assert inventory_believed(replace(FOUND, listeners=many)).listeners == many[:MOST_LISTENERS]

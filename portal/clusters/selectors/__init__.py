@@ -41,6 +41,7 @@ from portal.clusters.selectors.people import (
 )
 from portal.clusters.selectors.people_pages import accounts_in, groups_found, others_right, others_seen, users_found
 from portal.clusters.selectors.quotas import quota_lines
+from portal.clusters.selectors.reaching import vcs_reaching
 from portal.clusters.selectors.rights import firm_rights, highest_class, highest_classes
 from portal.clusters.selectors.secrets import Login, registry_logins, secret_values, secrets_of
 from portal.clusters.selectors.shares import SkuShare, SkuTotal, sku_totals, vc_quotas, vc_shares
@@ -208,6 +209,7 @@ __all__ = [
     "vc_key",
     "vc_members",
     "vc_quotas",
+    "vcs_reaching",
     "vc_restrict",
     "vc_roles",
     "vc_shares",

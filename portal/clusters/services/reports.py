@@ -17,6 +17,7 @@ from portal.clusters.acceptance import growth, offer_of, offer_within
 from portal.clusters.agents import UNREAD
 from portal.clusters.clocks import clock_fault, skew_after
 from portal.clusters.inventories import SENTENCE, UNGUARDED, inventory_believed, ports_fit, too_many
+from portal.clusters.listeners import LISTENERS
 from portal.clusters.models import Gpu, Node, NodeEvent
 from portal.clusters.services.cards import cards_take
 from portal.clusters.services.fences import fence_columns
@@ -143,6 +144,7 @@ def _inventory_take(node: Node, reported: Inventory, now: datetime) -> None:
             "rack": found.rack,
             **({"ports_busy": list(found.ports_busy)} if found.ports_busy else {}),
             **({UNGUARDED: dict(found.storages_unguarded)} if found.storages_unguarded else {}),
+            **_listeners(found),
             **_there(found),
             **_disk(node, found),
             **_nonsense(node, reported, said, now),
@@ -186,6 +188,11 @@ def _growth_tell(node: Node, now: datetime) -> None:
     if not NodeEvent.objects.filter(node=node, code=GREW, at__gt=now - SAID_AGAIN).exists():
         message = f"Node {node.name} claims more than was accepted; it does not count until it is confirmed."
         node_event(node=node, code=GREW, message=message, now=now)
+
+
+def _listeners(found: Inventory) -> dict[str, object]:
+    told = [[one.kind, one.address, one.port] for one in found.listeners]
+    return {LISTENERS: told} if told else {}
 
 
 def _there(found: Inventory) -> dict[str, dict[str, int]]:

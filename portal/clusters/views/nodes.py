@@ -19,6 +19,7 @@ from portal.accounts.rights import Action, allowed_everywhere
 from portal.clusters.acceptance import offer_checked, offer_words
 from portal.clusters.disks import node_largest
 from portal.clusters.forms import GiveUpForm, IntentForm, PutBackForm, StrangerForm
+from portal.clusters.listeners import node_listeners
 from portal.clusters.models import Node
 from portal.clusters.outages import closed_why, growth_why, out_cure, stuck_cure
 from portal.clusters.selectors import (
@@ -159,6 +160,7 @@ def _node_page(request: PageRequest, row: Node, *, status: int = 200, **more: An
             not all(one.stopped_by for one in strangers) and allowed_everywhere(request.user, Action.NODE_SET_INTENT)
         ),
         "storages": storages_of_node(node=row, user=request.user),
+        "listeners": node_listeners(row) if allowed_everywhere(request.user, Action.NODE_SET_INTENT) else [],
         "events": node_events(node=row),
         "moves": _moves(row) if allowed_everywhere(request.user, Action.NODE_SET_INTENT) else [],
         "intent_form": IntentForm(),

@@ -16,6 +16,7 @@ from portal.clusters.agents import UNREAD, agent_cure, agent_wrong
 from portal.clusters.clocks import LIMIT_MS, clock_cure, clock_wrong
 from portal.clusters.disks import largest_words
 from portal.clusters.health_words import health_words
+from portal.clusters.listeners import LISTENERS, Answering, node_listeners
 from portal.clusters.models import BAD_GPU, Gpu, Node, NodeEvent, VirtualCluster
 from portal.clusters.outages import (
     FOUND_BY_NODE,
@@ -27,9 +28,10 @@ from portal.clusters.outages import (
     stuck_cure,
     stuck_why,
 )
-from portal.clusters.selectors import gpu_holders, node_strangers, servers_closed, vc_quotas
+from portal.clusters.selectors import gpu_holders, node_strangers, servers_closed, vc_quotas, vcs_reaching
 from portal.clusters.states import NodeHealth, Stuck
 from portal.common.prepared import Among, Prepared, Slot
+from portal.common.sentences import some_of
 from portal.dispatch.alerts.alert import Alert, Severity
 from portal.jobs.models import TaskAttempt
 
@@ -38,11 +40,13 @@ log = logging.getLogger(__name__)
 LOW, VERY_LOW = 10, 3
 """Percent of a disk that are free."""
 SERVERS_CLOSED = "servers_closed"
+NAMED = 10
+"""So many of one kind are named in a message."""
 NEVER_CAME = timedelta(minutes=10)
 MOST_EVENTS = 2000
 COLUMNS = ("name", "health", "health_reason", "last_report_at", "joined_at", "clock_skew_ms", "inventory", "intent",
            "full_since", "out_since", "out_cause", "trial_at", "strangers", "stuck_since", "stuck_cause",
-           "stuck_words", "accepted", "claims")  # fmt: skip
+           "stuck_words", "accepted", "claims", "cpu_tasks", "sku")  # fmt: skip
 
 STUCK: Mapping[str, str] = {Stuck.ENGINE: "node_engine", Stuck.ORDERS: "node_orders"}
 """The alert of each cause."""
@@ -72,11 +76,15 @@ ACCEPT = gettext_noop("Look at what it claims on its page, and accept it there, 
 CONFIRM = gettext_noop(
     "Where somebody has put it in, confirm it on the node's page; else find out who changed the server or its agent."
 )
+CLOSE = gettext_noop(
+    "Have them ask for a password, or listen on a socket in the file system; or take the host network away from these "
+    "virtual clusters, by their rules."
+)
 BACK = gettext_noop("Once it is good again, put it back on the node's page.")
 
 
 def node_alerts(healthy: Sequence[str], now: datetime) -> Iterator[Alert]:
-    """Of all nodes and their GPUs; ``healthy``: the names of those that are. Three queries, and three more where
+    """Of all nodes and their GPUs; ``healthy``: the names of those that are. Three queries, and some more where
     something is wrong."""
     together = _silent_together(now, len(healthy))
     yield from together
@@ -90,6 +98,7 @@ def node_alerts(healthy: Sequence[str], now: datetime) -> Iterator[Alert]:
                     teams.get(node.pk, ()))  # fmt: skip
     for node in nodes:
         yield from _of_node_at_least(node, now, alone=not together)
+    yield from _listener_alerts(nodes)
     yield from _gpu_alerts()
 
 
@@ -108,7 +117,8 @@ def _suspect() -> Q:
     told = Q(inventory__has_key="agent") & ~Q(inventory__agent="")
     other = Q(inventory__has_key=UNREAD) | told & ~Q(inventory__agent=settings.VERSION)
     claims = Q(accepted__isnull=True) | ~Q(claims={})
-    return ~Q(health=NodeHealth.HEALTHY) | off | shut | other | claims | Q(inventory__disk_free_percent__lt=LOW)
+    low, open_ones = Q(inventory__disk_free_percent__lt=LOW), Q(inventory__has_key=LISTENERS)
+    return ~Q(health=NodeHealth.HEALTHY) | off | shut | other | claims | low | open_ones
 
 
 def _those(which: Q) -> QuerySet[Node]:
@@ -207,6 +217,28 @@ def _of_claims(node: Node) -> Iterator[Alert]:
                     node.joined_at)  # fmt: skip
     elif grown := growth_why(node):
         yield Alert("node_grew", Severity.WARNING, "node", node.name, grown, gettext(CONFIRM))
+
+
+def _listener_alerts(nodes: Sequence[Node]) -> Iterator[Alert]:
+    """What tasks with the host network reach and nobody is kept from. Who may place such tasks there is asked once for
+    all; it is told to administrators alone."""
+    found = [(node, node_listeners(node)) for node in nodes if node.health == NodeHealth.HEALTHY and node.accepted]
+    open_ones = [(node, listeners) for node, listeners in found if listeners]
+    reaching = vcs_reaching(nodes=[node for node, _ in open_ones])
+    for node, listeners in open_ones:
+        if vcs := reaching[node.pk]:
+            severity = Severity.INFO if all(one.figures for one in listeners) else Severity.WARNING
+            yield Alert("node_listeners", severity, "node", node.name, _reached(listeners, vcs), gettext(CLOSE))
+
+
+def _reached(listeners: Sequence[Answering], vcs: Sequence[str]) -> str:
+    message = gettext(
+        "This answers there without authentication: %(things)s. It is reached by jobs of several tasks, which may come "
+        "from %(vcs)s."
+    ) % {"things": some_of([one.words for one in listeners], NAMED), "vcs": some_of(vcs, NAMED)}
+    if not any(one.everywhere for one in listeners):
+        return message
+    return f"{message} {gettext('What listens at all addresses is reached by every job there.')}"
 
 
 def closed_alerts() -> Iterator[Alert]:
