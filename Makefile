@@ -12,7 +12,7 @@ export PYTHON
 CATALOGUES := $(shell find portal/locale -name '*.po')
 FRONTEND := $(shell find frontend -type f -not -path '*/node_modules/*' -not -path '*/dist/*' -not -path '*/templates/*' 2>/dev/null)
 
-.PHONY: help setup demo run engine test lint bench pictures examples soak compose-test chaos endurance audit lock clean
+.PHONY: help setup demo run engine test lint bench mutants pictures examples soak compose-test chaos endurance audit lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,10 @@ lint: $(DONE)/dev frontend/dist/.built ## style, types, the floors, Django's own
 bench: engine $(TESTED) ## print the figures of tests/benchmarks
 	@scripts/test-parts
 	@for file in tests/benchmarks/bench_*.py; do echo "== $$file"; PYTHONPATH=client $(BIN)/python -m tests.benchmarks.$$(basename $$file .py); done
+
+mutants: $(TESTED) ## make small mistakes in the code and see whether tests notice (AREA="rights logs")
+	@BERTH_TEST_SKIP=browser,docker,pooler,prometheus,redis_tls scripts/test-parts
+	@$(BIN)/python -m tests.mutants.run $(AREA)
 
 pictures: $(TESTED) ## take the pictures of docs/pictures anew
 	@BERTH_TEST_SKIP=docker,pooler,postgres,prometheus,redis_tls scripts/test-parts

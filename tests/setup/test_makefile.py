@@ -18,6 +18,7 @@ FIRST = {
     "test": (*TESTED, "scripts/test"),
     "lint": (PACKAGES, PAGES, "scripts/lint"),
     "bench": (*TESTED, PARTS, "tests.benchmarks"),
+    "mutants": (*TESTED, PARTS, "-m tests.mutants.run"),
     "pictures": (*TESTED, PARTS, "-m tests.browser.pictures"),
     "examples": (*TESTED, "tests/common/test_examples.py"),
     "soak": (*TESTED, f"{PARTS} soak", "-m soak"),
