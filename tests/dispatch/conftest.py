@@ -27,7 +27,7 @@ def teams(world: World) -> dict[str, User]:
 
     for name in ("gpu01", "gpu02"):
         world.node(name, gpus=2)
-    language = vc_create(name="language", now=world.now)
+    language = vc_create(name="language", host_network=True, now=world.now)
     leaf = CellType.objects.get(child__isnull=True)
     for vc in (world.vc, language):
         quota_set(vc=vc, cell_type=leaf, count=2, now=world.now)

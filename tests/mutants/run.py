@@ -89,8 +89,9 @@ def told(chosen: list[Mutant], pool: ThreadPoolExecutor, copies: SimpleQueue[Pat
         code = tried(copy, tests, 3600)
         copies.put(copy)
         clean[tests] = time.monotonic() - began
+        print(f"{clean[tests]:>6.0f} s without any change: {' '.join(tests)}", flush=True)
         if code != PASSED:
-            print(f"{' '.join(tests)}: fails without any change")
+            print("these fail by themselves: mend them first")
             return 2
     futures = [(one, pool.submit(outcome, one, copies, 3 * clean[one.tests] + SLACK_S)) for one in chosen]
     counted, survivors = Counter[tuple[str, str]](), []

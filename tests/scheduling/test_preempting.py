@@ -171,6 +171,20 @@ def test_the_team_with_the_largest_weighted_share_on_loan_pays_first() -> None:
         assert victims_of(made.plan(0))[0].startswith(payer)
 
 
+def test_of_several_teams_that_would_pay_together_the_one_with_the_smallest_share_counts() -> None:
+    """Together speech and audio would pay with what audio, which borrows least, has; so text does, which has more."""
+    made = running(
+        cluster(node("n"), node("m"), vision=4, speech=0, audio=0, text=0),
+        *(job(f"more{number}", vc="speech", priority=-1, only=("m",)) for number in range(3)),
+        job("speech", vc="speech", priority=-1, only=("n",)),
+        job("audio", vc="audio", priority=-1, only=("n",)),
+        job("text", role(gpus=2), vc="text", priority=-1, only=("n",)),
+    )
+    made.submit(job("owner", role(gpus=2), only=("n",)))
+    (preempt,) = made.plan(0).preemptions
+    assert [victim.job for victim in preempt.victims] == ["text"]
+
+
 def test_the_policy_may_ask_for_the_least_loss_whose_ever_it_is() -> None:
     for first, payer in ((FirstToPay.SHARE, "large"), (FirstToPay.LOSS, "small")):
         described = cluster(node("a", 4), owner=4, vision=0, speech=0)

@@ -106,6 +106,23 @@ CASES = {
         Code.RESOURCES, {"cpu_milli": 8000, "free_cpu_milli": 4000, "node": "gpu01"},
         "it needs 8 CPU and 1 GB with 1 A100; the node with the most room, gpu01, has 4 CPU and 255 GB free",
     ),
+    "CPU, and the node with the most of it": Case(
+        cluster(node("gpu01", cpu=16), node("gpu02", cpu=16), vision=8),
+        (job("b1", role(cpu=12), only=("gpu01",)), job("b2", role(cpu=10), only=("gpu02",))), job("j", role(cpu=8)),
+        Code.RESOURCES, {"cpu_milli": 8000, "free_cpu_milli": 6000, "node": "gpu02"},
+        "it needs 8 CPU and 1 GB with 1 A100; the node with the most room, gpu02, has 6 CPU and 255 GB free",
+    ),
+    "CPU and memory, and the node that comes nearest in what it has least of": Case(
+        cluster(node("gpu01", cpu=16, memory=16), node("gpu02", cpu=16, memory=16), vision=8),
+        (job("b1", role(cpu=9, memory=15), only=("gpu01",)), job("b2", role(cpu=12, memory=12), only=("gpu02",))),
+        job("j", role(cpu=8, memory=8)), Code.RESOURCES, {"free_cpu_milli": 4000, "node": "gpu02"},
+        "it needs 8 CPU and 8 GB with 1 A100; the node with the most room, gpu02, has 4 CPU and 4 GB free",
+    ),
+    "of two SKUs that would do, the one that comes nearest": Case(
+        cluster(node("a", cpu=16), node("h", 4, "H100", state=NodeState.DOWN), vision={"A100": 4, "H100": 4}),
+        (job("b", role(cpu=12)),), job("j", role(cpu=8, sku=None)), Code.RESOURCES, {"node": "a"},
+        "it needs 8 CPU and 1 GB with 1 A100; the node with the most room, a, has 4 CPU and 255 GB free",
+    ),
     "CPU of several tasks": Case(
         cluster(node("gpu01", cpu=16), vision=4), (job("b", role(cpu=2)),), job("j", role(count=2, cpu=8)),
         Code.RESOURCES, {"cpu_milli": 8000, "tasks": 2, "free_cpu_milli": 14000},

@@ -45,6 +45,32 @@ def test_the_grace_of_those_who_leave_counts_when_a_job_must_be_over_before_the_
     assert [one.job.id for one in made.plan(0).preemptions] == ["passes"]
 
 
+def test_of_several_who_leave_the_longest_grace_counts() -> None:
+    made = running(
+        cluster(node("a", 3), vision=3, speech=0),
+        job("short", limit=SHORT),
+        *(job(f"lent{grace}", vc="speech", priority=-1, grace=grace) for grace in (10, 60)),
+    )
+    made.submit(job("head", role(count=3), order=1))
+    made.submit(job("passes", role(count=2), limit=50, order=2))
+    assert made.plan(0).preemptions == ()
+    made.submit(job("passes", role(count=2), limit=40, order=2))
+    assert [one.job.id for one in made.plan(0).preemptions] == ["passes"]
+
+
+def test_a_job_holds_its_cells_until_the_time_of_its_last_task_is_over() -> None:
+    made = running(cluster(node("a", 3), vision=3), job("first", role(gpus=2)))
+    made.submit(job("loose", role(count=2), gang=False, limit=SHORT))
+    made.advance(0)
+    made.finish("first")
+    made.advance(50)
+    made.submit(job("head", role(count=3), order=1))
+    made.submit(job("passes", limit=60, order=2))
+    assert [one.job.id for one in made.plan(50).starts] == ["passes"]
+    made.submit(job("passes", limit=SHORT + 1, order=2))
+    assert made.plan(50).starts == ()
+
+
 def reserved_after_a_preemption(*, head_of: str) -> Engine:
     """`head` had cells kept when `early` of alice, submitted before it, lost its own to a higher class."""
     made = running(
