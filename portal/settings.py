@@ -192,6 +192,7 @@ CELERY = {
         "old_code": {"task": "control.code_expire", "schedule": 600.0, "options": {"expires": 600}},
         "old_logs": {"task": "control.logs_expire", "schedule": 60.0, "options": {"expires": 60}},
         "log_quotas": {"task": "control.logs_give_way", "schedule": 300.0, "options": {"expires": 300}},
+        "proofs": {"task": "control.storages_prove", "schedule": 60.0, "options": {"expires": 60}},
         "old_folders": {"task": "control.folders_expire", "schedule": 300.0, "options": {"expires": 300}},
         "samples": {"task": "control.samples_fold", "schedule": 20.0, "options": {"expires": 20}},
         "idle": {"task": "control.idle_judge", "schedule": 20.0, "options": {"expires": 20}},

@@ -101,6 +101,7 @@ from nodes.protocol.names import (
 from nodes.protocol.packed import Bounds, PackedInvalid, PackedTooLarge, packed_check, packed_read
 from nodes.protocol.sessions import (
     CHUNK,
+    PROOFS,
     REQUESTS_KEPT,
     STREAM_TTL_S,
     WINDOW,
@@ -110,6 +111,7 @@ from nodes.protocol.sessions import (
     Frame,
     FrameKind,
     ListRequest,
+    ProofRequest,
     ReadRequest,
     SessionAnswer,
     SessionBroken,
@@ -170,6 +172,8 @@ __all__ = [
     "ContainerSpec",
     "ContainerState",
     "DeleteRequest",
+    "PROOFS",
+    "ProofRequest",
     "Desired",
     "DiskShare",
     "Envelope",

@@ -99,9 +99,24 @@ class DeleteRequest:
     unwritten_s: int
 
 
+PROOFS = ".berth-proofs"
+"""The folder in a storage into which agents write values for ``ProofRequest``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProofRequest:
+    """A value to be written into the file ``name`` of the folder ``PROOFS`` in a storage, which is the mount's source.
+    Another server that reads it there sees the same storage. The answer's kind is ``written``. 32 and 64 hexadecimal
+    digits."""
+
+    mount: Mount
+    name: str
+    value: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRequest:
-    """Exactly one of ``shell``, ``listing``, ``reading`` and ``deleting`` is asked for.
+    """Exactly one of ``shell``, ``listing``, ``reading``, ``deleting`` and ``proving`` is asked for.
 
     ``boot`` is that of the agent that shall answer: one started since then refuses, since it does not know what its
     forerunner has answered already. ``silence_s``: after so long without a frame a side takes the other for gone.
@@ -115,6 +130,7 @@ class SessionRequest:
     listing: ListRequest | None = None
     reading: ReadRequest | None = None
     deleting: DeleteRequest | None = None
+    proving: ProofRequest | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,7 @@ from nodes.runtimes.base import Runtime, RuntimeAway
 from nodes.saying import Saying
 from nodes.sessions.files import files_serve
 from nodes.sessions.line import Line, LineClosed
+from nodes.sessions.proofs import Proofs
 from nodes.sessions.removals import Removals
 from nodes.sessions.shells import shell_serve
 
@@ -70,6 +71,7 @@ class Door:
             redis_url, socket_timeout=5, socket_connect_timeout=2, retry=Retry(NoBackoff(), 0)
         )
         self._removals = Removals(roots=policy.mount_roots, still_s=lease_still_s)
+        self._proofs = Proofs(roots=policy.mount_roots)
         self._redis_url, self._saying = redis_url, Saying(clock.monotonic)
         self._requests = session_requests(node)
         self._last = b"$"
@@ -192,6 +194,8 @@ class Door:
                 files_serve(line, asked, self._policy)
             elif request.deleting is not None:
                 self._removals.serve(line, request.deleting)
+            elif request.proving is not None:
+                self._proofs.serve(line, request.proving)
         except Exception:
             log.exception("a session failed", session=request.session)
         finally:

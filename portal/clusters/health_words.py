@@ -78,6 +78,7 @@ _EVENTS = (
     gettext_noop("Node %(node)s claims more than was accepted; it does not count until it is confirmed."),
     gettext_noop("Node %(node)s is tied to the storage %(storage)s."),
     gettext_noop("Node %(node)s is untied from the storage %(storage)s."),
+    gettext_noop("Node %(node)s does not see what other servers write in %(storage)s: it is untied from it."),
     gettext_noop("Node %(node)s takes tasks without GPUs."),
     gettext_noop("Node %(node)s takes no more tasks without GPUs; those that run there go on."),
     gettext_noop("Node %(node)s was removed."),

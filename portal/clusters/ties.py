@@ -1,6 +1,8 @@
 """Which servers answer for a storage: those of which an administrator has accepted its folder, but for those that one
 has untied from it. ``docs/decisions/acceptance.md`` says why. ``Node.ties`` holds by a storage's id what is said of the
-two beside what was accepted: ``untied``."""
+two beside what was accepted: ``untied``; ``by_hand``, where an administrator tied it on the storage's page; ``proof``,
+whether it read there what another server (``by``) had written, when (``at_ms``), so often in a row (``tries``), and why
+nobody could try."""
 
 from __future__ import annotations
 
@@ -11,6 +13,9 @@ from typing import Any
 from portal.clusters.models import Node, Storage
 
 Ties = Mapping[str, Mapping[str, Any]]
+
+SEEN, UNSEEN, UNTRIED = "seen", "unseen", "untried"
+"""What came of a proof: it read the value, or another or none, or nobody could try."""
 
 
 def below(root: str, roots: Collection[str]) -> bool:

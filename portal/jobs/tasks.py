@@ -15,6 +15,7 @@ from portal.jobs.metrics.folding import samples_fold
 from portal.jobs.metrics.record import Records
 from portal.jobs.services import code_expire, idle_judge, usage_open_days_keep, usage_roll
 from portal.jobs.sessions.deleting import folders_expire
+from portal.jobs.sessions.proving import storages_prove
 
 
 @shared_task(name="control.archive_sweep")
@@ -40,6 +41,12 @@ def give_way() -> None:
 def expire_folders() -> None:
     """Have the folders of jobs deleted that ended long ago."""
     folders_expire(now=timezone.now())
+
+
+@shared_task(name="control.storages_prove")
+def prove_storages() -> None:
+    """Have servers show that they see the storages that they are tied to."""
+    storages_prove(now=timezone.now())
 
 
 @shared_task(name="control.code_expire")

@@ -195,7 +195,8 @@ def test_who_accepts_a_server_ties_it_to_what_servers_mount_and_is_told_so(world
 def test_tied_and_untied_by_page_and_api_with_what_it_was_in_the_audit_log(world: World, root: User) -> None:
     storage, node, api = made(world), world.node("gpu01", root=ROOT), Api(root)
     (server,) = api.get("storages/data/servers")
-    assert server == {"node": "gpu01", "health": "healthy", "tied": True, "offered": True, "fault": ""}
+    untried = {"proof": "", "proof_by": "", "proof_why": ""}
+    assert server == {"node": "gpu01", "health": "healthy", "tied": True, "offered": True, "fault": "", **untried}
     browser = Browser(root)
     page = browser.send("/storages/data/servers/gpu01", "/storages/data", tied="no")
     assert "gpu01 is untied from data." in page.text

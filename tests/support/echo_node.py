@@ -6,14 +6,16 @@ import queue
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from nodes.clock import SystemClock
 from nodes.policy import Policy
-from nodes.protocol import STDERR, STDOUT, NodeKey, ShellRequest
+from nodes.protocol import STDERR, STDOUT, NodeKey, ProofRequest, ShellRequest
 from nodes.runtimes.base import Found, Runtime, ShellEnded, Status
 from nodes.sessions import Door
+from nodes.sessions.proofs import Proofs
 
 
 class EchoShell:
@@ -84,11 +86,24 @@ class EchoRuntime:
         """None was left."""
 
 
+class _Elsewhere(Proofs):
+    """Writes what it shall write in a storage in another folder: on one machine two servers see the same ones."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(roots=(str(root),))
+        self._root = str(root)
+
+    def write(self, request: ProofRequest) -> None:
+        mount = replace(request.mount, root=self._root, source=self._root)
+        super().write(replace(request, mount=mount))
+
+
 @contextmanager
 def echo_door(
-    *, node: str, key: NodeKey, portal_public_key: str, boot: int, redis_url: str, root: Path | None = None
-) -> Iterator[EchoRuntime]:
-    """The door of that node's agent, open."""
+    *, node: str, key: NodeKey, portal_public_key: str, boot: int, redis_url: str, root: Path | None = None,
+    elsewhere: Path | None = None,
+) -> Iterator[EchoRuntime]:  # fmt: skip
+    """The door of that node's agent, open. ``elsewhere``: where it has the storages, though it calls them the same."""
     runtime = EchoRuntime()
     door = Door(
         node=node,
@@ -102,6 +117,8 @@ def echo_door(
         lease_still_s=0.1,
         clock=SystemClock(),
     )
+    if elsewhere is not None:
+        door._proofs = _Elsewhere(elsewhere)
     door.open()
     try:
         yield runtime

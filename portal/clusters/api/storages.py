@@ -34,6 +34,7 @@ from portal.clusters.services import (
     vcs_named,
 )
 from portal.clusters.states import NodeHealth
+from portal.clusters.ties import SEEN, UNSEEN, UNTRIED
 from portal.common.filters import GivenFilter
 from portal.common.pagination import ByName
 from portal.common.serializers import Answer, Body, Text, Truth
@@ -89,6 +90,13 @@ class StorageServerAnswer(Answer):
     )
     offered = serializers.BooleanField(help_text="it has it, by its last report, and its folder was accepted")
     fault = Text(allow_blank=True, help_text="why it has it not, in its words")
+    proof = serializers.ChoiceField(
+        ["", SEEN, UNSEEN, UNTRIED],
+        help_text="whether it read there what another server had written: `seen`, `unseen`, `untried` (nobody could "
+        "try); empty: its turn has not come, or there is no other server",
+    )
+    proof_by = serializers.CharField(allow_blank=True, help_text="which server wrote")
+    proof_why = Text(allow_blank=True, help_text="why nobody could try")
 
 
 class StorageAnswer(Answer):

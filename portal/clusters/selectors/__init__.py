@@ -61,7 +61,7 @@ from portal.clusters.selectors.storages import (
     storages_seen,
 )
 from portal.clusters.selectors.strangers import Stranger, node_strangers
-from portal.clusters.selectors.ties import StorageTies, storage_servers, storage_ties
+from portal.clusters.selectors.ties import StorageTies, proofs_due, storage_servers, storage_ties
 from portal.clusters.selectors.vc_pages import VcCard, vc_cards
 from portal.clusters.selectors.visible import (
     JobSight,
@@ -137,6 +137,7 @@ __all__ = [
     "StorageTies",
     "storage_offered",
     "storage_servers",
+    "proofs_due",
     "storage_ties",
     "storages_exported",
     "storages_granted",

@@ -87,7 +87,7 @@ from portal.clusters.services.teams import (
     vc_remove,
     vc_remove_refusal,
 )
-from portal.clusters.services.ties import storage_tie
+from portal.clusters.services.ties import storage_tie, tie_proven
 from portal.clusters.services.topology import topology_take
 from portal.clusters.services.upkeep import backup_note, restore_note
 from portal.clusters.services.versions import cluster_version
@@ -179,6 +179,7 @@ __all__ = [
     "secret_set",
     "sku_set_price",
     "sku_set_share",
+    "tie_proven",
     "topology_take",
     "vc_create",
     "vc_remove",

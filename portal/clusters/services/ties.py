@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from django.db import transaction
 from django.db.models import F
@@ -11,10 +12,14 @@ from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
+from portal.clusters.inventories import SENTENCE
 from portal.clusters.models import Node, Storage
 from portal.clusters.services.nodes import node_event
-from portal.clusters.ties import below, is_tied
+from portal.clusters.ties import UNSEEN, below, is_tied, is_untied
 from portal.common.errors import Conflict, Fault, Invalid
+
+TRIES = 3
+"""So often in a row a server must not have seen it: a file system may be behind."""
 
 
 def storage_tie(*, storage: Storage, node: Node, tied: bool, actor: str, now: datetime) -> Node:
@@ -27,6 +32,8 @@ def storage_tie(*, storage: Storage, node: Node, tied: bool, actor: str, now: da
             raise Conflict(words % {"node": held.name})
         if is_tied(held, storage) != tied:
             tie_write(held, storage, tied)
+            if tied:  # whatever was seen: who does it by hand knows
+                _ties_put(held, storage, {"by_hand": True})
             message = f"Node {held.name} is tied to the storage {storage.name}."
             if not tied:
                 message = f"Node {held.name} is untied from the storage {storage.name}."
@@ -42,14 +49,41 @@ def tie_write(node: Node, storage: Storage, tied: bool) -> None:
     """Write it, in a transaction that holds the node's row. To tie it is to accept its folder. What was planned with it
     as it was is placed anew."""
     accepted, ties = dict(node.accepted or {}), dict(node.ties)
-    ties.pop(str(storage.pk), None)
+    proof = ties.pop(str(storage.pk), {}).get("proof")
     if not tied:
-        ties[str(storage.pk)] = {"untied": True}
+        ties[str(storage.pk)] = {"untied": True, **({"proof": proof} if proof else {})}
     elif not below(storage.root, accepted["storages"]):
         accepted["storages"] = sorted({*accepted["storages"], storage.root})
     node.accepted, node.ties = accepted, ties
     rows = Node.objects.filter(pk=node.pk)
     rows.update(accepted=accepted, ties=ties, placement_version=F("placement_version") + 1)
+
+
+def _ties_put(node: Node, storage: Storage, said: Mapping[str, Any]) -> None:
+    node.ties = {**node.ties, str(storage.pk): dict(said)}
+    Node.objects.filter(pk=node.pk).update(ties=node.ties)
+
+
+def tie_proven(*, storage: Storage, node: Node, by: str, result: str, why: str, now: datetime) -> None:
+    """Write down what came of a proof: whether the server read what the server ``by`` had written. One that has not
+    seen it, time and again, of a storage that all servers mount from one export, is untied, unless an administrator
+    tied it by hand."""
+    with transaction.atomic():
+        held = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
+        said = dict(held.ties.get(str(storage.pk), {}))
+        before = said.get("proof", {})
+        tries = before.get("tries", 0) + 1 if before.get("result") == result else 1
+        said["proof"] = {
+            "result": result, "by": by, "at_ms": int(now.timestamp() * 1000), "tries": tries, "why": why[:SENTENCE],
+        }  # fmt: skip
+        _ties_put(held, storage, said)
+        unproven = result == UNSEEN and tries >= TRIES and bool(storage.export) and not said.get("by_hand")
+        if unproven and is_tied(held, storage):
+            tie_write(held, storage, False)
+            message = f"Node {held.name} does not see what other servers write in {storage.name}: it is untied from it."
+            node_event(node=held, code="untied", message=message, now=now)
+            before, after = {"node": held.name, "tied": True}, {"node": held.name, "tied": False, "proof": UNSEEN}
+            audit_write(Audited.STORAGE_TIE, actor="", target=storage.name, now=now, before=before, after=after)
 
 
 def server_faults(names: Collection[str]) -> list[Fault]:
@@ -76,4 +110,4 @@ def storage_tie_new(storage: Storage, names: Sequence[str] | None) -> list[str]:
 
 
 def _mounts(node: Node, storage: Storage) -> bool:
-    return bool(storage.export) and str(storage.pk) not in node.ties
+    return bool(storage.export) and not is_untied(node.ties, storage.pk)

@@ -18,6 +18,7 @@ from nodes.protocol import (
     Frame,
     FrameKind,
     ListRequest,
+    ProofRequest,
     ReadRequest,
     SessionEnd,
     SessionFault,
@@ -85,13 +86,14 @@ def session_call(
     listing: ListRequest | None = None,
     reading: ReadRequest | None = None,
     deleting: DeleteRequest | None = None,
+    proving: ProofRequest | None = None,
 ) -> Called:
-    """A request to one node for a shell, a list, a file or a deletion. Nothing is sent yet."""
+    """A request to one node for a shell, a list, a file, a deletion or a proof. Nothing is sent yet."""
     secret, sealed = secret_make(node.public_key)
     session = str(uuid.uuid4())
     request = SessionRequest(
         session=session, boot=node.boot, secret=sealed, silence_s=silence_s,
-        shell=shell, listing=listing, reading=reading, deleting=deleting,
+        shell=shell, listing=listing, reading=reading, deleting=deleting, proving=proving,
     )  # fmt: skip
     expires = int(time.time() * 1000) + EXPIRES_S * 1000
     envelope = Envelope("portal", node.name, "session", expires, encode(request).decode())

@@ -23,6 +23,7 @@ from nodes.protocol import (
     FrameKind,
     ListRequest,
     Mount,
+    ProofRequest,
     ReadRequest,
     SessionAnswer,
     SessionBroken,
@@ -66,11 +67,16 @@ WAITING = Share(
 _FINAL: dict[SessionFault, type[Refused]] = {SessionFault.MISSING: Absent, SessionFault.UNFIT: Conflict}
 
 
+Asked = ListRequest | ReadRequest | DeleteRequest | ProofRequest
+
+
 class FolderSession:
     """One request about files, answered by one node. Open it, read its pieces, and close it. ``until``: when it is
     given up (of ``time.monotonic``)."""
 
-    def __init__(self, node: Node, asked: ListRequest | ReadRequest | DeleteRequest, until: float = math.inf) -> None:
+    def __init__(
+        self, node: Node, asked: ListRequest | ReadRequest | DeleteRequest | ProofRequest, until: float = math.inf
+    ) -> None:
         self.node, self.until = node, until
         self._call = _call(node, asked)
         self._redis = Redis.from_url(
@@ -175,7 +181,9 @@ class Answered:
     there: SessionAnswer
 
 
-def _call(node: Node, asked: ListRequest | ReadRequest | DeleteRequest) -> Called:
+def _call(node: Node, asked: Asked) -> Called:
+    if isinstance(asked, ProofRequest):
+        return session_call(node=node, silence_s=PATIENCE_S, proving=asked)
     if isinstance(asked, DeleteRequest):
         return session_call(node=node, silence_s=PATIENCE_S, deleting=asked)
     if isinstance(asked, ListRequest):
