@@ -174,6 +174,7 @@ def looked_at_claims(site: Site, stack: Stack) -> list[str]:
     for name, words in zip(names, ("8 x NVIDIA H100", "128 CPU cores (accepted: 64)"), strict=True):
         site.open(f"/cluster/nodes/{name}")
         expect(page.locator("#node .notice")).to_contain_text(words)
+        expect(page.get_by_text("a Docker Engine at 127.0.0.1:2375")).to_be_visible()
         faults += looked_at(page, f"node-{name}")
     site.open("/cluster/nodes")
     expect(page.locator("#nodes")).to_contain_text("It waits to be accepted.")

@@ -34,6 +34,7 @@ AGENT = {
     "NODE_PORTAL_PUBLIC_KEY": PortalKey.generate().public,
     "NODE_RUNTIME": "process",
     "NODE_GPUS": "simulated:1xA100-80GB",
+    "NODE_LISTENERS_EVERY_S": "0",
 }
 
 

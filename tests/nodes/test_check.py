@@ -102,6 +102,7 @@ def environ(tmp_path: Path, portal: str) -> dict[str, str]:
         "BERTH_NODE_GPUS": "simulated:2xA100-80GB",
         "BERTH_NODE_DOCKER_URL": f"unix://{tmp_path}/no.sock",
         "BERTH_NODE_PORT_RANGE": "20000-20009",
+        "BERTH_NODE_LISTENERS_EVERY_S": "0",
     }
 
 

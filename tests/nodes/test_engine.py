@@ -73,6 +73,7 @@ def test_the_next_report_says_it(tmp_path: Path) -> None:
     told = {
         "NAME": "gpu01", "REDIS_URL": "redis://127.0.0.1:1/0", "PORTAL_PUBLIC_KEY": PortalKey.generate().public,
         "STATE_DIR": str(tmp_path), "DOCKER_URL": f"unix://{tmp_path}/none.sock", "GPUS": "simulated:4xA100-80GB",
+        "LISTENERS_EVERY_S": "0",
     }  # fmt: skip
     key_make(tmp_path / "node.key")
     clock = ShiftedClock()

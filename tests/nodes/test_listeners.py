@@ -16,17 +16,22 @@ from pathlib import Path
 
 import pytest
 import redis
+from celery import Celery
 
+from nodes import ports
+from nodes.agent import Agent
 from nodes.check.line import Verdict
 from nodes.check.listeners import listener_lines
+from nodes.clock import SystemClock
 from nodes.listeners import ListenerWatch, look
 from nodes.listeners.questions import kind_of
 from nodes.listeners.talk import Place
-from nodes.options import options_load
+from nodes.options import key_make, options_load
 from nodes.protocol import Listener, PortalKey
 from tests.support.redis_server import RedisServer
 from tests.support.services import Services
 from tests.support.tls import Authority, Files
+from tests.support.waiting import wait_until
 
 Speaks = Callable[[bytes], bytes]
 
@@ -227,6 +232,25 @@ def test_a_watch_tells_what_has_come_and_what_is_over_and_asks_the_quiet_less_of
         assert watch.state == (), "who wanted to know who asks is not asked at each look"
     watch.look()
     assert [one.kind for one in watch.state] == ["redis"]
+
+
+def test_an_agent_reports_what_its_look_found(
+    server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = Path("/proc/net/tcp").read_text().splitlines()
+    (tmp_path / "tcp").write_text("\n".join([lines[0], *(line for line in lines if f":{server.port:04X} " in line)]))
+    monkeypatch.setattr(ports, "TABLES", (tmp_path / "tcp",))  # what else listens on this machine is not asked
+    told = {"NAME": "gpu01", "REDIS_URL": "redis://127.0.0.1:1/0", "PORTAL_PUBLIC_KEY": PortalKey.generate().public,
+            "STATE_DIR": str(tmp_path), "RUNTIME": "process", "GPUS": "simulated:1xA100-80GB"}  # fmt: skip
+    key_make(tmp_path / "node.key")
+    options = options_load([], {f"BERTH_NODE_{name}": value for name, value in told.items()})
+    agent = Agent(options, Celery("agent", set_as_current=False), SystemClock())
+    agent.open()
+    try:
+        found = (Listener("redis", "127.0.0.1", server.port),)
+        wait_until(lambda: agent._reporter.report().inventory.listeners == found, "the first look")
+    finally:
+        agent.close()
 
 
 def test_a_check_warns_of_each_with_who_reaches_it(server: RedisServer, tmp_path: Path) -> None:
