@@ -11,9 +11,10 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+import docker
 import pytest
 import redis
 from celery import Celery
@@ -27,7 +28,10 @@ from nodes.listeners import ListenerWatch, look
 from nodes.listeners.questions import kind_of
 from nodes.listeners.talk import Place
 from nodes.options import key_make, options_load
-from nodes.protocol import Listener, PortalKey
+from nodes.ports import ports_listening
+from nodes.protocol import LABEL, Listener, PortalKey
+from tests.support.docker_engine import DockerEngine
+from tests.support.processes import free_port
 from tests.support.redis_server import RedisServer
 from tests.support.services import Services
 from tests.support.tls import Authority, Files
@@ -267,3 +271,20 @@ def test_a_check_warns_of_each_with_who_reaches_it(server: RedisServer, tmp_path
     assert (line.verdict, line.text) == (Verdict.OK, "of 0 that were asked none answer without authentication")
     (line,) = listener_lines(options_load([], environ | {"BERTH_NODE_LISTENERS_EVERY_S": "0"}), AllBut(server.port))
     assert line.verdict is Verdict.OK
+
+
+@pytest.mark.docker
+def test_a_check_leaves_out_what_a_task_listens_with_on_the_host_network(
+    docker_engine: DockerEngine, tmp_path: Path
+) -> None:
+    of_task, other = free_port(), free_port()
+    with closing(docker.DockerClient(base_url=docker_engine.url, version="auto")) as client:
+        for port, labels in ((of_task, {LABEL.ATTEMPT: "a-task"}), (other, {})):
+            words = ["nc", "-ll", "-p", str(port), "-e", "printf", "+PONG\\r\\n"]
+            client.containers.run("busybox", words, labels=labels, network_mode="host", detach=True)
+    wait_until(lambda: ports_listening(of_task, of_task) and ports_listening(other, other), "both containers to listen")
+    told = {"NAME": "gpu01", "REDIS_URL": "redis://localhost", "DOCKER_URL": docker_engine.url,
+            "PORTAL_PUBLIC_KEY": PortalKey.generate().public, "STATE_DIR": str(tmp_path)}  # fmt: skip
+    options = options_load([], {f"BERTH_NODE_{name}": value for name, value in told.items()})
+    (line,) = listener_lines(options, AllBut(of_task, other))
+    assert f":{other} answers without authentication: every job here reaches it" in line.text
