@@ -60,16 +60,20 @@ class Looked:
         return tuple(found.values())[:MOST_LISTENERS]
 
 
-def look(*, of_job: Callable[[int], bool], held: Callable[[int], bool], quiet: Container[Listening] = ()) -> Looked:
+def look(
+    *, of_job: Callable[[int], bool], held: Callable[[int], bool], quiet: Container[Listening] = (),
+    ended: Callable[[], bool] = lambda: False,
+) -> Looked:  # fmt: skip
     """Ask what listens here. ``of_job``: whether a process belongs to a task; ``held``: whether a task holds a port,
-    which the Engine itself listens on where it forwards it; ``quiet``: those that need not be asked again."""
+    which the Engine itself listens on where it forwards it; ``quiet``: those that need not be asked again; ``ended``:
+    nobody waits for the look any more."""
     there = [one for one in _open_ones() if not held(one.port) and one not in quiet]
     owners = _owners({one.inode for one in there})
     mine = os.getpid()
     strangers = [one for one in there if not _all(owners.get(one.inode, ()), lambda pid: pid == mine or of_job(pid))]
     chosen, ends_at = strangers[:MOST_ASKED], time.monotonic() + LOOK_S
     with ThreadPoolExecutor(AT_ONCE, "listeners") as pool:
-        kinds = list(pool.map(lambda one: _kind(one, ends_at), chosen))
+        kinds = list(pool.map(lambda one: (None, False) if ended() else _kind(one, ends_at), chosen))
     asked = tuple(Asked(one, kind) for one, (kind, was) in zip(chosen, kinds, strict=True) if was)
     return Looked(asked, len(strangers) - len(asked))
 

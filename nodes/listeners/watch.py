@@ -13,6 +13,8 @@ from nodes.protocol import Listener
 
 log = structlog.get_logger(__name__)
 
+KNOWN_AFTER_S = 20.0
+"""So long after its start an agent knows the tasks that were there before, whose listeners are left out."""
 QUIET_LOOKS = 6
 """Who has not answered as one of the known is asked again after so many looks: each question stands in its log."""
 
@@ -44,7 +46,7 @@ class ListenerWatch:
 
     def look(self) -> None:
         """One look, which tells what is different."""
-        looked = look(of_job=self._of_job, held=self._held().__contains__, quiet=self._quiet)
+        looked = look(of_job=self._of_job, held=self._held().__contains__, quiet=self._quiet, ended=self._closed.is_set)
         self._remember(looked)
         if looked.found != self.state:
             log.info("answer without authentication", found=[f"{one.kind} {one.port}" for one in looked.found])
@@ -56,6 +58,7 @@ class ListenerWatch:
         self._quiet = waiting | {one.socket: QUIET_LOOKS - 1 for one in looked.asked if one.kind is None}
 
     def _run(self) -> None:
+        self._closed.wait(min(KNOWN_AFTER_S, self._every_s))
         while not self._closed.is_set():
             try:
                 self.look()

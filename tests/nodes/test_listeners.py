@@ -245,7 +245,8 @@ def test_an_agent_reports_what_its_look_found(
     (tmp_path / "tcp").write_text("\n".join([lines[0], *(line for line in lines if f":{server.port:04X} " in line)]))
     monkeypatch.setattr(ports, "TABLES", (tmp_path / "tcp",))  # what else listens on this machine is not asked
     told = {"NAME": "gpu01", "REDIS_URL": "redis://127.0.0.1:1/0", "PORTAL_PUBLIC_KEY": PortalKey.generate().public,
-            "STATE_DIR": str(tmp_path), "RUNTIME": "process", "GPUS": "simulated:1xA100-80GB"}  # fmt: skip
+            "STATE_DIR": str(tmp_path), "RUNTIME": "process", "GPUS": "simulated:1xA100-80GB",
+            "LISTENERS_EVERY_S": "0.2"}  # fmt: skip
     key_make(tmp_path / "node.key")
     options = options_load([], {f"BERTH_NODE_{name}": value for name, value in told.items()})
     agent = Agent(options, Celery("agent", set_as_current=False), SystemClock())
