@@ -432,7 +432,7 @@ def test_a_mail_names_another_teams_job_no_more_than_the_portal_does(world: Worl
     for name in ("gpu01", "gpu02"):
         world.node(name, gpus=2)
     leaf = CellType.objects.get(child__isnull=True)
-    language, carol = vc_create(name="language", now=world.now), person("carol")
+    language, carol = vc_create(name="language", host_network=True, now=world.now), person("carol")
     member_set(vc=language, user=carol, role="lead", now=world.now)
     for vc in (world.vc, language):
         quota_set(vc=vc, cell_type=leaf, count=2, now=world.now)

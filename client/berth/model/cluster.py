@@ -180,7 +180,8 @@ class TemplateDetail(Template, frozen=True, kw_only=True):
 
 
 class Storage(Answer, frozen=True, kw_only=True):
-    """A folder that nodes mount; ``nodes`` are the healthy ones that offer it now, ``missing`` those that do not."""
+    """A folder that nodes mount; ``nodes`` are the healthy ones that offer it now, ``missing`` those that do not,
+    ``untied`` those that an administrator untied from it, ``unguarded`` those where setuid programs in it count."""
 
     name: str
     kind: str
@@ -196,6 +197,7 @@ class Storage(Answer, frozen=True, kw_only=True):
     nodes: list[str]
     missing: list[str]
     untied: list[str] = []
+    unguarded: list[str] = []
 
 
 class GpuReading(Answer, frozen=True, kw_only=True):
