@@ -91,6 +91,7 @@ class Guards:
     def __init__(self, above: Sequence[str], *, binds: bool, patience_s: float = PATIENCE_S) -> None:
         self._above, self._binds, self._patience_s = above, binds, patience_s
         self._real: dict[str, str] = {}
+        self._hanging: dict[str, subprocess.Popen[bytes]] = {}
 
     def hold(self, root: str, *, is_mount: bool) -> None:
         """Guards it now, before a task writes there; hangs where its file server does. Raises nothing: what could not
@@ -127,7 +128,18 @@ class Guards:
         return How.BIND if self._binds and not is_mount else How.REMOUNT
 
     def _see_to(self, root: str, how: How) -> Done:
-        done = _run([self._over(root), root, how], self._patience_s)
+        """By a process of its own; one that hangs is waited for before there is another."""
+        before = self._hanging.get(root)
+        if before is not None and before.poll() is None:
+            return Done(fault=AWAY)
+        process = _begun([self._over(root), root, how])
+        try:
+            told, _ = process.communicate(timeout=self._patience_s)
+        except subprocess.TimeoutExpired:
+            process.kill()  # in vain where the kernel waits for the server
+            self._hanging[root] = process
+            return Done(fault=AWAY)
+        done = _said(told, process.returncode)
         if done.real:
             self._real[root] = done.real
         return done
@@ -160,20 +172,18 @@ def _place(one: Exposed, real: str) -> str:
     return real if one.folder else one.mount.place
 
 
-def _run(words: Sequence[str], patience_s: float) -> Done:
-    process = subprocess.Popen(
+def _begun(words: Sequence[str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
         [sys.executable, "-m", "nodes.guarding", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL, start_new_session=True, cwd=_HOME,
     )  # fmt: skip
-    try:
-        told, _ = process.communicate(timeout=patience_s)
-    except subprocess.TimeoutExpired:
-        process.kill()  # in vain where the kernel waits for the server
-        return Done(fault=AWAY)
+
+
+def _said(told: bytes, status: int) -> Done:
     try:
         return decoded(told, Done)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return Done(fault=f"the look at it ended with status {process.returncode}")
+        return Done(fault=f"the look at it ended with status {status}")
 
 
 # ------------------------------------------------------------ in that process
