@@ -63,6 +63,8 @@ def test_a_list_brings_its_pages_as_it_is_read(world: World, berth: Client) -> N
     assert [job.id for job in berth.jobs.list(page=2)] == made[::-1]
     assert [job.id for job in islice(berth.jobs.list(page=1), 2)] == made[:2:-1]
     assert [job.name for job in berth.jobs.list(name="run3", state=["waiting", "running"])] == ["run3"]
+    again = berth.jobs.submit(job_file(name="run3")).id
+    assert [job.id for job in berth.jobs.list(name="run3", page=1)] == [again, made[3]], "each page is asked the same"
 
 
 def test_what_waits_says_why_and_can_be_held_back(world: World, berth: Client) -> None:

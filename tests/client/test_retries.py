@@ -100,10 +100,11 @@ ONCE: dict[str, Callable[[Client], object]] = {
 }
 
 
+@pytest.mark.parametrize("trouble", [CUT, refused(503)])
 @pytest.mark.parametrize("what", ONCE)
-def test_what_would_do_more_when_sent_twice_is_sent_once(what: str) -> None:
-    with server(CUT) as (running, client):
-        with pytest.raises(Unreachable):
+def test_what_would_do_more_when_sent_twice_is_sent_once(what: str, trouble: Answer) -> None:
+    with server(trouble) as (running, client):
+        with pytest.raises((Unreachable, ServerFault)):
             ONCE[what](client)
         assert len(running.asked) == 1
 
@@ -114,6 +115,21 @@ def test_trying_ends_and_says_what_was_wrong() -> None:
             client.me()
         assert error.value.status == 503
         assert len(running.asked) == 4
+
+
+def test_a_fault_inside_the_server_is_told_at_once() -> None:
+    with server(refused(500)) as (running, client):
+        with pytest.raises(ServerFault):
+            client.me()
+        assert len(running.asked) == 1
+
+
+def test_a_server_that_asks_for_a_pause_gets_it() -> None:
+    with server(refused(429, **{"Retry-After": "1"}), GOOD) as (running, client):
+        begun = time.monotonic()
+        client.me()
+        assert time.monotonic() - begun >= 0.5, "half of it at least: the pause is drawn"
+        assert len(running.asked) == 2
 
 
 def test_a_long_wait_that_the_server_asks_for_is_left_to_whoever_asked() -> None:

@@ -1,6 +1,6 @@
 """Makes each kept mutant in a copy of the tree and says which of them no test noticed.
 
-    python -m tests.mutants.run [AREA ...]
+    python -m tests.mutants.run [AREA ...] [--only WORDS]
 
 Ends with 1 where one survives, with 2 where one does not fit the sources or its tests fail without it.
 """
@@ -36,10 +36,13 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("areas", nargs="*", metavar="AREA", help=", ".join(areas()))
     parser.add_argument("--workers", type=int, default=2, help="how many are tried side by side (2)")
+    parser.add_argument("--only", default="", metavar="WORDS", help="those alone that have these words in their name")
     asked = parser.parse_args(arguments)
     if unknown := set(asked.areas) - set(areas()):
         parser.error(f"no such area: {', '.join(sorted(unknown))}; there are {', '.join(areas())}")
-    chosen = [one for area in asked.areas or areas() for one in mutants(area)]
+    chosen = [one for area in asked.areas or areas() for one in mutants(area) if asked.only in one.name]
+    if not chosen:
+        parser.error(f"no mutant has these words in its name: {asked.only}")
     for one in chosen:
         try:
             one.source()
