@@ -26,6 +26,8 @@ ENVIRONMENT = {"BERTH_TEST_DATABASE": "sqlite", "BERTH_ENGINE": "python"}
 LINKED = (".venv", "frontend/node_modules", "frontend/dist")
 COPIED = ("build/migrated",)
 SLACK_S = 60.0
+RUNNING: set[subprocess.Popen[str]] = set()
+"""Pytest's processes that run now."""
 PASSED, FAILED, BROKEN = 0, 1, 2
 """Of pytest: all passed; one failed; the tests could not even be read."""
 
@@ -58,6 +60,8 @@ def main(arguments: Sequence[str]) -> int:
                 return told(chosen, pool, copies)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
+                for process in list(RUNNING):
+                    os.killpg(process.pid, signal.SIGKILL)
                 raise
 
 
@@ -133,11 +137,13 @@ def tried(copy: Path, tests: Sequence[str], limit_s: float) -> int | None:
         [*PYTEST, *tests], cwd=copy, env=os.environ | ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True, start_new_session=True,
     )  # fmt: skip
+    RUNNING.add(process)
     try:
         said, _ = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
         return None
     finally:
+        RUNNING.discard(process)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -147,4 +153,6 @@ def tried(copy: Path, tests: Sequence[str], limit_s: float) -> int | None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which who starts it in the background may ignore
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(main(sys.argv[1:]))
