@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from portal.accounts.models import Audited, AuditEntry, Scope, Token, User
+from portal.accounts.models import Audited, AuditEntry, ClusterRole, Scope, Token, User
 from portal.accounts.services import TOUCH_EVERY
 from tests.support.cast import HOST, Api, person
 
@@ -56,6 +56,18 @@ def test_a_token_that_ended_opens_nothing(alice: User, ending: str) -> None:
     answer = api.call("GET", "me")
     assert answer.status_code == 401
     assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_a_token_of_a_disabled_account_opens_nothing(alice: User) -> None:
+    api = Api(alice)
+    User.objects.filter(pk=alice.pk).update(is_active=False)
+    assert api.call("GET", "me").status_code == 401
+
+
+def test_what_names_no_scope_is_for_tokens_with_every_right() -> None:
+    root = person("root", ClusterRole.ADMIN)
+    for scope, status in ((Scope.READ, 403), (Scope.SUBMIT, 403), (Scope.ADMIN, 201)):
+        assert Api(root, scope=scope).call("POST", "groups", {"name": "crew"}).status_code == status, scope
 
 
 def test_revoking_ends_a_token_at_once_and_takes_it_off_the_list(alice: User) -> None:

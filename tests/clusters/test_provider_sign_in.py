@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from django.contrib.auth.models import Group
@@ -94,9 +94,9 @@ def test_what_the_id_token_leaves_out_is_asked_for_and_believed_of_the_same_pers
     page = sign_in(provider)
     assert (page.status, "does not send a user name" in page.text) == (403, True), page.text
     assert not User.objects.exists()
-    provider.tell(lie={"preferred_username": None})
+    provider.tell(lie={"preferred_username": None, "email": "signed@example.org"})
     sign_in(provider)
-    assert User.objects.get().username == "eve"
+    assert User.objects.values_list("username", "email").get() == ("eve", "signed@example.org")
 
 
 def test_nobody_gets_anothers_account_by_its_name_or_address(provider: Provider) -> None:
@@ -299,6 +299,20 @@ def test_a_code_is_used_once_and_in_the_browser_that_asked(provider: Provider) -
     page = arrive(again, back)
     assert (page.status, "does not take its own code back: it was used already" in page.text) == (502, True)
     assert "begun in another browser" in arrive(browser, "/login/oidc/callback?code=x&state=y").text
+
+
+@pytest.mark.parametrize("change", [("state", "x"), ("iss", "https://elsewhere.example.org")], ids=["state", "issuer"])
+def test_an_answer_of_another_sign_in_or_provider_is_not_taken_though_its_cookie_is_there(
+    provider: Provider, change: tuple[str, str]
+) -> None:
+    """Issuer: RFC 9207. The cookie is found by the beginning of the state."""
+    browser = Browser()
+    parts = urlsplit(provider.approve(begin(browser), "eve"))
+    answer = {name: values[0] for name, values in parse_qs(parts.query).items()}
+    name, value = change
+    changed = answer | {name: answer.get(name, "")[:-1] + value}
+    assert "begun in another browser" in arrive(browser, f"{parts.path}?{urlencode(changed)}").text
+    assert not User.objects.exists()
 
 
 def test_a_refusal_at_the_provider_is_told(provider: Provider) -> None:
