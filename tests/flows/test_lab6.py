@@ -91,7 +91,8 @@ def make_image(engine: DockerEngine) -> None:
 def share(stack: Stack, **nodes: int) -> None:
     """Make the lab's configuration the cluster's, with so many nodes for each virtual cluster."""
     cell = "K80-NODE-POOL.K80-NODE"
-    lines = [f"  {vc}: {{virtualCells: [{{cellType: {cell}, cellNumber: {count}}}]}}" for vc, count in nodes.items()]
+    cells = {vc: f"virtualCells: [{{cellType: {cell}, cellNumber: {count}}}]" for vc, count in nodes.items()}
+    lines = [f"  {vc}: {{{owned}, hostNetwork: true}}" for vc, owned in cells.items()]
     file = stack.folder / "cluster.yaml"
     file.write_text(CLUSTER + "\n".join(lines))
     said = stack.manage("cluster", "import", str(file))
