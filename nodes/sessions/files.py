@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from nodes.policy import Policy
 from nodes.protocol import (
     FileEntry,
@@ -28,16 +31,24 @@ from nodes.sessions.line import Line, LineClosed
 
 def files_serve(line: Line, request: ListRequest | ReadRequest, policy: Policy) -> None:
     """Serves one request to its end."""
-    try:
+    with answering(line):
         _check(request.mount, policy)
         if isinstance(request, ListRequest):
             _list(line, request)
         else:
             _read(line, request)
+
+
+@contextmanager
+def answering(line: Line) -> Iterator[None]:
+    """Within it a request is answered: what cannot be had is the last word, and nobody is told whose session is
+    over."""
+    try:
+        yield
     except FilesFailed as failed:
         line.end(SessionEnd(fault=failed.fault, message=failed.message))
     except LineClosed:
-        return
+        pass
 
 
 def _check(mount: Mount, policy: Policy) -> None:

@@ -12,8 +12,9 @@ import msgspec
 from nodes.looks import AWAY
 from nodes.protocol import ProofRequest, SessionAnswer, SessionEnd, SessionFault
 from nodes.proving import REFUSED, Proof
+from nodes.sessions.files import answering
 from nodes.sessions.folders import FilesFailed
-from nodes.sessions.line import Line, LineClosed
+from nodes.sessions.line import Line
 
 WRITTEN = "written"
 PATIENCE_S = 4.0
@@ -33,14 +34,10 @@ class Proofs:
 
     def serve(self, line: Line, request: ProofRequest) -> None:
         """Answers one request."""
-        try:
+        with answering(line):
             self.write(request)
             line.answer(SessionAnswer(kind=WRITTEN))
             line.end(SessionEnd())
-        except FilesFailed as failed:
-            line.end(SessionEnd(fault=failed.fault, message=failed.message))
-        except LineClosed:
-            return
 
     def write(self, request: ProofRequest) -> None:
         """Raises FilesFailed where it is not written."""

@@ -12,8 +12,9 @@ import structlog
 
 from nodes.protocol import DeleteRequest, SessionAnswer, SessionEnd, SessionFault
 from nodes.removal import KEPT, Removal
+from nodes.sessions.files import answering
 from nodes.sessions.folders import FilesFailed
-from nodes.sessions.line import Line, LineClosed
+from nodes.sessions.line import Line
 
 AT_ONCE = 16
 """Most of the time they wait, to see that nobody writes."""
@@ -40,13 +41,9 @@ class Removals:
 
     def serve(self, line: Line, request: DeleteRequest) -> None:
         """Answers one request."""
-        try:
+        with answering(line):
             line.answer(SessionAnswer(kind=self.ask(request)))
             line.end(SessionEnd())
-        except FilesFailed as failed:
-            line.end(SessionEnd(fault=failed.fault, message=failed.message))
-        except LineClosed:
-            return
 
     def ask(self, request: DeleteRequest) -> str:
         """``gone`` or ``going``. Never waits for a storage. Raises FilesFailed where the folder is kept."""

@@ -311,6 +311,7 @@ def test_the_map_is_coloured_filtered_searched_and_walked(page: Page, embedded_s
     page.get_by_text("Team", exact=True).click()
     keys.filter(has_text="free").click()
     expect(faded).to_have_count(2)
+    expect(keys.filter(has_text="free")).to_be_focused()
     page.reload()
     expect(keys.filter(has_text="free")).to_have_attribute("aria-pressed", "true")
     keys.filter(has_text="free").click()

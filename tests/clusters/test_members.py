@@ -9,13 +9,17 @@ from django.contrib.auth.models import Group
 from django.utils import timezone
 
 from portal.accounts.models import ClusterRole
+from portal.accounts.rights import Action, allowed_everywhere
 from portal.clusters.models import LoanLimit, Membership, Sku, VirtualCluster
+from portal.clusters.selectors import may, vc_restrict, vc_roles
 from portal.clusters.services import member_set, vc_create, vc_remove
 from portal.common.errors import NotFound
 from portal.dispatch.estimates import starts_estimate
+from portal.jobs.selectors import job_restrict
+from portal.jobs.services import job_submit
 from tests.support.cast import Api, person
 from tests.support.pages import Browser
-from tests.support.world import World
+from tests.support.world import World, job_file
 
 pytestmark = pytest.mark.django_db
 VC = "/virtual-clusters/vision"
@@ -128,3 +132,26 @@ def test_nobody_joins_a_virtual_cluster_that_was_removed_meanwhile(world: World)
     with pytest.raises(NotFound):
         member_set(vc=late, user=person("bob"), role="member", now=world.now)
     assert not Membership.objects.filter(vc=late).exists()
+
+
+def test_of_two_roles_in_a_virtual_cluster_the_higher_one_counts(world: World) -> None:
+    for own, of_the_group in (("lead", "member"), ("member", "lead")):
+        who, crew = person(f"{own}-alone"), Group.objects.create(name=f"crew of {of_the_group}s")
+        who.groups.add(crew)
+        Membership.objects.create(vc=world.vc, user=who, role=own)
+        Membership.objects.create(vc=world.vc, group=crew, role=of_the_group)
+        assert vc_roles(user=who) == {world.vc.pk: "lead"}
+
+
+@pytest.mark.parametrize("role", [ClusterRole.USER, ClusterRole.AUDITOR, ClusterRole.ADMIN])
+def test_a_disabled_account_has_no_right_left_over_what_it_led_and_owned(world: World, role: ClusterRole) -> None:
+    """Whatever lets it in: sessions and tokens ask by themselves, what runs on asks here."""
+    who = person("lena", role)
+    member_set(vc=world.vc, user=who, role="lead", now=world.now)
+    job = job_submit(user=who, text=job_file(), now=world.now)
+    assert job_restrict(user=who).filter(pk=job.pk).exists()
+    who.is_active = False
+    assert not vc_restrict(user=who, action=Action.JOB_SUBMIT).exists()
+    assert not may(user=who, vc=world.vc, action=Action.VC_MEMBERS)
+    assert not job_restrict(user=who).exists()
+    assert not any(allowed_everywhere(who, action) for action in Action)

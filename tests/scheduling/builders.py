@@ -173,3 +173,8 @@ def start_of(plan: Plan, name: str) -> Start:
 def wait_of(plan: Plan, name: str) -> Wait:
     """The wait of a job in a plan."""
     return next(wait for wait in plan.waits if wait.job.id == name)
+
+
+def victims_of(plan: Plan) -> list[str]:
+    """Names of the jobs of which something ends by the plan, once for each preemption."""
+    return sorted(victim.job for one in plan.preemptions for victim in one.victims)

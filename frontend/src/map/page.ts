@@ -123,7 +123,7 @@ export class ClusterMap {
     const focused = legend.contains(document.activeElement) ? document.activeElement : null;
     const key = (focused as HTMLElement | null)?.dataset["key"];
     legend.replaceChildren(...buttons);
-    if (key) buttons.find((one) => one.dataset["key"] === key)?.focus();
+    if (key) legend.querySelector<HTMLElement>(`[data-key="${CSS.escape(key)}"]`)?.focus();
   }
 }
 

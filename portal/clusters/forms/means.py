@@ -114,6 +114,13 @@ class ImageForm(forms.Form):
         return self.cleaned_data["profile"] or "root"
 
 
+def _cpu_tasks_at_once() -> forms.BooleanField:
+    return checkbox(
+        _("Tasks without GPUs may run there"),
+        _("Of every virtual cluster, with their secrets. Goes with “Accept at once”; else it is asked on acceptance."),
+    )
+
+
 class JoiningForm(forms.Form):
     """A server that shall join."""
 
@@ -129,10 +136,7 @@ class JoiningForm(forms.Form):
     accept = checkbox(
         _("Accept at once"), _("Unseen, with all that its first report says: whoever has its key gets jobs.")
     )
-    cpu_tasks = checkbox(
-        _("Tasks without GPUs may run there"),
-        _("Of every virtual cluster, with their secrets. Goes with “Accept at once”; else it is asked on acceptance."),
-    )
+    cpu_tasks = _cpu_tasks_at_once()
 
 
 class JoinTokenForm(forms.Form):
@@ -155,10 +159,7 @@ class JoinTokenForm(forms.Form):
             "secrets. Else each server waits until an administrator accepts it on its page."
         ),
     )
-    cpu_tasks = checkbox(
-        _("Tasks without GPUs may run there"),
-        _("Of every virtual cluster, with their secrets. Goes with “Accept at once”; else it is asked on acceptance."),
-    )
+    cpu_tasks = _cpu_tasks_at_once()
 
 
 class PriceForm(forms.Form):

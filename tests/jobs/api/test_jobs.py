@@ -11,6 +11,7 @@ from django.test import AsyncClient
 from redis import Redis
 
 from nodes.protocol import STDOUT, LogRecord, log_stream, record_encode, signed_batch
+from portal.accounts.models import Audited, AuditEntry
 from portal.jobs.models import Job, TaskAttempt
 from tests.support.cast import Api
 from tests.support.redis_server import RedisServer
@@ -97,6 +98,7 @@ def test_stopping_answers_the_state_and_a_job_that_is_over_cannot_be_stopped(wor
     world.settle()
     stopped = [json.loads(api.call("POST", f"jobs/{job.pk}/stop").content) for job in (waiting, running, running)]
     assert [job["state"] for job in stopped] == ["stopped", "stopping", "stopping"]
+    assert AuditEntry.objects.filter(action=Audited.JOB_STOP).count() == 2, "who asks again changes nothing"
     node.obey()
     assert api.get(f"jobs/{running.pk}")["state"] == "stopped"
     again = api.call("POST", f"jobs/{running.pk}/stop")

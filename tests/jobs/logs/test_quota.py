@@ -86,6 +86,8 @@ def test_what_ended_longest_ago_goes_whole_until_the_rest_fits(logs: Logs) -> No
     assert logs.give_way() == 2
     assert logs.there(oldest, older, newer, newest) == [False, False, True, True]
     assert logs.give_way() == 0, "once is enough"
+    logs.job(20 * KB, ended=0.5)
+    assert logs.give_way() == 0, "what fills the quota to its last byte fits"
 
 
 def test_a_node_takes_no_room_from_others_by_gaps_that_it_makes(logs: Logs) -> None:
@@ -116,6 +118,19 @@ def test_logs_of_live_jobs_stay_and_take_no_room(logs: Logs) -> None:
     assert room is not None
     assert (room.over, room.live, room.percent) == (90 * KB, 800 * KB, 90)
     assert (room.nearly_full, room.live_too_large) == (True, True)
+
+
+def test_nothing_goes_of_a_job_of_which_a_server_still_has_another_container(logs: Logs) -> None:
+    from portal.jobs.models import TaskAttempt
+
+    job = logs.job(200 * KB, ended=30)
+    row = TaskAttempt.objects.get(task__job=job)
+    TaskAttempt.objects.create(
+        task=row.task, job_attempt=row.job_attempt, number=2, node=row.node, cpu_milli=1, memory_mb=1,
+        state=ContainerState.TERMINATED, created_at=row.created_at,
+    )  # fmt: skip
+    assert logs.give_way() == 0
+    assert logs.archive.path(str(row.pk)).exists()
 
 
 def test_a_log_larger_than_the_quota_takes_no_other_with_it(logs: Logs) -> None:

@@ -160,6 +160,9 @@ def test_acknowledged_segments_are_deleted_and_the_rest_stays_readable(tmp_path:
 
     assert spool.start == 920
     assert all_records(spool, 1012) == lines(100)[44:]
+    spool.acknowledge(1150)
+    assert spool.start == 1150, "a segment goes with its last byte"
+    assert [spool.boundary_from(offset) for offset in (1150, 1151, 1172, 1173, 1174)] == [1150, 1173, 1173, 1173, 1196]
     assert sum(path.stat().st_size for path in (tmp_path / "a").glob("*.seg")) < 23 * 100
 
 
@@ -226,6 +229,13 @@ def test_killed_while_it_drops_it_goes_on_from_what_it_noted_a_bounded_number_of
         if spool.dropped_lines:
             assert taken - known.position.payload_bytes[STDOUT] < 40
     assert spool.dropped_lines > 20
+
+
+def test_a_line_that_is_dropped_in_pieces_counts_once(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "a", limit=230, segment=50, boot="one")
+    for record in [*lines(10), line(11, "begun "), line(12, "and "), line(13, "ended\n"), line(14, "another\n")]:
+        spool.append(record)
+    assert spool.dropped_lines == 2
 
 
 def test_lines_dropped_at_the_very_end_are_marked_too(tmp_path: Path) -> None:
