@@ -37,6 +37,10 @@ EXPIRES_S = 10
 ANSWER_WITHIN_S = 5.0
 SILENCE_S = 10.0
 """After so long without a frame the node is taken for gone; it says every two seconds that it lives."""
+TOGETHER_S = 8.0
+"""So long one node may take of a round in which many are asked one after another: it can say that it lives for ever."""
+WORDS = 400
+"""So many characters of what a node says of a failure are taken."""
 FRAMES_AT_ONCE = 64
 BLOCK_MS = 500
 
@@ -114,8 +118,9 @@ def size_of(frame: Frame) -> int:
 
 
 def failure_of(end: SessionEnd) -> SessionFailed | None:
-    """What an end tells of a failure; None where all went well."""
+    """What an end tells of a failure, in words that a database keeps; None where all went well."""
     if not end.fault:
         return None
     known = end.fault in set(SessionFault)
-    return SessionFailed(SessionFault(end.fault) if known else SessionFault.BROKEN, end.message)
+    words = end.message[:WORDS].replace("\0", "\ufffd")
+    return SessionFailed(SessionFault(end.fault) if known else SessionFault.BROKEN, words)

@@ -10,7 +10,7 @@ from django.conf import settings
 from nodes.protocol import DeleteRequest, SessionFault
 from portal.jobs.selectors import JobFolder, folders_due, nobody_up
 from portal.jobs.services import folder_going, folder_gone, folder_stays
-from portal.jobs.sessions.calling import SessionFailed
+from portal.jobs.sessions.calling import TOGETHER_S, SessionFailed
 from portal.jobs.sessions.folders import FolderSession
 
 AT_ONCE = 100
@@ -31,11 +31,11 @@ def folders_expire(*, now: datetime) -> int:
         if node is None or time.monotonic() > until:
             continue  # they have enough to do, or this has taken long enough: the next time
         try:
-            said = _ask(FolderSession(node, _request(folder), until))
+            said = _ask(FolderSession(node, _request(folder), min(until, time.monotonic() + TOGETHER_S)))
         except SessionFailed as failed:
-            if failed.fault is SessionFault.BUSY:
+            if failed.fault in (SessionFault.BUSY, SessionFault.BROKEN):
                 busy.add(node.pk)
-            else:
+            if failed.fault is not SessionFault.BUSY:
                 folder_stays(folder=row, why=failed.message, now=now)
         else:
             if said == GONE:
