@@ -13,7 +13,10 @@ def books_of(made: Engine) -> dict[str, object]:
         {key: ([use.leaf for use in one.leaves], one.cpu_milli, one.memory_mb) for key, one in here.items()}
         for here in ledger.tasks
     ]
-    return {"tasks": tasks} | {
+    loans = made._roster.loans
+    on_loan = {vc: {one: amount for one, amount in held.items() if amount} for vc, held in loans.shares._held.items()}
+    lent = {of: count for of, count in loans.by_vc.items() if count}
+    return {"tasks": tasks, "on_loan": {vc: held for vc, held in on_loan.items() if held}, "lent": lent} | {
         name: deepcopy(getattr(ledger, name))
         for name in (
             "healthy", "open_nodes", "busy", "lent", "claimed", "bound", "held", "cpu", "memory", "used",

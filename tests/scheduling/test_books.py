@@ -121,6 +121,15 @@ def test_a_job_moves_into_the_quota_that_a_demotion_of_the_same_plan_has_left() 
     assert [one.job for one in plan.promotions] == ["waits"]
 
 
+def test_tasks_on_loan_that_are_told_to_leave_one_after_the_other_are_paid_for_once() -> None:
+    made = running(cluster(node("a", 4), vision=4), job("lent", role(count=2, gpus=1), priority=-1))
+    first, second = (task.placement.task for task in made.snapshot().running[0].tasks)
+    assert books_of(made)["on_loan"]
+    made.leave("lent", [first])
+    made.leave("lent", [second])
+    assert books_of(made)["on_loan"] == {}
+
+
 def test_nobody_is_started_only_to_be_preempted_in_the_same_plan() -> None:
     made = running(cluster(node("a", 1), vision=1), job("lent", priority=-1, grace=10))
     made.submit(job("low", priority=1))
