@@ -10,7 +10,9 @@ from django.utils import timezone
 
 from portal.accounts.models import AuditEntry, ClusterRole, User
 from portal.clusters.models import Node, Storage
-from portal.clusters.services import storage_change, storage_create, storage_tie
+from portal.clusters.selectors import proofs_due
+from portal.clusters.services import storage_change, storage_create, storage_tie, tie_proven
+from portal.clusters.ties import SEEN
 from portal.common.errors import Invalid, Unavailable
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.selectors.folders import job_folder
@@ -217,3 +219,32 @@ def test_of_a_server_that_waits_nothing_is_tied(world: World, root: User) -> Non
     api = Api(root)
     assert api.call("PUT", "storages/data/servers/gpu01", {"tied": True}).status_code == 409
     assert api.get("storages/data/servers") == []
+
+
+# ------------------------------------------------------------ proofs
+
+
+def due(world: World) -> list[tuple[str, str]]:
+    return [(one.node.name, one.writer.name) for one in proofs_due(now=timezone.now(), limit=10)]
+
+
+def test_who_was_accepted_first_writes_and_not_who_joined_first(world: World) -> None:
+    made(world)
+    early = world.nodes["early"] = ScriptedNode("early", accept=False, root=ROOT)
+    early.report()
+    world.node("gpu01", root=ROOT)
+    early.accept()
+    assert due(world) == [("early", "gpu01")]
+
+
+def test_a_storage_at_another_place_was_seen_by_nobody(world: World) -> None:
+    storage = made(world)
+    world.node("gpu01", root="/mnt")
+    second = world.node("gpu02", root="/mnt")
+    tie_proven(storage=storage, node=second.row, by="gpu01", result=SEEN, why="", now=timezone.now())
+    assert due(world) == []
+    before = Storage.objects.get()
+    storage_change(storage=storage, changes={"root": "/mnt/other"}, now=timezone.now(), actor="root")
+    assert due(world) == [("gpu02", "gpu01")]
+    tie_proven(storage=before, node=second.row, by="gpu01", result=SEEN, why="", now=timezone.now())
+    assert due(world) == [("gpu02", "gpu01")], "what was under way meanwhile was about the old place"

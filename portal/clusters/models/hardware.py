@@ -127,7 +127,7 @@ class Node(models.Model):
     told of in vain, report for report, since ``due_since``; its reports come without a gap since ``heard_since``.
 
     What it reports are claims (``portal.clusters.acceptance``). ``accepted`` is what an administrator has accepted of
-    it; None: it is pending and gets nothing. ``claims`` is what it says beyond that; of a pending one all that it says.
+    it, first at ``accepted_at``; None: it is pending and gets nothing. ``claims`` is what it says beyond that; of a pending one all that it says.
     With ``accept_first`` its next report is accepted as it comes. Tasks without GPUs, which no quota ties to hardware,
     are placed on it only with ``cpu_tasks``, which whoever accepts it says.
     """
@@ -177,6 +177,7 @@ class Node(models.Model):
         help_text="task attempts that it runs and that are not known here -> gpus, seen_at, stopped_by, reason",
     )  # fmt: skip
     accepted = models.JSONField(null=True, blank=True, help_text="Of its claims, what counts; none: it is pending")
+    accepted_at = models.DateTimeField(null=True, blank=True)
     claims = models.JSONField(default=dict, db_default={}, blank=True, help_text="What it says beyond that")
     accept_first = models.BooleanField(default=False, db_default=False)
     cpu_tasks = models.BooleanField(default=False, db_default=False)

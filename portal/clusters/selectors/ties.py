@@ -96,7 +96,7 @@ def proofs_due(*, now: datetime, limit: int) -> list[ProofDue]:
     accepted earlier writes: one that comes cannot have others untied. Two queries."""
     up = Node.objects.filter(accepted__isnull=False, health=NodeHealth.HEALTHY).exclude(storages=[])
     columns = ("name", "public_key", "boot", "storages", "storage_faults", "accepted", "ties")
-    nodes = list(up.only(*columns).order_by("pk"))
+    nodes = list(up.only(*columns).order_by("accepted_at", "pk"))
     found: list[ProofDue] = []
     for storage in Storage.objects.order_by("pk") if len(nodes) > 1 else ():
         here = [node for node in nodes if is_tied(node, storage) and storage_offered(node=node, storage=storage)]

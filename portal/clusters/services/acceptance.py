@@ -33,7 +33,7 @@ def node_accept(
         if held.pending:  # it mounts them once it is told to, which is after this
             exported = Storage.objects.exclude(export="").values_list("root", flat=True)
             after["storages"] = sorted({*after["storages"], *exported})
-        Node.objects.filter(pk=held.pk).update(accepted=after, claims={})
+        Node.objects.filter(pk=held.pk).update(accepted=after, accepted_at=held.accepted_at or now, claims={})
         message = f"Node {held.name} is accepted."
         if before is not None:
             message = f"Node {held.name} may offer what it claims."

@@ -174,7 +174,8 @@ def _claims_take(node: Node, said: Inventory, now: datetime) -> dict[str, Any]:
     if node.accept_first:
         known = (accepted or {}).get("storages", ())
         accepted = {**claimed, "storages": sorted({*known, *claimed["storages"]})}
-        return {"accepted": accepted, "claims": {}, "accept_first": False}
+        first_at = node.accepted_at or now
+        return {"accepted": accepted, "accepted_at": first_at, "claims": {}, "accept_first": False}
     if accepted is None:
         return {"accepted": None, "claims": claimed}
     grown = growth(claimed, accepted)

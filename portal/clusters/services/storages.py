@@ -19,7 +19,7 @@ from portal.accounts.audit import audit_write, changes_of
 from portal.accounts.models import Audited
 from portal.clusters.models import Storage, VirtualCluster
 from portal.clusters.services.people import vcs_named
-from portal.clusters.services.ties import server_faults, storage_tie_new
+from portal.clusters.services.ties import server_faults, storage_proofs_forget, storage_tie_new
 from portal.common.errors import Conflict, Fault, Invalid
 from portal.common.sentences import some_of
 from portal.common.versions import version_check
@@ -141,6 +141,7 @@ def storage_change(
         _check_jobs_once(row)
         if moved:
             _check_unmoved(storage)
+            storage_proofs_forget(row)
         row.save()
         if virtual_clusters is not None:
             row.vcs.set(vcs_named(virtual_clusters))

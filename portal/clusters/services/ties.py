@@ -60,15 +60,19 @@ def tie_write(node: Node, storage: Storage, tied: bool) -> None:
 
 
 def _ties_put(node: Node, storage: Storage, said: Mapping[str, Any]) -> None:
-    node.ties = {**node.ties, str(storage.pk): dict(said)}
+    others = {key: one for key, one in node.ties.items() if key != str(storage.pk)}
+    node.ties = others | ({str(storage.pk): dict(said)} if said else {})
     Node.objects.filter(pk=node.pk).update(ties=node.ties)
 
 
 def tie_proven(*, storage: Storage, node: Node, by: str, result: str, why: str, now: datetime) -> None:
     """Write down what came of a proof: whether the server read what the server ``by`` had written. One that has not
     seen it, time and again, of a storage that all servers mount from one export, is untied, unless an administrator
-    tied it by hand."""
+    tied it by hand. What came of it where the storage has had another place meanwhile says nothing."""
     with transaction.atomic():
+        place = {"root": storage.root, "kind": storage.kind, "export": storage.export}
+        if not Storage.objects.select_for_update(no_key=True).filter(pk=storage.pk, **place).exists():
+            return
         held = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
         said = dict(held.ties.get(str(storage.pk), {}))
         before = said.get("proof", {})
@@ -107,6 +111,15 @@ def storage_tie_new(storage: Storage, names: Sequence[str] | None) -> list[str]:
             tie_write(node, storage, wanted)
         tied += [node.name] if wanted else []
     return sorted(tied)
+
+
+def storage_proofs_forget(storage: Storage) -> None:
+    """In the transaction that gives the storage another place: nobody has seen that one yet."""
+    key = str(storage.pk)
+    for node in Node.objects.select_for_update(no_key=True).filter(accepted__isnull=False).order_by("pk"):
+        said = dict(node.ties.get(key, {}))
+        if said.pop("proof", None):
+            _ties_put(node, storage, said)
 
 
 def _mounts(node: Node, storage: Storage) -> bool:
