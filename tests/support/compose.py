@@ -106,7 +106,7 @@ class Door:
         with connect(
             f"{self.url.replace('https', 'wss', 1)}{path}",
             sock=socket.create_connection(("127.0.0.1", self._port), timeout=30),
-            ssl=self._context, server_hostname=NAME, proxy=None, max_size=2**24,
+            ssl=self._context, server_hostname=NAME, proxy=None, max_size=2**24, open_timeout=60,
             additional_headers={"Authorization": f"Bearer {token}"},
         ) as opened:  # fmt: skip
             yield opened

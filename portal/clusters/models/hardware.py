@@ -127,9 +127,9 @@ class Node(models.Model):
     told of in vain, report for report, since ``due_since``; its reports come without a gap since ``heard_since``.
 
     What it reports are claims (``portal.clusters.acceptance``). ``accepted`` is what an administrator has accepted of
-    it, first at ``accepted_at``; None: it is pending and gets nothing. ``claims`` is what it says beyond that; of a pending one all that it says.
-    With ``accept_first`` its next report is accepted as it comes. Tasks without GPUs, which no quota ties to hardware,
-    are placed on it only with ``cpu_tasks``, which whoever accepts it says.
+    it, first at ``accepted_at``; None: it is pending and gets nothing. ``claims`` is what it says beyond that; of a
+    pending one all that it says. With ``accept_first`` its next report is accepted as it comes. Tasks without GPUs,
+    which no quota ties to hardware, are placed on it only with ``cpu_tasks``, which whoever accepts it says.
     """
 
     name = models.CharField(max_length=64, validators=[NAME])
