@@ -8,9 +8,10 @@ from urllib.parse import quote
 
 from berth.calls import LONG, Call, Listing, get, given, nothing, reading, send, text
 from berth.endpoint import Resource, WayT_co, endpoint, rows
-from berth.model import Group, GroupDetail, ImageRule, Imported, Storage, Template, TemplateDetail, User
+from berth.model import Group, GroupDetail, ImageRule, Imported, Storage, StorageServer, Template, TemplateDetail, User
 
 Role = Literal["user", "auditor", "admin"]
+StorageServers = list[StorageServer]  # in the class below `list` is a method
 
 
 def _named(path: str, name: str) -> str:
@@ -155,7 +156,7 @@ class Storages(Resource[WayT_co]):
     @endpoint
     def create(self, /, name: str, root: str, **about: Any) -> Call[Storage]:
         """A new storage; ``about``: some of ``kind``, ``export``, ``read_only``, ``per_user``, ``must_be_mount``,
-        ``jobs``, ``everyone``, ``virtual_clusters``. Raises Conflict where the name is taken."""
+        ``jobs``, ``everyone``, ``virtual_clusters``, ``servers``. Raises Conflict where the name is taken."""
         return send("POST", "storages", Storage, {"name": name, "root": root, **about})
 
     @endpoint
@@ -167,6 +168,19 @@ class Storages(Resource[WayT_co]):
     def remove(self, name: str) -> Call[None]:
         """Forgets a storage; what lies in it stays. Raises Conflict while jobs use it."""
         return Call("DELETE", _named("storages", name), nothing)
+
+    @endpoint
+    def servers(self, name: str) -> Call[StorageServers]:
+        """Every accepted server, and whether it is tied to the storage. For administrators."""
+        return get(f"{_named('storages', name)}/servers", StorageServers)
+
+    @endpoint
+    def tie(self, name: str, node: str, *, tied: bool = True) -> Call[StorageServer]:
+        """Ties a server to the storage, which accepts the storage's folder there, or unties it (``tied=False``): then
+        it answers only for jobs that ran on it, and gets no new task that needs the storage. Raises Conflict for a
+        pending server. For administrators."""
+        path = _named(f"{_named('storages', name)}/servers", node)
+        return send("PUT", path, StorageServer, {"tied": tied}, repeatable=True)
 
 
 class Images(Resource[WayT_co]):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 from urllib.parse import quote
 
 from berth.calls import LONG, Call, Listing, get, send
@@ -39,6 +40,24 @@ class Nodes(Resource[WayT_co]):
         return send(
             "PATCH", f"nodes/{quote(name, safe='')}", Node, {"intent": intent, "reason": reason}, repeatable=True
         )
+
+    @endpoint
+    def accept(
+        self, name: str, *, claims: Mapping[str, Any] | None = None, cpu_tasks: bool | None = None
+    ) -> Call[Node]:  # fmt: skip
+        """Let a server that has joined count, or what an accepted one claims beyond what was accepted. ``claims``: as
+        they were read and looked at, so that nothing counts that it has claimed since; None: what it claims now.
+        ``cpu_tasks``: whether tasks without GPUs may run there; None: on a pending server they may, else it stays.
+        Raises Conflict where there is nothing to accept. For administrators."""
+        body = {"claims": claims, "cpu_tasks": cpu_tasks}
+        return send("POST", f"nodes/{quote(name, safe='')}/accept", Node, body)
+
+    @endpoint
+    def set_cpu_tasks(self, name: str, cpu_tasks: bool) -> Call[Node]:
+        """Whether tasks without GPUs may be placed on the node from now on; those that run there go on. Raises Conflict
+        for a pending one, of which it is said when it is accepted. For administrators."""
+        body = {"cpu_tasks": cpu_tasks}
+        return send("PUT", f"nodes/{quote(name, safe='')}/cpu-tasks", Node, body, repeatable=True)
 
     @endpoint
     def remove(self, name: str, *, dry_run: bool = False) -> Call[NodeRemoved]:

@@ -105,3 +105,26 @@ def test_storages_are_made_changed_and_removed(admin: Client, berth: Client) -> 
         berth.storages.get("data")
     admin.storages.remove("data")
     assert list(admin.storages.list()) == []
+
+
+def test_a_server_is_accepted_as_it_was_looked_at_and_opened_for_tasks_without_gpus(
+    world: World, admin: Client, berth: Client
+) -> None:
+    from tests.support.scripted_node import ScriptedNode
+
+    ScriptedNode("gpu01", accept=False, root="/mnt/data").report()
+    pending = admin.nodes.get("gpu01")
+    with pytest.raises(Conflict):
+        admin.nodes.set_cpu_tasks("gpu01", True)
+    with pytest.raises(NotAllowed):
+        berth.nodes.accept("gpu01")
+    looked_at = {**pending.claims, "cpu_milli": 1000}
+    node = admin.nodes.accept("gpu01", claims=looked_at, cpu_tasks=False)
+    assert (node.pending, node.cpu_tasks) == (False, False)
+    assert admin.nodes.set_cpu_tasks("gpu01", True).cpu_tasks
+    with pytest.raises(Conflict):
+        admin.nodes.accept("gpu01")
+    admin.storages.create("data", "/mnt/data", must_be_mount=False)
+    assert [(one.node, one.tied, one.proof) for one in admin.storages.servers("data")] == [("gpu01", True, "")]
+    assert not admin.storages.tie("data", "gpu01", tied=False).tied
+    assert admin.storages.tie("data", "gpu01").tied

@@ -230,25 +230,6 @@ def test_run_tells_an_administrator_in_no_team_which_there_are_and_anybody_else_
     assert "you are in no virtual cluster: ask an administrator, or the lead of one" in refused["eve"]
 
 
-def test_nodes_are_drained_by_administrators_alone(world: World, url: str, shell: Shell) -> None:
-    from portal.accounts.models import ClusterRole
-    from tests.support.cast import person
-
-    world.node("gpu01")
-    refused = shell.berth("node", "drain", "gpu01", code=77)
-    assert refused.startswith("berth: ")
-    shell.token = token_for(person("root", ClusterRole.ADMIN))
-    assert shell.berth("node", "drain", "gpu01", "-m", "new fans") == "node gpu01 is draining\n"
-    listed = shell.berth("node", "ls")
-    assert "draining" in listed
-    assert "new fans" in listed
-    assert json.loads(shell.berth("node", "open", "gpu01", "--json"))["intent"] == "open"
-    assert "There is no node" in shell.berth("node", "cordon", "gpu99", code=66)
-    assert "vision" in shell.berth("vc")
-    assert "highest class of members" in shell.berth("vc", "vision")
-    assert "A100" in shell.berth("node", "show", "gpu01")
-
-
 def test_accounts_are_made_listed_and_disabled_by_administrators(world: World, shell: Shell) -> None:
     from portal.accounts.models import ClusterRole
     from tests.support.cast import person

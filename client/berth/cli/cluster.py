@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.table import Table
 
 from berth.cli import completion
 from berth.cli.jobs import AsJson, session
-from berth.cli.screen import cores, memory, show, show_json, table, when
+from berth.cli.screen import cores, memory, say, show, show_json, table, when
 from berth.cluster import Intent
 from berth.model import Node, Queued, Share, UserShare, VirtualCluster, VirtualClusterDetail
 
@@ -96,6 +96,55 @@ def node_cordon(ctx: typer.Context, node: NodeName, reason: Reason = "", as_json
 def node_open(ctx: typer.Context, node: NodeName, reason: Reason = "", as_json: AsJson = False) -> None:
     """Let a node take tasks again. For administrators."""
     _set(ctx, node, "open", reason, as_json)
+
+
+@nodes.command("accept")
+def node_accept(
+    ctx: typer.Context,
+    node: NodeName,
+    cpu_tasks: Annotated[
+        bool | None,
+        typer.Option(help="Whether tasks without GPUs may run there; else: yes on a new node, as it was on others."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Accept what it claims now, and do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Accept a node that has joined, or what it claims beyond what was accepted. For administrators."""
+    with session(ctx).client() as client:
+        claims = client.nodes.get(node).claims
+        if claims and not yes:
+            for name, value in claims.items():
+                say(f"- {name}: {_claimed(value)}")
+            if not typer.confirm("Accept this?", err=True):
+                raise typer.Exit(1)
+        # What was shown is sent along: nothing counts that was claimed while somebody read.
+        found = client.nodes.accept(node, claims=claims or None, cpu_tasks=cpu_tasks)
+    show_json(found) if as_json else show(f"node {found.name} is accepted; {_cpu_tasks(found)}")
+
+
+def _claimed(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_claimed(one)}" for name, one in value.items()) or "-"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "-"
+    return str(value) or "-"
+
+
+def _cpu_tasks(node: Node) -> str:
+    return f"tasks without GPUs: {'on' if node.cpu_tasks else 'off'}"
+
+
+@nodes.command("cpu-tasks")
+def node_cpu_tasks(
+    ctx: typer.Context,
+    node: NodeName,
+    state: Annotated[Literal["on", "off"], typer.Argument(metavar="on|off", help="Whether they may run there.")],
+    as_json: AsJson = False,
+) -> None:
+    """Say whether tasks without GPUs may be placed on a node; those that run there go on. For administrators."""
+    with session(ctx).client() as client:
+        found = client.nodes.set_cpu_tasks(node, state == "on")
+    show_json(found) if as_json else show(f"node {found.name}: {_cpu_tasks(found)}")
 
 
 @nodes.command("remove")

@@ -200,6 +200,21 @@ class Storage(Answer, frozen=True, kw_only=True):
     unguarded: list[str] = []
 
 
+class StorageServer(Answer, frozen=True, kw_only=True):
+    """An accepted server and a storage. ``tied``: it answers for files there and gets tasks that need it; ``offered``:
+    it has it, and its folder was accepted; ``fault``: why it has it not; ``proof``: whether it read there what the
+    server ``proof_by`` had written (seen, unseen, or untried because of ``proof_why``; empty: not yet)."""
+
+    node: str
+    health: str
+    tied: bool
+    offered: bool
+    fault: str
+    proof: str
+    proof_by: str
+    proof_why: str
+
+
 class GpuReading(Answer, frozen=True, kw_only=True):
     """What a GPU showed: percent, MB, watts, degrees Celsius; None where it does not tell."""
 
