@@ -268,15 +268,15 @@ def _quotas_write(found: scheduling.Cluster, now: datetime, actor: str) -> None:
         if line.count
     ]
     try:
-        lines = lines_resolve(wishes)
-        faults = quota_faults(base=lines, planned=changes_planned(), now=now, anew=True)
+        lines, here = lines_resolve(wishes), cluster_read(lines={})
+        faults = quota_faults(base=lines, planned=changes_planned(), here=here, now=now, anew=True)
     except scheduling.ClusterError as error:
         # Nodes that the file does not name, or changes to come, speak against it.
         faults = [Fault(f"physicalCluster.{error.subject}", error.problem, "invalid")]
     if faults:
         raise Invalid(faults)
     gone: Lines = dict.fromkeys(base_lines(), 0)
-    lines_write(gone | lines, now, actor)
+    lines_write(gone | lines, here.chains, now, actor)
 
 
 def _types_drop(found: scheduling.Cluster) -> None:

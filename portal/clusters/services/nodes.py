@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from django.db import transaction
@@ -28,9 +28,19 @@ NODE_NAME = re.compile(Name.regex)
 
 def node_event(*, node: Node, code: str, message: str, now: datetime, actor: str = "", **data: object) -> None:
     """Write what happened to a node, inside the caller's transaction."""
-    NodeEvent.objects.create(node=node, at=now, code=code, message=message, actor=actor, data=data)
-    transaction.on_commit(lambda: announce("node", {"name": node.name}))
-    transaction.on_commit(scheduler_wake)
+    node_events(node=node, code=code, messages=[message], now=now, actor=actor, **data)
+
+
+def node_events(
+    *, node: Node, code: str, messages: Sequence[str], now: datetime, actor: str = "", **data: object
+) -> None:
+    """Write several things of one kind that happened to a node, inside the caller's transaction."""
+    NodeEvent.objects.bulk_create(
+        NodeEvent(node=node, at=now, code=code, message=message, actor=actor, data=data) for message in messages
+    )
+    if messages:
+        transaction.on_commit(lambda: announce("node", {"name": node.name}))
+        transaction.on_commit(scheduler_wake)
 
 
 def node_cpu_tasks_write(*, node: Node, cpu_tasks: bool, actor: str, now: datetime) -> bool:

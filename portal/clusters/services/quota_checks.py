@@ -46,14 +46,16 @@ def _from(at: datetime, problem: str, *, later: bool) -> str:
     return gettext("from %(moment)s on, %(problem)s") % {"moment": moment, "problem": problem}
 
 
-def quota_faults(*, base: Lines, planned: Sequence[Planned], now: datetime, anew: bool = False) -> list[Fault]:
-    """Every reason against these quotas and changes to come, now and at each moment when they change.
+def quota_faults(
+    *, base: Lines, planned: Sequence[Planned], here: ClusterRows, now: datetime, anew: bool = False
+) -> list[Fault]:
+    """Every reason against these quotas and changes to come in this cluster, now and at each moment when they change.
 
     What is short already, for hardware that is gone, stands against nothing that does not make it worse; ``anew``: the
     cells are others than those that the quotas were made of, and what was is no excuse.
     """
     old_base, old_planned = ({}, []) if anew else (base_lines(), changes_planned())
-    check = _Check(cluster_read(lines={}), _Rights.read())
+    check = _Check(here, _Rights.read())
     faults: list[Fault] = []
     for at in moments([*planned, *old_planned], now=now):
         new = lines_at(at, base=base, planned=planned)

@@ -21,8 +21,8 @@ from portal.clusters.models import (
     VcEvent,
     VirtualCluster,
 )
-from portal.clusters.selectors.engine import cluster_read
-from portal.clusters.selectors.quotas import LineKey, Lines, Planned, base_lines, changes_planned, quota_lines
+from portal.clusters.selectors.engine import ClusterRows, cluster_read
+from portal.clusters.selectors.quotas import Chains, LineKey, Lines, Planned, base_lines, changes_planned, quota_lines
 from portal.clusters.services.quota_checks import quota_faults
 from portal.clusters.services.versions import cluster_change
 from portal.common.errors import Conflict, Fault, Invalid
@@ -103,10 +103,11 @@ def quotas_set(*, lines: Lines, now: datetime, actor: str, reason: str = "", ver
     Raises Invalid with everything that stands against it, Conflict when the quotas are not those of ``version``
     any more."""
     with cluster_change(version=version):
-        if faults := quotas_set_faults(lines=lines, now=now):
+        here = cluster_read(lines={})
+        if faults := _set_faults(lines, here, now):
             raise Invalid(faults)
         before = base_lines()
-        lines_write(lines, now, actor, reason)
+        lines_write(lines, here.chains, now, actor, reason)
         changed = {key: count for key, count in lines.items() if before.get(key, 0) != count}
         for vc, told in told_by_vc(changed).items():
             was = told_by_vc({key: before.get(key, 0) for key in changed})[vc]
@@ -125,9 +126,9 @@ def told_by_vc(lines: Lines) -> dict[str, dict[str, int]]:
     return told
 
 
-def lines_write(lines: Lines, now: datetime, actor: str, reason: str = "") -> None:
+def lines_write(lines: Lines, chains: Chains, now: datetime, actor: str, reason: str = "") -> None:
     """Make these the rows, with an event for each that changes; inside the caller's transaction, after its checks."""
-    before, chains = base_lines(), cluster_read(lines={}).chains
+    before = base_lines()
     for key in before:
         if key not in lines and chains.stored(key) in lines:  # the same line, written before there were such servers
             QuotaLine.objects.filter(**key._asdict()).delete()
@@ -157,9 +158,12 @@ def _events(lines: Lines, code: str, sentence: str, now: datetime, actor: str, r
 
 def quotas_set_faults(*, lines: Lines, now: datetime) -> list[Fault]:
     """Every reason why these lines cannot be changed now."""
-    return quota_faults(
-        base=cluster_read(lines={}).chains.meant(base_lines()) | lines, planned=changes_planned(), now=now
-    )
+    return _set_faults(lines, cluster_read(lines={}), now)
+
+
+def _set_faults(lines: Lines, here: ClusterRows, now: datetime) -> list[Fault]:
+    base = here.chains.meant(base_lines()) | lines
+    return quota_faults(base=base, planned=changes_planned(), here=here, now=now)
 
 
 def quota_change_faults(*, lines: Lines, starts_at: datetime, ends_at: datetime | None, now: datetime) -> list[Fault]:
@@ -177,7 +181,7 @@ def quota_change_faults(*, lines: Lines, starts_at: datetime, ends_at: datetime 
         start = max(starts_at, now)
         end = ends_at if ends_at is not None and ends_at > start else None
         planned = [*changes_planned(), Planned(start, end, lines)]
-        faults += quota_faults(base=base_lines(), planned=planned, now=now)
+        faults += quota_faults(base=base_lines(), planned=planned, here=cluster_read(lines={}), now=now)
     return faults + overlaps
 
 
@@ -219,7 +223,7 @@ def quota_change_withdraw(*, change: QuotaChange, now: datetime, actor: str) -> 
     with cluster_change():
         planned = changes_planned()
         rest = [one for one in planned if one.lines != _lines(change) or one.starts_at != change.starts_at]
-        if faults := quota_faults(base=base_lines(), planned=rest, now=now):
+        if faults := quota_faults(base=base_lines(), planned=rest, here=cluster_read(lines={}), now=now):
             raise Invalid(faults)
         rows = QuotaChange.objects.filter(pk=change.pk, over_at__isnull=True)
         if not rows.update(over_at=now, withdrawn=True):
@@ -259,7 +263,7 @@ def _begin(change: QuotaChange, now: datetime) -> bool:
         if not fresh.update(begun_at=now, over_at=now if for_good else None):
             return False
         if for_good:
-            lines_write(_lines(change), now, change.actor, change.reason)
+            lines_write(_lines(change), cluster_read(lines={}).chains, now, change.actor, change.reason)
         else:
             end = f"{timezone.localtime(change.ends_at):%Y-%m-%d %H:%M}"
             _events(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,11 +18,11 @@ from portal.clusters.agents import UNREAD
 from portal.clusters.clocks import clock_fault, skew_after
 from portal.clusters.inventories import SENTENCE, UNGUARDED, inventory_believed, ports_fit, too_many
 from portal.clusters.listeners import LISTENERS
-from portal.clusters.models import Gpu, Node, NodeEvent
+from portal.clusters.models import CellType, Gpu, Node, NodeEvent
 from portal.clusters.services.cards import cards_take
 from portal.clusters.services.fences import fence_columns
 from portal.clusters.services.health import health_move
-from portal.clusters.services.nodes import node_event
+from portal.clusters.services.nodes import node_event, node_events
 from portal.clusters.services.stuck import due_after, stuck_columns
 from portal.clusters.services.topology import gpu_settle, gpu_type_before_topology, topology_take_first
 from portal.clusters.silences import heard_since
@@ -260,12 +260,13 @@ def _gpus_take(node: Node, found: Inventory, rows: dict[str, Gpu], now: datetime
     here = [info for info in found.gpus if info.uuid not in elsewhere]
     changes = {info.uuid: _gpu_changes(rows[info.uuid], info) for info in here if info.uuid in rows}
     _indices_leave([rows[uuid] for uuid, changed in changes.items() if "index" in changed])
+    came_new = _gpus_new(node, found, [info for info in here if info.uuid not in rows], now)
     for info in here:
-        row = rows.get(info.uuid)
-        if row is None:
-            rows[info.uuid] = _gpu_new(node, found, info, now)
+        if info.uuid in came_new:
+            rows[info.uuid] = came_new[info.uuid]
             gpu_settle(node=node, gpu=rows[info.uuid], others=rows.values())
         elif changed := changes[info.uuid]:
+            row = rows[info.uuid]
             Gpu.objects.filter(pk=row.pk).update(**changed | {"present": True})
             if {"fault", "told", "present"} & changed.keys():
                 message = f"GPU {info.index} of {node.name}: {_gpu_words(row, changed, info)}."
@@ -287,12 +288,20 @@ def _gpu_words(row: Gpu, changed: Mapping[str, object], info: GpuInfo) -> str:
     return "its node finds nothing wrong any more; it is fenced off until it is put back" if fenced else "is well again"
 
 
-def _gpu_new(node: Node, found: Inventory, info: GpuInfo, now: datetime) -> Gpu:
-    first_type = gpu_type_before_topology(node=node, model=info.model, memory_mb=info.memory_mb, gpus=len(found.gpus))
-    gpu = Gpu.objects.create(node=node, cell_type=first_type, **_gpu_columns(info), uuid=info.uuid)
-    message = f"GPU {info.index} of {node.name}: {info.model}, {info.memory_mb} MB."
-    node_event(node=node, code="gpu_found", message=message, now=now)
-    return gpu
+def _gpus_new(node: Node, found: Inventory, infos: Sequence[GpuInfo], now: datetime) -> dict[str, Gpu]:
+    """By UUID the rows of GPUs that were never there, with an event for each."""
+    first_types: dict[str, CellType] = {}
+    for info in infos:
+        if info.model not in first_types:
+            first_types[info.model] = gpu_type_before_topology(
+                node=node, model=info.model, memory_mb=info.memory_mb, gpus=len(found.gpus)
+            )
+    made = Gpu.objects.bulk_create(
+        Gpu(node=node, cell_type=first_types[info.model], uuid=info.uuid, **_gpu_columns(info)) for info in infos
+    )
+    found_words = [f"GPU {info.index} of {node.name}: {info.model}, {info.memory_mb} MB." for info in infos]
+    node_events(node=node, code="gpu_found", messages=found_words, now=now)
+    return {gpu.uuid: gpu for gpu in made}
 
 
 def _gpu_columns(info: GpuInfo) -> dict[str, object]:

@@ -101,10 +101,9 @@ def _take(node: Node, gpus: Sequence[Gpu], now: datetime, actor: str) -> None:
     node.shape, node.slots, node.sku, node.rack = node_type, list(shape.slots), leaf.sku, node.inventory.get("rack", "")
     Node.objects.filter(pk=node.pk).update(shape=node_type, slots=node.slots, sku=leaf.sku, rack=node.rack)
     Gpu.objects.filter(node=node).update(slot=None)
+    Gpu.objects.filter(pk__in=[gpu.pk for gpu in inside]).update(slot=F("index"), cell_type=leaf)
     for gpu in gpus:
-        if gpu in inside:
-            Gpu.objects.filter(pk=gpu.pk).update(slot=gpu.index, cell_type=leaf)
-        else:
+        if gpu not in inside:
             gpu_leave_out(gpu=gpu, why=f"its node has {leaf.name}")
     gpus_let_in(node=node)
     message = f"Topology of {node.name}: {node_type.name}, GPUs {', '.join(map(str, node.slots))}."
@@ -145,6 +144,7 @@ def gpu_settle(*, node: Node, gpu: Gpu, others: Collection[Gpu]) -> None:
         same = [other.slot for other in others if pci and other.details.get("pci") == pci and other.slot in free]
         slot = next(iter([*same, *(one for one in free if one == gpu.index), *free]))
         Gpu.objects.filter(pk=gpu.pk).update(slot=slot, cell_type=leaf)
+        gpu.slot, gpu.cell_type = slot, leaf
 
 
 def _sku_learn(sku: Sku, gpu: Gpu) -> None:
