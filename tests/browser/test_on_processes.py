@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import count
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -16,6 +17,7 @@ from tests.browser.site import SLOW_MS, Site
 from tests.browser.submitting import SubmitJourneys
 from tests.support.person import Person, alice
 from tests.support.stack import Stack
+from tests.support.waiting import wait_until
 
 FILES = "mkdir -p $BERTH_JOB_DIR/out; printf 'loss 0.25\\n' > $BERTH_JOB_DIR/out/result.txt; touch $BERTH_JOB_DIR/ready"
 HOSTILE = (
@@ -142,7 +144,8 @@ class TestSections:
         page.locator(".xterm-helper-textarea").focus()
         wide = self.columns(page, "wide")
         page.set_viewport_size({"width": 700, "height": 900})
-        assert self.columns(page, "narrow") < wide
+        tries = count()  # the browser tells of the new size with its next frame, and what is typed may come before
+        wait_until(lambda: self.columns(page, f"narrow{next(tries)}") < wide, "the shell to know its width")
         page.keyboard.press("Shift+Escape")
         expect(page.get_by_role("button", name="Close")).to_be_focused()
         page.locator(".xterm-helper-textarea").focus()
