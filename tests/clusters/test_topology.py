@@ -127,6 +127,18 @@ def test_a_new_gpu_takes_the_place_of_the_one_that_went(world: World) -> None:
     assert leaves("gpu01") == [(0, True), (1, True), (2, True), (3, True)]
 
 
+def test_two_new_gpus_of_one_report_take_a_place_each(world: World) -> None:
+    node = grouped(world, "gpu01", gpus=4)
+    lose(node, 0)
+    lose(node, 0)
+    last = node.inventory.gpus[-1]
+    spares = (replace(last, uuid="GPU-one", index=2), replace(last, uuid="GPU-two", index=3))
+    node.inventory = replace(node.inventory, gpus=(*node.inventory.gpus, *spares))
+    assert node.report()
+    rows = Gpu.objects.filter(present=True).order_by("index").values_list("uuid", "slot")
+    assert list(rows) == [("GPU-gpu01-2", 2), ("GPU-gpu01-3", 3), ("GPU-one", 0), ("GPU-two", 1)]
+
+
 @pytest.mark.parametrize("uuid", ["GPU-gpu01-1", "GPU-new"])
 def test_a_gpu_that_comes_back_or_is_replaced_moves_the_others_back(world: World, uuid: str) -> None:
     node = grouped(world, "gpu01", gpus=4)

@@ -16,7 +16,7 @@ def books_of(made: Engine) -> dict[str, object]:
     loans = made._roster.loans
     on_loan = {vc: {one: amount for one, amount in held.items() if amount} for vc, held in loans.shares._held.items()}
     lent = {of: count for of, count in loans.by_vc.items() if count}
-    return {"tasks": tasks, "on_loan": {vc: held for vc, held in on_loan.items() if held}, "lent": lent} | {
+    return {"tasks": tasks, "on_loan": {vc: held for vc, held in on_loan.items() if held}, "lent_to": lent} | {
         name: deepcopy(getattr(ledger, name))
         for name in (
             "healthy", "open_nodes", "busy", "lent", "claimed", "bound", "held", "cpu", "memory", "used",
