@@ -1,6 +1,5 @@
 """While a release is rolled out the one before it still writes: columns that came later must not need its help."""
 
-import pytest
 from django.apps import apps
 from django.core.exceptions import FieldDoesNotExist
 from django.db.migrations.loader import MigrationLoader
@@ -23,12 +22,11 @@ def added() -> list[tuple[str, str, str]]:
     return found
 
 
-@pytest.mark.parametrize("column", added(), ids=".".join)
-def test_a_column_that_came_later_may_be_left_out(column: tuple[str, str, str]) -> None:
-    app, model, name = column
-    try:
-        field = apps.get_model(app, model)._meta.get_field(name)
-    except (LookupError, FieldDoesNotExist):
-        return
-    assert isinstance(field, Field)
-    assert field.null or field.many_to_many or field.has_db_default()
+def test_a_column_that_came_later_may_be_left_out() -> None:
+    for app, model, name in added():
+        try:
+            field = apps.get_model(app, model)._meta.get_field(name)
+        except (LookupError, FieldDoesNotExist):
+            continue
+        assert isinstance(field, Field)
+        assert field.null or field.many_to_many or field.has_db_default(), (app, model, name)
