@@ -69,8 +69,12 @@ def test_the_older_history_tells_every_run_newest_first(tried_twice: ScriptedNod
     pai.get("jobs/alice~a/job-attempts/healthz")
 
 
-def test_many_runs_and_tasks_take_no_more_queries_than_few(
-    world: World, pai: Pai, root: Pai, django_assert_max_num_queries: DjangoAssertNumQueries
+def test_a_long_history_takes_few_queries_and_ends_at_so_many_runs_and_tasks(
+    world: World,
+    pai: Pai,
+    root: Pai,
+    django_assert_max_num_queries: DjangoAssertNumQueries,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     node = world.node("gpu01", gpus=8)
     world.submit(name="a", instances=8, jobRetryCount=4)
@@ -90,46 +94,24 @@ def test_many_runs_and_tasks_take_no_more_queries_than_few(
     with django_assert_max_num_queries(6):
         assert len(root.get("kubernetes/pods")["items"]) == 8
 
-
-def _five_runs_of_eight_tasks(world: World) -> None:
-    """The newest runs whole; of the first run three tasks ran."""
-    node = world.node("gpu01", gpus=8)
-    world.submit(name="a", instances=8, jobRetryCount=4)
-    for _ in range(4):
-        world.settle()
-        node.finish(code=7)
-        node.obey()
-        Job.objects.update(not_before=None)
-    world.settle()
     TaskAttempt.objects.filter(job_attempt__number=1, task__index__gte=3).delete()
+    assert told(pai) == [(4, 8), (3, 8), (2, 8), (1, 8), (0, 3)], "of the first run three tasks ran"
+    for path in ("attempts/0", "job-attempts/0"):
+        tasks = pai.get(f"jobs/alice~a/{path}")["taskRoles"]["worker"]["taskStatuses"]
+        assert [task["taskIndex"] for task in tasks] == [0, 1, 2]
+
+    limits = [(100, 35, 5), (100, 34, 4), (100, 24, 3), (100, 1, 1), (2, 10_000, 2), (1, 10_000, 1)]
+    for attempts, tasks, left in limits:
+        monkeypatch.setattr("portal.openpai.selectors.jobs.MOST_ATTEMPTS", attempts)
+        monkeypatch.setattr("portal.openpai.selectors.jobs.MOST_TASKS", tasks)
+        assert [index for index, _ in told(pai)] == [4, 3, 2, 1, 0][:left], (attempts, tasks)
+        assert pai.get("jobs/alice~a/job-attempts/0")["attemptIndex"] == 0
 
 
 def told(pai: Pai) -> list[tuple[int, int]]:
     """Which runs the history has, and how many tasks each names."""
     runs = pai.get("jobs/alice~a/job-attempts")
     return [(run["attemptIndex"], len(run["taskRoles"]["worker"]["taskStatuses"])) for run in runs]
-
-
-def test_an_earlier_run_names_the_tasks_that_ran_in_it(world: World, pai: Pai) -> None:
-    _five_runs_of_eight_tasks(world)
-    assert told(pai) == [(4, 8), (3, 8), (2, 8), (1, 8), (0, 3)]
-    for path in ("attempts/0", "job-attempts/0"):
-        tasks = pai.get(f"jobs/alice~a/{path}")["taskRoles"]["worker"]["taskStatuses"]
-        assert [task["taskIndex"] for task in tasks] == [0, 1, 2]
-
-
-@pytest.mark.parametrize(
-    ("attempts", "tasks", "runs"),
-    [(100, 35, 5), (100, 34, 4), (100, 24, 3), (100, 1, 1), (2, 10_000, 2), (1, 10_000, 1)],
-)
-def test_a_history_ends_at_so_many_runs_and_tasks(
-    world: World, pai: Pai, monkeypatch: pytest.MonkeyPatch, attempts: int, tasks: int, runs: int
-) -> None:
-    _five_runs_of_eight_tasks(world)
-    monkeypatch.setattr("portal.openpai.selectors.jobs.MOST_ATTEMPTS", attempts)
-    monkeypatch.setattr("portal.openpai.selectors.jobs.MOST_TASKS", tasks)
-    assert [index for index, _ in told(pai)] == [4, 3, 2, 1, 0][:runs]
-    assert pai.get("jobs/alice~a/job-attempts/0")["attemptIndex"] == 0
 
 
 def test_a_job_that_waits_stands_before_its_next_run(world: World, pai: Pai) -> None:
