@@ -116,7 +116,7 @@ def stack(services: Services, postgres: PostgresServer, running_docker: DockerEn
     running_docker.remove_containers()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def embedded_stack(services: Services) -> Iterator[Stack]:
     """The whole of Berth as `make demo` runs it: SQLite, one node with the process runtime; for the leases of job
     folders it waits a second alone."""
