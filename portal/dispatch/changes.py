@@ -11,7 +11,7 @@ from django.db import transaction
 import scheduling
 from portal.clusters.models import Node, QuotaChange
 from portal.clusters.selectors import Line, lines_named
-from portal.clusters.selectors.quotas import Lines, Planned, base_lines, changes_planned, lines_at
+from portal.clusters.selectors.quotas import Lines, Planned, Quotas, base_lines, changes_planned
 from portal.clusters.services import (
     configuration_import,
     node_retire,
@@ -115,5 +115,5 @@ def returns_of(lines: Lines, starts_at: datetime, ends_at: datetime | None) -> l
     if ends_at is None:
         return []
     others = [one for one in changes_planned() if one != Planned(starts_at, ends_at, lines)]
-    back = lines_at(ends_at, base=base_lines(), planned=others)
+    back = Quotas(base_lines(), others).at(ends_at)
     return lines_named({key: back.get(key, 0) for key in lines})

@@ -22,7 +22,7 @@ from portal.clusters.models import (
     VirtualCluster,
 )
 from portal.clusters.selectors.hardware import GivenUp, Leaves, NodeRow, leaf_names, leaves_read, node_rows
-from portal.clusters.selectors.quotas import Chains, Lines, quota_lines
+from portal.clusters.selectors.quotas import Chains, Lines, QuotaBook, leaves_by_cell_type, quota_lines
 from portal.clusters.states import NodeHealth
 from portal.common.priorities import CAPPED_CLASS, PRIORITY_CLASSES
 from portal.common.row_versions import KeptResult, tables_version
@@ -43,6 +43,7 @@ class ClusterRows:
     type_names: dict[int, str]
     borrow: dict[int, str]  # what jobs of a virtual cluster do that say nothing of it, by its row id
     chains: Chains
+    book: QuotaBook
 
     def with_quotas(self, lines: Lines) -> scheduling.Cluster:
         """The same cluster with these quotas."""
@@ -64,12 +65,10 @@ def quota_of(
     return {vc: tuple(own) for vc, own in quota.items()}
 
 
-def cluster_read(*, given_up: GivenUp | None = None, lines: Lines | None = None) -> ClusterRows:
-    """Read it with a fixed number of queries; ``lines`` stand in the quotas' place where they are given.
-
-    Quotas may exceed the hardware, some of which may be gone: their jobs wait.
-    """
-    return _Reader(given_up or GivenUp(), lines).read()
+def cluster_read(*, given_up: GivenUp | None = None) -> ClusterRows:
+    """Read it with a fixed number of queries. Quotas may exceed the hardware, some of which may be gone: their jobs
+    wait."""
+    return _Reader(given_up or GivenUp()).read()
 
 
 _sites: tuple[scheduling.Cluster, Sites] | None = None
@@ -97,7 +96,7 @@ _last: tuple[tuple[object, ...], scheduling.Cluster] | None = None
 class _Configuration:
     """What administrators decide, from a fixed number of small tables."""
 
-    def __init__(self, lines: Lines | None) -> None:
+    def __init__(self) -> None:
         self.types = {row.pk: row for row in CellType.objects.select_related("sku")}
         self.type_names = {key: row.name for key, row in self.types.items()}
         self.leaf_names = leaf_names(self.types)
@@ -111,8 +110,10 @@ class _Configuration:
             for row in self.types.values()
             if row.child_id is not None
         )
-        self.lines = quota_lines() if lines is None else lines
+        self.lines = quota_lines()
         self.rules = rules_read(self.vcs)
+        pinned = tuple((cell.vc_id, cell.cell_type_id) for cell in self.pinned if cell.vc_id is not None)
+        self.book = QuotaBook(self.types, leaves_by_cell_type(self.types), self.vc_names, self.lines, pinned)
 
     def virtual_clusters(self, chains: Chains) -> tuple[scheduling.VirtualCluster, ...]:
         """With the quotas that their lines are where types have these chains."""
@@ -145,17 +146,12 @@ class _Configuration:
 _TABLES = (Sku, CellType, UpperCell, PinnedCell, VirtualCluster, LoanLimit, QuotaLine, QuotaChange, QuotaChangeLine)
 """What a ``_Configuration`` is read from."""
 
-_configuration = KeptResult(lambda: tables_version(*_TABLES), lambda: _Configuration(None))
-
-
-def _configured(lines: Lines | None) -> _Configuration:
-    """The last one where none of its rows has changed."""
-    return _configuration.read() if lines is None else _Configuration(lines)
+_configuration = KeptResult(lambda: tables_version(*_TABLES), _Configuration)
 
 
 class _Reader:
-    def __init__(self, given_up: GivenUp, lines: Lines | None) -> None:
-        self.given_up, self.configuration = given_up, _configured(lines)
+    def __init__(self, given_up: GivenUp) -> None:
+        self.given_up, self.configuration = given_up, _configuration.read()
         self.nodes = node_rows()
         self.chains = self.configuration.chains(self.nodes)
 
@@ -170,6 +166,7 @@ class _Reader:
             type_names=configuration.type_names,
             borrow=configuration.borrow,
             chains=self.chains,
+            book=configuration.book,
         )
 
     def _cluster(self, leaves: Leaves) -> scheduling.Cluster:

@@ -99,13 +99,25 @@ def changes_planned() -> list[Planned]:
     return [Planned(row.starts_at, row.ends_at, _as_lines(row.lines.all())) for row in rows]
 
 
-def lines_at(at: datetime, *, base: Mapping[LineKey, int], planned: Iterable[Planned]) -> Lines:
-    """The quotas of a moment, from the lines of now and the changes to come."""
-    lines = dict(base)
-    standing = [change for change in planned if change.holds(at)]
-    for change in sorted(standing, key=lambda one: one.ends_at is not None):
-        lines.update(change.lines)
-    return lines
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """The quotas over time: those without what holds for a time only, and the changes that are not over."""
+
+    base: Lines
+    planned: Sequence[Planned] = ()
+
+    @classmethod
+    def read(cls) -> Quotas:
+        """Three queries."""
+        return cls(base_lines(), changes_planned())
+
+    def at(self, moment: datetime) -> Lines:
+        """Those of a moment."""
+        lines = dict(self.base)
+        standing = [change for change in self.planned if change.holds(moment)]
+        for change in sorted(standing, key=lambda one: one.ends_at is not None):
+            lines.update(change.lines)
+        return lines
 
 
 def moments(planned: Iterable[Planned], *, now: datetime) -> list[datetime]:

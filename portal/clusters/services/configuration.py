@@ -24,7 +24,7 @@ from portal.clusters.models import CellType, Gpu, Node, PinnedCell, Sku, UpperCe
 from portal.clusters.models.hardware import RACK
 from portal.clusters.models.names import CELL_TYPE_LENGTH, NAME_RULE
 from portal.clusters.selectors.engine import cluster_read
-from portal.clusters.selectors.quotas import Lines, base_lines, changes_planned, quota_book
+from portal.clusters.selectors.quotas import Quotas, base_lines, changes_planned, quota_book
 from portal.clusters.services.cells import cell_types_clean
 from portal.clusters.services.nodes import node_cpu_tasks_write, node_event
 from portal.clusters.services.quota_checks import quota_faults
@@ -56,7 +56,8 @@ def configuration_export() -> dict[str, Any]:
     long as the cluster is the same."""
     global _exported
     lines = base_lines()
-    cluster = cluster_read(lines=None if lines == quota_book().lines else lines).cluster
+    here = cluster_read()
+    cluster = here.cluster if lines == quota_book().lines else here.with_quotas(lines)
     if (last := _exported) is None or last[0] is not cluster:
         last = _exported = cluster, config.write(cluster)
     return last[1]
@@ -268,15 +269,16 @@ def _quotas_write(found: scheduling.Cluster, now: datetime, actor: str) -> None:
         if line.count
     ]
     try:
-        lines, here = lines_resolve(wishes), cluster_read(lines={})
-        faults = quota_faults(base=lines, planned=changes_planned(), here=here, now=now, anew=True)
+        lines, here = lines_resolve(wishes), cluster_read()
+        # The cells are others than those that the quotas were made of: what was short is no excuse.
+        faults = quota_faults(Quotas(lines, changes_planned()), Quotas({}), here=here, now=now)
     except scheduling.ClusterError as error:
         # Nodes that the file does not name, or changes to come, speak against it.
         faults = [Fault(f"physicalCluster.{error.subject}", error.problem, "invalid")]
     if faults:
         raise Invalid(faults)
-    gone: Lines = dict.fromkeys(base_lines(), 0)
-    lines_write(gone | lines, here.chains, now, actor)
+    before = base_lines()
+    lines_write(dict.fromkeys(before, 0) | lines, before, here, now, actor)
 
 
 def _types_drop(found: scheduling.Cluster) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,16 +11,7 @@ from django.utils.translation import gettext
 
 from portal.clusters.models import FirmRight
 from portal.clusters.selectors.engine import ClusterRows, cluster_read
-from portal.clusters.selectors.quotas import (
-    Lines,
-    Planned,
-    QuotaBook,
-    base_lines,
-    changes_planned,
-    lines_at,
-    moments,
-    quota_book,
-)
+from portal.clusters.selectors.quotas import Lines, QuotaBook, Quotas, moments, quota_book
 from portal.common.errors import Fault
 from scheduling.safety import Shortage, shortages
 
@@ -46,23 +37,16 @@ def _from(at: datetime, problem: str, *, later: bool) -> str:
     return gettext("from %(moment)s on, %(problem)s") % {"moment": moment, "problem": problem}
 
 
-def quota_faults(
-    *, base: Lines, planned: Sequence[Planned], here: ClusterRows, now: datetime, anew: bool = False
-) -> list[Fault]:
-    """Every reason against these quotas and changes to come in this cluster, now and at each moment when they change.
+def quota_faults(new: Quotas, old: Quotas, *, here: ClusterRows, now: datetime) -> list[Fault]:
+    """Every reason against these quotas in this cluster, now and at each moment when they change.
 
-    What is short already, for hardware that is gone, stands against nothing that does not make it worse; ``anew``: the
-    cells are others than those that the quotas were made of, and what was is no excuse.
+    What the old ones lack already, for hardware that is gone, stands against nothing that does not make it worse.
     """
-    old_base, old_planned = ({}, []) if anew else (base_lines(), changes_planned())
-    check = _Check(here, _Rights.read())
+    check = _Check(here, _Rights.read(here.book))
     faults: list[Fault] = []
-    for at in moments([*planned, *old_planned], now=now):
-        new = lines_at(at, base=base, planned=planned)
-        old = lines_at(at, base=old_base, planned=old_planned)
-        faults += [
-            fault for fault in check.faults(new, old, at, later=at != now) if fault.path not in {f.path for f in faults}
-        ]
+    for at in moments([*new.planned, *old.planned], now=now):
+        found = check.faults(new.at(at), old.at(at), at, later=at != now)
+        faults += [fault for fault in found if fault.path not in {f.path for f in faults}]
     return faults
 
 
@@ -93,8 +77,8 @@ class _Rights:
     book: QuotaBook
 
     @classmethod
-    def read(cls) -> _Rights:
-        return cls(list(FirmRight.objects.all()), quota_book())
+    def read(cls, book: QuotaBook) -> _Rights:
+        return cls(list(FirmRight.objects.all()), book)
 
     def promised(self, vc: int, at: datetime) -> int:
         """GPUs promised in a virtual cluster at that moment."""
@@ -109,4 +93,4 @@ class _Rights:
 
 def gpus_owned(*, vc: int, lines: Lines) -> int:
     """GPUs of all kinds that a virtual cluster owns by these lines and its pinned cells."""
-    return _Rights.read().gpus(vc, lines)
+    return _Rights.read(quota_book()).gpus(vc, lines)

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import reduce
+from operator import or_
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
-from portal.clusters.models import (
-    CellType,
-    QuotaChange,
-    QuotaChangeLine,
-    QuotaLine,
-    VcEvent,
-    VirtualCluster,
-)
+from portal.clusters.models import CellType, QuotaChange, QuotaChangeLine, QuotaLine, VcEvent, VirtualCluster
+from portal.clusters.selectors.details import lines_named
 from portal.clusters.selectors.engine import ClusterRows, cluster_read
-from portal.clusters.selectors.quotas import Chains, LineKey, Lines, Planned, base_lines, changes_planned, quota_lines
+from portal.clusters.selectors.quotas import (
+    LineKey,
+    Lines,
+    Planned,
+    QuotaBook,
+    Quotas,
+    base_lines,
+    changes_planned,
+    quota_book,
+)
 from portal.clusters.services.quota_checks import quota_faults
 from portal.clusters.services.versions import cluster_change
 from portal.common.errors import Conflict, Fault, Invalid
@@ -44,16 +50,17 @@ class Wish:
 
 def lines_resolve(wishes: Sequence[Wish]) -> Lines:
     """The wishes as quota lines. Raises Invalid with every name that is unknown, or named twice."""
-    vcs = dict(VirtualCluster.objects.values_list("name", "id"))
-    types = dict(CellType.objects.values_list("name", "id"))
-    chains, had = cluster_read(lines={}).chains, quota_lines()
+    here = cluster_read()
+    book, chains = here.book, here.chains
+    vcs = {name: key for key, name in book.vc_names.items()}
+    types = {row.name: key for key, row in book.types.items()}
     lines: Lines = {}
     faults: list[Fault] = []
     for place, wish in enumerate(wishes):
         found = list(_wish_faults(wish, f"lines[{place}]", vcs, types))
         if not found:
             key = LineKey(vcs[wish.vc], types[wish.cell_type], wish.chain)
-            if key not in had:  # one that is there may be named as it is, whatever has become of its chain
+            if key not in book.lines:  # one that is there may be named as it is, whatever has become of its chain
                 found = list(_chain_faults(wish, f"lines[{place}]", chains.having.get(key.cell_type_id, ())))
         faults += found
         if not found:
@@ -103,51 +110,56 @@ def quotas_set(*, lines: Lines, now: datetime, actor: str, reason: str = "", ver
     Raises Invalid with everything that stands against it, Conflict when the quotas are not those of ``version``
     any more."""
     with cluster_change(version=version):
-        here = cluster_read(lines={})
-        if faults := _set_faults(lines, here, now):
+        here, old = cluster_read(), Quotas.read()
+        if faults := _set_faults(lines, old, here, now):
             raise Invalid(faults)
-        before = base_lines()
-        lines_write(lines, here.chains, now, actor, reason)
-        changed = {key: count for key, count in lines.items() if before.get(key, 0) != count}
-        for vc, told in told_by_vc(changed).items():
-            was = told_by_vc({key: before.get(key, 0) for key in changed})[vc]
+        changed = lines_write(lines, old.base, here, now, actor, reason)
+        before = told_by_vc({key: old.base.get(key, 0) for key in changed}, here.book)
+        for vc, told in told_by_vc(changed, here.book).items():
+            was = before[vc]
             after = told | ({"reason": reason} if reason else {})
             audit_write(Audited.QUOTA, actor=actor, target=vc, vc=vc, now=now, before=was, after=after)
 
 
-def told_by_vc(lines: Lines) -> dict[str, dict[str, int]]:
+def told_by_vc(lines: Lines, book: QuotaBook) -> dict[str, dict[str, int]]:
     """Virtual cluster -> cell type (and chain) -> how many, as the audit log tells them."""
-    vcs = VirtualCluster.objects.in_bulk({key.vc_id for key in lines})
-    types = CellType.objects.in_bulk({key.cell_type_id for key in lines})
     told: dict[str, dict[str, int]] = {}
-    for key, count in lines.items():
-        name = types[key.cell_type_id].name + (f" of {key.chain}" if key.chain else "")
-        told.setdefault(vcs[key.vc_id].name, {})[name] = count
+    for one in lines_named(lines, book):
+        told.setdefault(one.vc, {})[one.cell_type + (f" of {one.chain}" if one.chain else "")] = one.count
     return told
 
 
-def lines_write(lines: Lines, chains: Chains, now: datetime, actor: str, reason: str = "") -> None:
-    """Make these the rows, with an event for each that changes; inside the caller's transaction, after its checks."""
-    before = base_lines()
-    for key in before:
-        if key not in lines and chains.stored(key) in lines:  # the same line, written before there were such servers
-            QuotaLine.objects.filter(**key._asdict()).delete()
-    for key, count in lines.items():
-        if count:
-            QuotaLine.objects.update_or_create(**key._asdict(), defaults={"count": count})
-        else:
-            QuotaLine.objects.filter(**key._asdict()).delete()
+def lines_write(lines: Lines, before: Lines, here: ClusterRows, now: datetime, actor: str, reason: str = "") -> Lines:
+    """Make these the rows, where there were those of ``before``, with an event for each that changes; inside the
+    caller's transaction, after its checks. Returns those that change."""
+    # A line with another key that means the same was written before there were such servers.
+    same = {key for key in before if key not in lines and here.chains.stored(key) in lines}
     changed = {key: count for key, count in lines.items() if before.get(key, 0) != count}
-    _events(changed, "quota", "Quota of {vc}: {count} {type}.", now, actor, reason)
+    if gone := same | {key for key, count in changed.items() if not count}:
+        QuotaLine.objects.filter(reduce(or_, (Q(**key._asdict()) for key in gone))).delete()
+    rows = [QuotaLine(**key._asdict(), count=count) for key, count in changed.items() if count]
+    QuotaLine.objects.bulk_create(
+        rows, update_conflicts=True, unique_fields=["vc", "cell_type", "chain"], update_fields=["count"]
+    )
+    _events(changed, "quota", "Quota of {vc}: {count} {type}.", now, actor, reason, here.book)
+    return changed
 
 
-def _events(lines: Lines, code: str, sentence: str, now: datetime, actor: str, reason: str = "") -> None:
-    vcs = VirtualCluster.objects.in_bulk({key.vc_id for key in lines})
-    types = CellType.objects.in_bulk({key.cell_type_id for key in lines})
-    for key, count in lines.items():
-        message = sentence.format(vc=vcs[key.vc_id].name, count=count, type=types[key.cell_type_id].name)
-        message += f" Reason: {reason}" if reason else ""
-        VcEvent.objects.create(vc=vcs[key.vc_id], at=now, code=code, message=message, actor=actor)
+def _events(
+    lines: Lines, code: str, sentence: str, now: datetime, actor: str, reason: str = "", book: QuotaBook | None = None
+) -> None:
+    named = zip(lines, lines_named(lines, book), strict=True)
+    VcEvent.objects.bulk_create(
+        VcEvent(
+            vc_id=key.vc_id,
+            at=now,
+            code=code,
+            message=sentence.format(vc=one.vc, count=one.count, type=one.cell_type)
+            + (f" Reason: {reason}" if reason else ""),
+            actor=actor,
+        )
+        for key, one in named
+    )
     if lines:
         transaction.on_commit(lambda: announce("queue", {}))
         transaction.on_commit(scheduler_wake)
@@ -158,12 +170,12 @@ def _events(lines: Lines, code: str, sentence: str, now: datetime, actor: str, r
 
 def quotas_set_faults(*, lines: Lines, now: datetime) -> list[Fault]:
     """Every reason why these lines cannot be changed now."""
-    return _set_faults(lines, cluster_read(lines={}), now)
+    return _set_faults(lines, Quotas.read(), cluster_read(), now)
 
 
-def _set_faults(lines: Lines, here: ClusterRows, now: datetime) -> list[Fault]:
-    base = here.chains.meant(base_lines()) | lines
-    return quota_faults(base=base, planned=changes_planned(), here=here, now=now)
+def _set_faults(lines: Lines, old: Quotas, here: ClusterRows, now: datetime) -> list[Fault]:
+    new = Quotas(here.chains.meant(old.base) | lines, old.planned)
+    return quota_faults(new, old, here=here, now=now)
 
 
 def quota_change_faults(*, lines: Lines, starts_at: datetime, ends_at: datetime | None, now: datetime) -> list[Fault]:
@@ -180,8 +192,9 @@ def quota_change_faults(*, lines: Lines, starts_at: datetime, ends_at: datetime 
     if lines and not overlaps:
         start = max(starts_at, now)
         end = ends_at if ends_at is not None and ends_at > start else None
-        planned = [*changes_planned(), Planned(start, end, lines)]
-        faults += quota_faults(base=base_lines(), planned=planned, here=cluster_read(lines={}), now=now)
+        old = Quotas.read()
+        new = replace(old, planned=[*old.planned, Planned(start, end, lines)])
+        faults += quota_faults(new, old, here=cluster_read(), now=now)
     return faults + overlaps
 
 
@@ -221,9 +234,9 @@ def quota_change_withdraw(*, change: QuotaChange, now: datetime, actor: str) -> 
     """Take a change back; one that has begun ends now. Raises Conflict when it is over, Invalid when the quotas that
     would come back cannot be."""
     with cluster_change():
-        planned = changes_planned()
-        rest = [one for one in planned if one.lines != _lines(change) or one.starts_at != change.starts_at]
-        if faults := quota_faults(base=base_lines(), planned=rest, here=cluster_read(lines={}), now=now):
+        old = Quotas.read()
+        rest = [one for one in old.planned if one.lines != _lines(change) or one.starts_at != change.starts_at]
+        if faults := quota_faults(replace(old, planned=rest), old, here=cluster_read(), now=now):
             raise Invalid(faults)
         rows = QuotaChange.objects.filter(pk=change.pk, over_at__isnull=True)
         if not rows.update(over_at=now, withdrawn=True):
@@ -236,7 +249,12 @@ def _told(change: QuotaChange) -> dict[str, object]:
     """The change as the audit log tells it."""
     ends = change.ends_at.isoformat() if change.ends_at else None
     why = {"reason": change.reason} if change.reason else {}
-    return {"from": change.starts_at.isoformat(), "until": ends, "quotas": told_by_vc(_lines(change)), **why}
+    return {
+        "from": change.starts_at.isoformat(),
+        "until": ends,
+        "quotas": told_by_vc(_lines(change), quota_book()),
+        **why,
+    }
 
 
 def _lines(change: QuotaChange) -> Lines:
@@ -263,7 +281,7 @@ def _begin(change: QuotaChange, now: datetime) -> bool:
         if not fresh.update(begun_at=now, over_at=now if for_good else None):
             return False
         if for_good:
-            lines_write(_lines(change), cluster_read(lines={}).chains, now, change.actor, change.reason)
+            lines_write(_lines(change), base_lines(), cluster_read(), now, change.actor, change.reason)
         else:
             end = f"{timezone.localtime(change.ends_at):%Y-%m-%d %H:%M}"
             _events(

@@ -15,7 +15,7 @@ from django.utils.translation import gettext
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, User
 from portal.clusters.models import Membership, VcEvent, VirtualCluster
-from portal.clusters.selectors.quotas import base_lines
+from portal.clusters.selectors.quotas import base_lines, quota_book
 from portal.clusters.services.quotas import told_by_vc
 from portal.clusters.services.versions import cluster_change
 from portal.common.errors import Conflict, Fault, Invalid, NotFound
@@ -47,7 +47,8 @@ def vc_remove(*, vc: VirtualCluster, now: datetime, actor: str) -> None:
         VirtualCluster.objects.select_for_update().get(pk=vc.pk)
         if refused := vc_remove_refusal(vc=vc):
             raise Conflict(refused)
-        before = {"quota": told_by_vc({key: count for key, count in base_lines().items() if key.vc_id == vc.pk})}
+        own = {key: count for key, count in base_lines().items() if key.vc_id == vc.pk}
+        before = {"quota": told_by_vc(own, quota_book())}
         for rows in (
             vc.quota,
             vc.quota_changes,
