@@ -47,7 +47,8 @@ class Nodes(Resource[WayT_co]):
     ) -> Call[Node]:  # fmt: skip
         """Let a server that has joined count, or what an accepted one claims beyond what was accepted. ``claims``: as
         they were read and looked at, so that nothing counts that it has claimed since; None: what it claims now.
-        ``cpu_tasks``: whether tasks without GPUs may run there; None: on a pending server they may, else it stays.
+        ``cpu_tasks``: whether tasks without GPUs may run there; None: it stays, on a pending server true unless a
+        configuration said otherwise.
         Raises Conflict where there is nothing to accept. For administrators."""
         body = {"claims": claims, "cpu_tasks": cpu_tasks}
         return send("POST", f"nodes/{quote(name, safe='')}/accept", Node, body)

@@ -66,7 +66,6 @@ def _node_own(*, name: str, public_key: str, now: datetime) -> bool:
     if node is None:
         node_add(name=name, public_key=public_key, now=now)
     # Whoever starts the stack is on the machine, and says by the settings what it offers.
-    Node.objects.filter(name=name, accepted__isnull=True).update(cpu_tasks=True)
     Node.objects.filter(name=name).update(accept_first=True)
     if node is None:
         return False

@@ -85,9 +85,9 @@ class Faults:
             return value
         return least
 
-    def flag(self, value: Any, path: str) -> bool:
-        """True or false; nothing there is false."""
-        if value is not None and not isinstance(value, bool):
+    def flag(self, value: Any, path: str, *, needed: bool = False) -> bool:
+        """True or false; nothing there is false, and a fault where one is `needed`."""
+        if not isinstance(value, bool) and (needed or value is not None):
             self.add(path, "must be true or false, not %(kind)s", kind=_kind(value))
         return value is True
 

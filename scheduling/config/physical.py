@@ -1,4 +1,5 @@
-"""The `physicalCells` of a configuration: nodes, the cells above them, and the cells with a name of their own."""
+"""The `physicalCells` of a configuration: nodes, the cells above them, and the cells with a name of their own; and its
+`cpuNodes`, which have no cells."""
 
 from typing import Any, NamedTuple
 
@@ -8,6 +9,9 @@ from scheduling.config.types import Sku, Types
 
 CPU_TASKS = "cpuTasks"
 """The key of a node that says whether tasks without GPUs may be placed there; HiveD has no word for it."""
+
+CPU_NODES = "cpuNodes"
+"""The key of the list of servers without GPUs, which says the same of them."""
 
 MOST_LEAVES = 200_000
 """Leaf cells of a cluster; more are refused."""
@@ -39,7 +43,8 @@ class _Pin(NamedTuple):
 
 
 class Physical:
-    """Reads the top cells one after the other; `nodes`, `upper_cells` and `pinned_cells` then give the whole.
+    """Reads the top cells one after the other, then the servers without GPUs; `nodes`, `upper_cells` and `pinned_cells`
+    then give the whole.
 
     `tops` has the types of the top cells of each chain, as they came.
     """
@@ -50,6 +55,7 @@ class Physical:
         self._faults = faults
         self._machines: dict[_Machine, tuple[str, list[int]]] = {}
         self._cpu_tasks: dict[_Machine, bool | None] = {}
+        self._cpu_nodes: dict[str, bool] = {}
         self._upper: dict[str, tuple[str, list[_Machine | str]]] = {}
         self._pins: dict[str, _Pin] = {}
         self._leaves = 0
@@ -66,6 +72,23 @@ class Physical:
                 tops += [top] if top not in tops else []
                 self._cell(_Cell(table, path, self._types.cells[top], number), chain, chain)
 
+    def read_cpu_nodes(self, servers: list[Any]) -> None:
+        """Read the list of servers without GPUs, once the cells are read."""
+        chains = {one.name: one.chain for one in self._machines}
+        for number, given in enumerate(servers):
+            path = f"physicalCluster.{CPU_NODES}[{number}]"
+            table = self._faults.table(given, path, ("cellAddress", CPU_TASKS))
+            at = f"{path}.cellAddress"
+            name = self._faults.name(table.get("cellAddress"), at, "/@")
+            if name in chains:
+                form = "%(node)s is a node of the chain %(chain)s already"
+                self._faults.add(at, form, node=name, chain=chains[name])
+            elif name in self._cpu_nodes:
+                self._faults.add(at, "%(name)s is listed twice", name=name)
+            flag = self._faults.flag(table.get(CPU_TASKS), f"{path}.{CPU_TASKS}", needed=True)
+            if name:
+                self._cpu_nodes.setdefault(name, flag)
+
     def ids(self) -> dict[_Machine, str]:
         """The id of each node: its machine's name; in all chains but the first also the chain."""
         first: dict[str, str] = {}
@@ -74,9 +97,10 @@ class Physical:
         return {one: one.name if first[one.name] == one.chain else f"{one.name}@{one.chain}" for one in self._machines}
 
     def nodes(self) -> tuple[Node, ...]:
-        """The nodes in order of their ids."""
+        """The nodes in order of their ids; those without GPUs have no leaves."""
         ids = self.ids()
-        made = (self._node(one, ids[one], shape, indices) for one, (shape, indices) in self._machines.items())
+        made = [self._node(one, ids[one], shape, indices) for one, (shape, indices) in self._machines.items()]
+        made += [Node(name, 0, 0, cpu_tasks=cpu_tasks) for name, cpu_tasks in self._cpu_nodes.items()]
         return tuple(sorted(made, key=lambda node: node.id))
 
     def upper_cells(self) -> tuple[UpperCell, ...]:

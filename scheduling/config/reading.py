@@ -6,13 +6,14 @@ from typing import Any
 
 from scheduling.cells import Cluster, ClusterError, Node
 from scheduling.config.faults import ConfigError, Fault, Faults, Words
-from scheduling.config.physical import Physical
+from scheduling.config.physical import CPU_NODES, Physical
 from scheduling.config.types import read_types
 from scheduling.config.virtual import Paths, read_virtual_clusters
 from scheduling.safety import shortages
 
 _OTHER = ("kubeApiServerAddress", "kubeConfigFilePath", "webServerAddress", "forcePodBindThreshold")
 _OURS = ("physicalCluster", "virtualClusters", *_OTHER, "waitingPodSchedulingBlockMilliSec")
+_PHYSICAL = ("skuTypes", "cellTypes", "physicalCells", CPU_NODES)
 
 
 def read(document: Mapping[str, Any]) -> Cluster:
@@ -21,15 +22,17 @@ def read(document: Mapping[str, Any]) -> Cluster:
     Ids: a node has the name of its machine (its `cellAddress`); where one machine is a node of several chains, in
     all but the first by name `<machine>@<chain>` (`machine` gives the name back). A cell above the nodes is
     `<chain>/<address>/…`, a leaf `<node>:<GPU number>`. Leaves stand in the order of the node's tree. CPU and
-    memory are the SKU's for each leaf, and 0 where the document has no `skuTypes`. Every node is open and healthy.
+    memory are the SKU's for each leaf, and 0 where the document has no `skuTypes`; 0 of a server without GPUs, too.
+    Every node is open and healthy.
     HiveD's other settings (of its web server and Kubernetes) may stand in the document and say nothing here.
     """
     faults = Faults()
     table = faults.table(document, "", _OURS)
-    physical = faults.table(table.get("physicalCluster"), "physicalCluster", ("skuTypes", "cellTypes", "physicalCells"))
+    physical = faults.table(table.get("physicalCluster"), "physicalCluster", _PHYSICAL)
     types = read_types(physical, faults)
     cells = Physical(types, faults)
     cells.read(faults.items(physical.get("physicalCells"), "physicalCluster.physicalCells"))
+    cells.read_cpu_nodes(faults.items(physical.get(CPU_NODES), f"physicalCluster.{CPU_NODES}"))
     pinned = cells.pinned_cells()
     names = {one.id for one in pinned}
     paths = Paths(types, cells.tops)

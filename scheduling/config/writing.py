@@ -5,7 +5,7 @@ from typing import Any
 
 from scheduling.cells import CellType, Cluster, Leaf, Node
 from scheduling.config.amounts import cpu_text, memory_text
-from scheduling.config.physical import CPU_TASKS
+from scheduling.config.physical import CPU_NODES, CPU_TASKS
 from scheduling.config.reading import machine
 from scheduling.config.virtual import HOST_NETWORK
 from scheduling.sites import Sites, chain_of
@@ -16,8 +16,8 @@ def write(cluster: Cluster) -> dict[str, Any]:
 
     It reads back as an equal cluster where the cluster was read from a configuration. Of others it keeps nodes
     with GPUs, cells, quotas and pinned cells: node types without a name are given one, a SKU's CPU and memory per
-    GPU are the least that one of its nodes has. Rules (but for the host network), policy and the state of nodes
-    have no words in the format.
+    GPU are the least that one of its nodes has. Of a node without GPUs it keeps whether it takes tasks without GPUs,
+    where that was said. Rules (but for the host network), policy and the state of nodes have no words in the format.
     """
     return _Writer(cluster).document()
 
@@ -47,6 +47,9 @@ class _Writer:
             physical["skuTypes"] = skus
         physical["cellTypes"] = {name: _type_document(one) for name, one in self.types.items()}
         physical["physicalCells"] = [self._top(chain, address) for chain, address in self.tops]
+        cpu_nodes = [node for node in self.cluster.nodes if not node.leaves and node.cpu_tasks is not None]
+        if cpu_nodes:
+            physical[CPU_NODES] = [{"cellAddress": node.id, CPU_TASKS: node.cpu_tasks} for node in cpu_nodes]
         virtual = {vc.id: self._virtual(vc.id) for vc in self.cluster.virtual_clusters}
         return {"physicalCluster": physical, "virtualClusters": virtual}
 

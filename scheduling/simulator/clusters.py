@@ -109,7 +109,8 @@ def undivided(cluster: Cluster) -> Cluster:
 
 
 def alone(cluster: Cluster, vc: VirtualCluster) -> Cluster:
-    """Hardware that is the virtual cluster's quota and nothing else, chains of one leaf type in one.
+    """Hardware that is the virtual cluster's quota, and servers without GPUs, which are in no quota; chains of one leaf
+    type in one.
 
     A cell from the node upwards becomes machines of its own; one below a node a machine of that size; leaf
     cells fill machines of the size that is usual where they come from. Pinned cells are left out: jobs of a
@@ -120,7 +121,7 @@ def alone(cluster: Cluster, vc: VirtualCluster) -> Cluster:
         builder.add(line)
     return replace(
         cluster,
-        nodes=tuple(builder.nodes),
+        nodes=(*builder.nodes, *(node for node in cluster.nodes if not node.leaves)),
         upper_cells=tuple(builder.uppers),
         cell_types=tuple(builder.types.values()),
         pinned_cells=(),

@@ -129,6 +129,33 @@ def test_what_a_configuration_says_of_tasks_without_gpus_counts_and_what_it_does
     assert [_cpu_tasks(told) for told in (entry.before, entry.after)] == [[True, True], [True, False]]
 
 
+def test_servers_without_gpus_are_named_with_whether_they_take_tasks_without_gpus_and_come_back_from_an_export(
+    world: World,
+) -> None:
+    world.node("gpu01"), world.node("gpu02")
+    cpu = world.node("cpu01", gpus=0)
+    take(RACK, world)
+    exported = configuration_export()
+    assert exported["physicalCluster"]["cpuNodes"] == [{"cellAddress": "cpu01", "cpuTasks": True}]
+    shut = deepcopy(exported)
+    shut["physicalCluster"]["cpuNodes"][0]["cpuTasks"] = False
+    take(shut, world)
+    assert configuration_export() == shut
+    take(RACK, world)
+    assert not cpu.row.cpu_tasks
+
+
+def test_a_server_without_gpus_must_be_there_and_have_no_cells(world: World) -> None:
+    world.node("gpu03")
+    said = deepcopy(RACK)
+    said["physicalCluster"]["cpuNodes"] = [{"cellAddress": name, "cpuTasks": False} for name in ("gpu03", "cpu09")]
+    assert faults(said, world) == {
+        "physicalCluster.cpuNodes.gpu03": "gpu03 has GPUs: name it under physicalCells",
+        "physicalCluster.cpuNodes.cpu09": "no server is called cpu09; it can be named once it has joined",
+    }
+    assert not Node.objects.filter(name="cpu09").exists()
+
+
 def test_what_a_configuration_says_of_the_host_network_counts_and_what_it_does_not_say_stays(world: World) -> None:
     world.node("gpu01"), world.node("gpu02")
     take(RACK, world)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -10,7 +11,15 @@ from django.utils import timezone
 from nodes.protocol import NodeKey
 from portal.accounts.models import AuditEntry, ClusterRole, User
 from portal.clusters.models import JoinToken
-from portal.clusters.services import join_token_create, node_add, node_join, node_set_cpu_tasks
+from portal.clusters.services import (
+    configuration_export,
+    configuration_import,
+    configuration_read,
+    join_token_create,
+    node_add,
+    node_join,
+    node_set_cpu_tasks,
+)
 from portal.common.errors import Invalid
 from portal.dispatch.apply import apply
 from portal.jobs.models import Job, TaskAttempt
@@ -89,6 +98,22 @@ def test_the_page_asks_it_ticked_and_what_is_unticked_is_shut(world: World, root
     assert node.row.cpu_tasks
 
 
+def test_what_a_configuration_says_of_a_server_that_waits_stands_unless_its_acceptance_says_otherwise(
+    world: World, root: User
+) -> None:
+    node = joined(world, gpus=0)
+    before = configuration_export()
+    said = deepcopy(before)
+    said["physicalCluster"]["cpuNodes"] = [{"cellAddress": "gpu01", "cpuTasks": False}]
+    configuration_import(found=configuration_read(said), now=timezone.now(), actor="root")
+    assert (before["physicalCluster"].get("cpuNodes"), configuration_export()) == (None, said)
+    page = Browser(root).get("/cluster/nodes/gpu01")
+    assert ["checked" in box for tag, box in page.tags if box.get("name") == "cpu_tasks"] == [False]
+    assert not Api(root).call("POST", "nodes/gpu01/accept", {}).json()["cpu_tasks"]
+    node.report()
+    assert (node.row.pending, node.row.cpu_tasks) == (False, False)
+
+
 def test_tasks_that_run_on_a_server_when_it_is_shut_go_on_and_no_other_comes(world: World, root: User) -> None:
     node = world.node("gpu01")
     before = world.submit(role=CPU_ONLY)
@@ -151,8 +176,8 @@ def test_a_token_that_accepts_nobody_cannot_say_so(world: World) -> None:
 
 def test_of_a_server_that_waits_it_is_said_by_accepting_it(world: World, root: User) -> None:
     node = joined(world)
-    answer = Api(root).call("PUT", "nodes/gpu01/cpu-tasks", {"cpu_tasks": True})
-    assert (answer.status_code, node.row.cpu_tasks) == (409, False)
+    answer = Api(root).call("PUT", "nodes/gpu01/cpu-tasks", {"cpu_tasks": False})
+    assert (answer.status_code, node.row.cpu_tasks) == (409, True)
 
 
 def test_confirming_more_of_what_it_claims_opens_nothing(world: World, root: User) -> None:

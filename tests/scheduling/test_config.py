@@ -113,6 +113,18 @@ def test_whether_a_node_takes_tasks_without_gpus_is_read_and_written_where_it_is
     assert read(write(made)) == made
 
 
+def test_servers_without_gpus_are_read_and_written_with_whether_they_take_tasks_without_gpus() -> None:
+    document = small()
+    document["physicalCluster"]["cpuNodes"] = [
+        {"cellAddress": "c0", "cpuTasks": False},
+        {"cellAddress": "c1", "cpuTasks": True},
+    ]
+    made = read(document)
+    assert [(one.id, one.leaves, one.cpu_tasks) for one in made.nodes[:2]] == [("c0", (), False), ("c1", (), True)]
+    assert write(made)["physicalCluster"]["cpuNodes"] == document["physicalCluster"]["cpuNodes"]
+    assert read(write(made)) == made
+
+
 def test_the_right_to_the_host_network_is_read_and_written_where_it_is_said() -> None:
     document = small()
     document["virtualClusters"]["vision"]["hostNetwork"] = True
@@ -205,6 +217,36 @@ BAD = {
         lambda p, v: p["physicalCells"][0]["cellChildren"][0].update(cpuTasks="no"),
         "physicalCluster.physicalCells[0].cellChildren[0].cpuTasks",
         "must be true or false, not text ('no')",
+    ),
+    "a server without GPUs that is a cell, too": (
+        lambda p, v: p.update(cpuNodes=[{"cellAddress": "n1", "cpuTasks": True}]),
+        "physicalCluster.cpuNodes[0].cellAddress",
+        "n1 is a node of the chain rack already",
+    ),
+    "a server without GPUs that is listed twice": (
+        lambda p, v: p.update(cpuNodes=[{"cellAddress": "c0", "cpuTasks": one} for one in (True, False)]),
+        "physicalCluster.cpuNodes[1].cellAddress",
+        "c0 is listed twice",
+    ),
+    "a server without GPUs that has no name": (
+        lambda p, v: p.update(cpuNodes=[{"cpuTasks": True}]),
+        "physicalCluster.cpuNodes[0].cellAddress",
+        "must be text, not nothing",
+    ),
+    "a server without GPUs of which nothing is said": (
+        lambda p, v: p.update(cpuNodes=[{"cellAddress": "c0"}]),
+        "physicalCluster.cpuNodes[0].cpuTasks",
+        "must be true or false, not nothing",
+    ),
+    "a server without GPUs with cells": (
+        lambda p, v: p.update(cpuNodes=[{"cellAddress": "c0", "cpuTasks": True, "cellType": "node"}]),
+        "physicalCluster.cpuNodes[0].cellType",
+        "is not known here; known are cellAddress, cpuTasks",
+    ),
+    "servers without GPUs by name": (
+        lambda p, v: p.update(cpuNodes={"c0": True}),
+        "physicalCluster.cpuNodes",
+        "must be a list, not a mapping",
     ),
     "host network by a word": (
         lambda p, v: v["vision"].update(hostNetwork="yes"),
@@ -351,7 +393,9 @@ HOSTILE += [_nested(100_000), {"physicalCluster": {"cellTypes": {"a": {"childCel
 
 
 @pytest.mark.parametrize("junk", [*HOSTILE, True, 1.5, "", {"a": {}}, [[]]], ids=range(len(HOSTILE) + 5))
-@pytest.mark.parametrize("at", [(), *[(0,), (0, "cellTypes"), (0, "physicalCells"), (1,), (1, "vision")]], ids=str)
+@pytest.mark.parametrize(
+    "at", [(), *[(0,), (0, "cellTypes"), (0, "physicalCells"), (0, "cpuNodes"), (1,), (1, "vision")]], ids=str
+)
 def test_junk_is_refused_or_says_nothing_but_never_crashes(junk: Any, at: tuple[Any, ...]) -> None:
     document: Any = deepcopy(small())
     if not at:

@@ -104,7 +104,7 @@ def node_accept(
     node: NodeName,
     cpu_tasks: Annotated[
         bool | None,
-        typer.Option(help="Whether tasks without GPUs may run there; else: yes on a new node, as it was on others."),
+        typer.Option(help="Whether tasks without GPUs may run there; else it stays (new: yes, unless a file said no)."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Accept what it claims now, and do not ask.")] = False,
     as_json: AsJson = False,

@@ -254,7 +254,7 @@ class UnknownContainer(Answer, frozen=True, kw_only=True):
 class Node(Answer, frozen=True, kw_only=True):
     """A GPU server: ``intent`` is what an administrator wants of it, ``health`` what was found; ``closed_reason``: what
     closes it to new tasks by itself; ``pending``: it waits to be accepted; ``cpu_tasks``: tasks without GPUs may be
-    placed on it; ``claims``: what it says beyond what was accepted."""
+    placed on it, on a pending one once it is accepted; ``claims``: what it says beyond what was accepted."""
 
     name: str
     intent: str

@@ -98,7 +98,9 @@ class NodeAnswer(Answer):
     address = serializers.CharField(allow_blank=True)
     last_report_at = serializers.DateTimeField(allow_null=True)
     pending = serializers.BooleanField(help_text="nobody has accepted it yet: it gets nothing")
-    cpu_tasks = serializers.BooleanField(help_text="tasks without GPUs may be placed on it")
+    cpu_tasks = serializers.BooleanField(
+        help_text="tasks without GPUs may be placed on it; on a pending one once it is accepted"
+    )
     claims = serializers.JSONField(
         help_text="what it says of itself beyond what was accepted, of a pending one all of it; empty: nothing, or "
         "not for you to accept"

@@ -89,8 +89,8 @@ class AcceptBody(Body):
     cpu_tasks = serializers.BooleanField(
         default=None,
         allow_null=True,
-        help_text="whether tasks without GPUs of every virtual cluster, with their secrets, may run there; null: on a "
-        "pending node they may, on another it stays as it is",
+        help_text="whether tasks without GPUs of every virtual cluster, with their secrets, may run there; null: it "
+        "stays as the node's answer tells it, of a pending node true unless a configuration said otherwise",
     )
 
 

@@ -253,7 +253,7 @@ class Migration(migrations.Migration):
                     models.JSONField(blank=True, db_default={}, default=dict, help_text="What it says beyond that"),
                 ),
                 ("accept_first", models.BooleanField(db_default=False, default=False)),
-                ("cpu_tasks", models.BooleanField(db_default=False, default=False)),
+                ("cpu_tasks", models.BooleanField(db_default=True, default=True)),
                 (
                     "ties",
                     models.JSONField(

@@ -129,7 +129,8 @@ class Node(models.Model):
     What it reports are claims (``portal.clusters.acceptance``). ``accepted`` is what an administrator has accepted of
     it, first at ``accepted_at``; None: it is pending and gets nothing. ``claims`` is what it says beyond that; of a
     pending one all that it says. With ``accept_first`` its next report is accepted as it comes. Tasks without GPUs,
-    which no quota ties to hardware, are placed on it only with ``cpu_tasks``, which whoever accepts it says.
+    which no quota ties to hardware, are placed on it only with ``cpu_tasks``, which whoever accepts it says; of a
+    pending one it is what holds where they do not.
     """
 
     name = models.CharField(max_length=64, validators=[NAME])
@@ -180,7 +181,7 @@ class Node(models.Model):
     accepted_at = models.DateTimeField(null=True, blank=True)
     claims = models.JSONField(default=dict, db_default={}, blank=True, help_text="What it says beyond that")
     accept_first = models.BooleanField(default=False, db_default=False)
-    cpu_tasks = models.BooleanField(default=False, db_default=False)
+    cpu_tasks = models.BooleanField(default=True, db_default=True)
     ties = models.JSONField(
         default=dict, db_default={}, blank=True, help_text="To storages, by id: portal.clusters.ties"
     )

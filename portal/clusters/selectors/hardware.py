@@ -33,8 +33,8 @@ class GivenUp:
 
 
 class NodeRow(NamedTuple):
-    """What the scheduler wants of a node's row; ``intent`` is ``intent_now``, ``cpu_tasks`` None of a
-    pending one, like ``accepted_roots`` (the folders for storages, JSON)."""
+    """What the scheduler wants of a node's row; ``intent`` is ``intent_now``, ``accepted_roots`` (the folders for
+    storages, JSON) None of a pending one, and so is ``cpu_tasks`` unless it was shut beforehand."""
 
     pk: int
     name: str
@@ -61,7 +61,9 @@ class NodeRow(NamedTuple):
 _MADE: Mapping[str, Any] = {
     "slots": Cast("slots", TextField()),
     "intent": intent_now(),
-    "cpu_tasks": Case(When(accepted__isnull=False, then="cpu_tasks"), default=None, output_field=BooleanField()),
+    "cpu_tasks": Case(
+        When(accepted__isnull=True, cpu_tasks=True, then=None), default="cpu_tasks", output_field=BooleanField()
+    ),
     "accepted_roots": Cast(KeyTransform("storages", "accepted"), TextField()),
     "ties": Cast("ties", TextField()),
 }

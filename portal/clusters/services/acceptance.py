@@ -22,8 +22,8 @@ def node_accept(
 ) -> Node:
     """Let what the server claims count; it does so with its next report. ``claims``: what the administrator was shown
     (``offer_checked``), so that nothing counts that was claimed since; None: what it claims now. ``cpu_tasks``: whether
-    tasks without GPUs may be placed there; None: on one that was pending they may, else it stays. Raises Conflict where
-    there is nothing to accept."""
+    tasks without GPUs may be placed there; None: it stays, on a pending one true unless a configuration said otherwise.
+    Raises Conflict where there is nothing to accept."""
     with transaction.atomic():
         held = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
         shown = held.claims if claims is None else claims
@@ -39,7 +39,7 @@ def node_accept(
             message = f"Node {held.name} may offer what it claims."
         node_event(node=held, code="accepted", message=message, now=now, actor=actor)
         if cpu_tasks is None:
-            cpu_tasks = held.pending or held.cpu_tasks
+            cpu_tasks = held.cpu_tasks
         said = {} if before is not None and cpu_tasks == held.cpu_tasks else {"cpu_tasks": cpu_tasks}
         node_cpu_tasks_write(node=held, cpu_tasks=cpu_tasks, actor=actor, now=now)
         audit_write(Audited.NODE_ACCEPT, actor=actor, target=held.name, now=now, before=before, after=after | said)

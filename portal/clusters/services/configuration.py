@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -100,11 +100,12 @@ def _nodes_hold(found: scheduling.Cluster) -> None:
 
 
 def _name_faults(found: scheduling.Cluster) -> Iterator[Fault]:
+    nodes = [node for node in found.nodes if node.leaves]
     places = [
         *((f"physicalCluster.cellTypes.{one.name}", one.name, CELL_TYPE_LENGTH) for one in found.cell_types),
-        *((f"physicalCluster.physicalCells.{one.id}", one.id, NAME_LENGTH) for one in found.nodes if "@" not in one.id),
+        *((f"physicalCluster.physicalCells.{one.id}", one.id, NAME_LENGTH) for one in nodes if "@" not in one.id),
         *((f"physicalCluster.physicalCells.{one.id}", one.id, NAME_LENGTH) for one in found.pinned_cells),
-        *((f"physicalCluster.skuTypes.{name}", name, NAME_LENGTH) for name in {one.cell_type for one in found.nodes}),
+        *((f"physicalCluster.skuTypes.{name}", name, NAME_LENGTH) for name in {one.cell_type for one in nodes}),
         *((f"virtualClusters.{one.id}", one.id, NAME_LENGTH) for one in found.virtual_clusters),
     ]
     for path, name, length in places:
@@ -115,9 +116,9 @@ def _name_faults(found: scheduling.Cluster) -> Iterator[Fault]:
             }
             yield Fault(path, message, "name")
     chains: dict[str, list[str]] = defaultdict(list)
-    for node in found.nodes:
+    for node in nodes:
         chains[config.machine(node)].append(node.chain)
-    for node in found.nodes:
+    for node in nodes:
         if "@" in node.id:
             machine = config.machine(node)
             named = gettext(" and ").join(sorted(chains[machine]))
@@ -129,15 +130,28 @@ def _name_faults(found: scheduling.Cluster) -> Iterator[Fault]:
 
 
 def _node_faults(found: scheduling.Cluster) -> Iterator[Fault]:
+    yield from _gpu_faults([node for node in found.nodes if node.leaves])
+    names = [node.id for node in found.nodes if not node.leaves]
+    shapes = dict(Node.objects.filter(name__in=names).values_list("name", "shape"))
+    for name in names:
+        path = f"physicalCluster.cpuNodes.{name}"
+        if name not in shapes:
+            words = gettext("no server is called %(name)s; it can be named once it has joined")
+            yield Fault(path, words % {"name": name[:200]}, "unknown")
+        elif shapes[name] is not None:
+            yield Fault(path, gettext("%(node)s has GPUs: name it under physicalCells") % {"node": name}, "gpus")
+
+
+def _gpu_faults(nodes: Sequence[scheduling.Node]) -> Iterator[Fault]:
     gpus: dict[str, list[Gpu]] = defaultdict(list)
-    named = Gpu.objects.filter(node__name__in=[node.id for node in found.nodes]).select_related("node")
+    named = Gpu.objects.filter(node__name__in=[node.id for node in nodes]).select_related("node")
     for gpu in named:
         gpus[gpu.node.name].append(gpu)
     held = set(
         named.filter(allocations__isnull=False, allocations__released_at__isnull=True).values_list("pk", flat=True)
     )
     models = dict(Sku.objects.exclude(gpu_model="").values_list("name", "gpu_model"))
-    for node in found.nodes:
+    for node in nodes:
         path = f"physicalCluster.physicalCells.{node.id}"
         places = {leaf.index for leaf in node.leaves}
         for gpu in gpus[node.id]:
@@ -192,6 +206,8 @@ def _node_write(node: scheduling.Node, types: dict[str, CellType], now: datetime
     row, made = Node.objects.get_or_create(name=node.id)
     if node.cpu_tasks is not None:
         node_cpu_tasks_write(node=row, cpu_tasks=node.cpu_tasks, actor=actor, now=now)
+    if not node.leaves:
+        return row
     chain = "" if node.chain == node.cell_type else node.chain
     columns = {
         "shape": types[node.shape], "slots": [leaf.index for leaf in node.leaves], "chain": chain,

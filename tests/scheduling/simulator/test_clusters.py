@@ -109,6 +109,15 @@ def test_cpu_and_memory_that_a_configuration_does_not_give_are_not_limited() -> 
     assert {(node.cpu_milli, node.memory_mb) for node in of_configuration(RACKS).nodes} == {(PLENTY, PLENTY)}
 
 
+def test_servers_without_gpus_are_not_limited_and_a_team_alone_has_them_too() -> None:
+    skus = {"A100": {"gpu": 1, "cpu": 6, "memory": "64Gi"}}
+    cpu_nodes = [{"cellAddress": "cpu01", "cpuTasks": True}]
+    document = RACKS | {"physicalCluster": {**RACKS["physicalCluster"], "skuTypes": skus, "cpuNodes": cpu_nodes}}
+    made = of_configuration(document)
+    for one in (made, the_vc(made, "vision")):
+        assert {node.id for node in one.nodes if node.cpu_milli == PLENTY} == {"cpu01"}
+
+
 def test_a_team_alone_has_its_share_of_a_nodes_cpu() -> None:
     skus = {"A100": {"gpu": 1, "cpu": 6, "memory": "64Gi"}}
     document = RACKS | {"physicalCluster": {**RACKS["physicalCluster"], "skuTypes": skus}}
