@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 SHORTEST = 8
 """Characters below which a text is no secret: it would stand in every other line."""
@@ -156,8 +156,11 @@ def _quoted(line: str) -> Iterator[str]:
         repr(line)[1:-1],
         json.dumps(line)[1:-1],
         json.dumps(line, ensure_ascii=False)[1:-1],
+        re.sub("[<>&]", lambda found: f"\\u{ord(found[0]):04x}", json.dumps(line, ensure_ascii=False)[1:-1]),  # Go
         quote(line, errors="replace"),
         quote(line, safe="", errors="replace"),
+        quote(line, safe="!'()*", errors="replace"),  # JavaScript
+        quote_plus(line, errors="replace"),  # in forms
     ):
         if way != line:
             yield way

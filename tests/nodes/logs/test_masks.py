@@ -184,6 +184,17 @@ def test_programs_that_quote_a_secret_show_none_of_it(secret: str) -> None:
         assert not re.search("[A-Z]", left), (text, left)
 
 
+def test_go_javascript_and_forms_write_some_characters_otherwise() -> None:
+    """Connection strings and addresses have an ``&``, generated passwords a ``<``, those of mail accounts blanks."""
+    secret = 'Q1X&Q2X<Q3X>Q4X Q5X!Q6X*"Q7X'
+    for text in (
+        r"Q1X\u0026Q2X\u003cQ3X\u003eQ4X Q5X!Q6X*\"Q7X",  # Go's json.Marshal
+        "Q1X%26Q2X%3CQ3X%3EQ4X%20Q5X!Q6X*%22Q7X",  # encodeURIComponent
+        "Q1X%26Q2X%3CQ3X%3EQ4X+Q5X%21Q6X%2A%22Q7X",  # urlencode
+    ):
+        assert masked([secret], f"x {text}\n") == f"x {'*' * len(text)}\n"
+
+
 def test_each_line_of_a_secret_of_several_is_hidden_alone() -> None:
     left = masked([SEVERAL], "cert: QX3JQX4J;\n") + masked([SEVERAL], "-----BEGINNING QX0J-----\n")
     assert left == f"cert: {'*' * 8};\n{'*' * 24}\n"
