@@ -22,7 +22,7 @@ from portal.accounts.rest import ApiView
 from portal.common.filters import ChoicesFilter, GivenFilter, MomentFilter, unknown_refuse
 from portal.common.negotiation import Unnegotiated
 from portal.common.serializers import Answer, Body
-from portal.common.streaming import Streamed, aside
+from portal.common.streaming import DOWNLOADS, Download
 from portal.common.tables import csv_rows, csv_text
 
 LINES, CSV = "application/x-ndjson", "text/csv"
@@ -78,6 +78,7 @@ class AuditExportView(ApiView):
     filterset_class = AuditFilter
     content_negotiation_class = Unnegotiated
     pagination_class = None
+    problems = (429,)
 
     @extend_schema(
         operation_id="audit_export", parameters=[ExportParameters], responses={(200, LINES): str, (200, CSV): str}
@@ -93,7 +94,7 @@ class AuditExportView(ApiView):
         parts = _table(found) if form == "csv" else (msgspec.json.Encoder().encode_lines(rows) for rows in found)
         kind = f"{CSV}; charset=utf-8" if form == "csv" else LINES
         still = still_may(request, lambda user: audit_entries(user=user))
-        answer = Streamed(aside(parts), still=still, content_type=kind)
+        answer = Download(parts, seat=DOWNLOADS.take(self.user.pk), still=still, content_type=kind)
         answer.headers["Content-Disposition"] = f'attachment; filename="audit.{form}"'
         return answer
 

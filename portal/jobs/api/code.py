@@ -21,7 +21,7 @@ from portal.accounts.rest import ApiView
 from portal.common.errors import Fault, Invalid
 from portal.common.negotiation import Unnegotiated
 from portal.common.serializers import Answer
-from portal.common.streaming import Streamed, aside
+from portal.common.streaming import DOWNLOADS, Download
 from portal.jobs.api.answers import CodeAnswer
 from portal.jobs.code.store import CodeFiles
 from portal.jobs.limits import UPLOADS
@@ -110,6 +110,7 @@ class CodeArchiveView(ApiView):
     """The archive itself."""
 
     content_negotiation_class = Unnegotiated
+    problems = (429,)
 
     @extend_schema(operation_id="code_archive", responses={(200, MEDIA_TYPE): bytes})
     def get(self, request: Request, code: str) -> HttpResponseBase:
@@ -122,4 +123,6 @@ class CodeArchiveView(ApiView):
             "Content-Disposition": f'attachment; filename="code-{found.sha256[:12]}.tar.gz"',
         }
         still = still_may(request, lambda user: code_get(user=user, name=code))
-        return Streamed(aside(pieces), still=still, content_type=MEDIA_TYPE, headers=headers)
+        return Download(
+            pieces, seat=DOWNLOADS.take(self.user.pk), still=still, content_type=MEDIA_TYPE, headers=headers
+        )

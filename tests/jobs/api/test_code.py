@@ -206,6 +206,15 @@ def test_uploads_are_limited_in_their_number(world: World, monkeypatch: pytest.M
     upload(api("alice"), packed(HELLO), 429)
 
 
+def test_so_many_downloads_of_code_are_under_way_at_once(world: World, settings: Any) -> None:
+    settings.DOWNLOADS_PER_USER = 1
+    path = f"code/{upload(api('alice'), packed(HELLO))['id']}/archive"
+    first = api("alice").call("GET", path)
+    assert api("alice").call("GET", path).status_code == 429
+    first.close()
+    assert content(api("alice").call("GET", path)) == packed(HELLO)
+
+
 # ---------------------------------------------------------------- whose it is
 
 
