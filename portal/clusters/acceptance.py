@@ -15,10 +15,10 @@ from typing import Any
 from django.utils.translation import gettext
 
 from nodes.protocol import GpuInfo, Inventory
-from portal.clusters.inventories import ADDRESS, GPUS, MODEL, ROOT, RUNTIME, STORAGES
+from portal.clusters.inventories import ADDRESS, MODEL, ROOT, RUNTIME, STORAGES
 from portal.common.errors import Fault, Invalid
 from portal.common.templatetags.frontend import cores, memory
-from portal.common.told import amount_believed
+from portal.common.told import GPUS, amount_believed
 
 Offer = Mapping[str, Any]
 

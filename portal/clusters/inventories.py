@@ -10,7 +10,7 @@ from itertools import count, islice
 
 from nodes.protocol import MOST_LISTENERS, DiskShare, GpuInfo, Inventory, Listener, ListenerKind
 from portal.common.hosts import host_plain
-from portal.common.told import MOST, amount_believed, perhaps_believed
+from portal.common.told import GPUS, MOST, amount_believed, perhaps_believed
 
 FIRST_PORT, LAST_PORT = 1, 65535
 USUAL_PORTS = (20000, 29999)
@@ -20,8 +20,8 @@ HOST, VERSION, SENTENCE, NAME = 255, 100, 400, 200
 """So much is kept of what stands in no column of its own."""
 SHARES, CAPABILITIES = 6, 32
 """Of what is largest, and of what it can, so many are kept."""
-GPUS, STORAGES = 64, 1024
-"""So many of them are taken, which is more than a server has: each is a row, or stands in many answers."""
+STORAGES = 1024
+"""So many of them are taken, which is more than a server has: each stands in many answers."""
 PORTS = 256
 """So many ports that it says are busy are kept: they are given out last."""
 UNGUARDED = "unguarded"

@@ -4,8 +4,9 @@ which the record of each is made. Whoever loses Redis loses these minutes."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -13,7 +14,7 @@ import msgspec
 from redis import Redis, RedisError, ResponseError
 
 from nodes.protocol import ContainerReport, ContainerState, GpuSample, Sample, encode, samples_key
-from portal.common.told import number_believed, perhaps_believed
+from portal.common.told import GPUS, number_believed, perhaps_believed
 from portal.common.wake import redis_once
 
 log = logging.getLogger(__name__)
@@ -23,6 +24,9 @@ MINUTES_KEPT = 20
 """How long readings of task attempts wait for the record at most."""
 MOST_ENTRIES = 12 * MINUTES_KEPT
 LAST_MS = 1 << 62
+TASKS, PROCESSES, NAME = 1024, 64, 200
+"""So many tasks of a node are read, processes of a GPU, and characters of a name: pages and the record of everybody's
+jobs read what all nodes tell."""
 
 
 class GpuReading(NamedTuple):
@@ -61,7 +65,7 @@ def sample_keep(
     """Keep a node's newest readings for a minute, and those of its containers until they are in the record; without
     effect while Redis is away. ``now_ms``: the portal's time; ``ahead_ms``: how far the node's clock is known to be
     ahead of it, where it is wrong."""
-    sample = sample_believed(sample)
+    sample, containers = sample_believed(sample), containers[:TASKS]
     pipe = redis_once().pipeline(transaction=False)
     pipe.set(samples_key(node), encode(sample), ex=KEPT_S)
     if tasks := _tasks(sample, containers):
@@ -82,17 +86,23 @@ def sample_believed(told: Sample) -> Sample:
     return replace(
         told,
         at_ms=min(max(told.at_ms, -LAST_MS), LAST_MS),
-        gpus=tuple(map(_gpu_believed, told.gpus)),
+        gpus=tuple(map(_gpu_believed, told.gpus[:GPUS])),
         load_milli=number_believed(told.load_milli),
         memory_used_mb=number_believed(told.memory_used_mb),
-        cpu_milli={attempt: number_believed(value) for attempt, value in told.cpu_milli.items()},
-        memory_mb={attempt: number_believed(value) for attempt, value in told.memory_mb.items()},
+        cpu_milli=_of_tasks(told.cpu_milli),
+        memory_mb=_of_tasks(told.memory_mb),
     )
+
+
+def _of_tasks(told: Mapping[str, int]) -> dict[str, int]:
+    return {attempt[:NAME]: number_believed(value) for attempt, value in islice(told.items(), TASKS)}
 
 
 def _gpu_believed(told: GpuSample) -> GpuSample:
     return replace(
         told,
+        uuid=told.uuid[:NAME],
+        throttle=tuple(one[:NAME] for one in told.throttle[:PROCESSES]),
         utilisation=perhaps_believed(told.utilisation),
         memory_used_mb=perhaps_believed(told.memory_used_mb),
         temperature_c=perhaps_believed(told.temperature_c),
@@ -100,8 +110,11 @@ def _gpu_believed(told: GpuSample) -> GpuSample:
         sm_clock_mhz=perhaps_believed(told.sm_clock_mhz),
         ecc_uncorrected=perhaps_believed(told.ecc_uncorrected),
         processes=tuple(
-            replace(one, pid=number_believed(one.pid), memory_mb=number_believed(one.memory_mb))
-            for one in told.processes
+            replace(
+                one, pid=number_believed(one.pid), memory_mb=number_believed(one.memory_mb),
+                attempt=one.attempt and one.attempt[:NAME],
+            )
+            for one in told.processes[:PROCESSES]
         ),
     )  # fmt: skip
 
@@ -115,7 +128,7 @@ def _tasks(sample: Sample, containers: Iterable[ContainerReport]) -> list[TaskRe
             sample.memory_mb.get(one.attempt),
             [
                 GpuReading(uuid, gpu.utilisation, gpu.memory_used_mb, gpu.power_w, gpu.temperature_c)
-                for uuid in one.gpus
+                for uuid in one.gpus[:GPUS]
                 if (gpu := read.get(uuid))
             ],
         )

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from nodes.protocol import MOST_LISTENERS, GpuInfo, Inventory, Listener
-from portal.clusters.inventories import GPUS, ROOT, STORAGES, inventory_believed, ports_fit, too_many
-from portal.common.told import MOST
+from portal.clusters.inventories import ROOT, STORAGES, inventory_believed, ports_fit, too_many
+from portal.common.told import GPUS, MOST
 
 ONE, TWO, THREE = (GpuInfo(uuid=f"GPU-{name}", index=i, model="A100", memory_mb=80_000) for i, name in enumerate("abc"))
 FOUND = Inventory(

@@ -3,24 +3,42 @@ no metrics and no page."""
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 from django.urls import reverse
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from nodes.protocol import ContainerReport, ContainerState, DiskShare, GpuInfo, GpuSample, Inventory, Sample
+from nodes.protocol import (
+    Cause,
+    ContainerReport,
+    ContainerState,
+    DiskShare,
+    Exit,
+    GpuInfo,
+    GpuProcess,
+    GpuSample,
+    Inventory,
+    Progress,
+    Sample,
+    samples_key,
+)
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import Gpu, Node, NodeEvent
-from portal.common.told import LONGEST_LOG
+from portal.clusters.selectors import gpus_live
+from portal.common.samples import readings
+from portal.common.told import LONGEST_LOG, MOST
+from portal.common.wake import redis_once
 from portal.dispatch.alerts import alerts_look
 from portal.dispatch.gauges import gauges
 from portal.dispatch.models import AlertWatch
 from portal.dispatch.reports import report_take
-from portal.jobs.models import TaskAttempt
+from portal.jobs.models import JobEvent, TaskAttempt
 from tests.dispatch.looking import quiet_world
 from tests.support.cast import Api, person
 from tests.support.pages import Browser
@@ -116,6 +134,47 @@ def test_more_than_a_server_has_is_cut_and_told_once(world: World) -> None:
     for code in ("too_many", "containers_too_many"):
         (event,) = NodeEvent.objects.filter(node=row, code=code)
         assert "gpu01" in event.message
+
+
+def test_what_is_told_of_a_container_fits_its_columns_and_everybodys_pages(world: World) -> None:
+    job = world.submit()
+    world.settle()
+    (node,) = [node for node in world.nodes.values() if node.containers]
+    (order,) = node.desired().orders
+    node.containers[order.attempt] = replace(
+        node.containers[order.attempt], isolation=DIGITS, container=DIGITS, log_dropped_lines=HUGE,
+        progress=Progress(code=DIGITS, percent=HUGE, message=DIGITS),
+    )  # fmt: skip
+    assert node.report()
+    row = TaskAttempt.objects.get(task__job=job)
+    assert (len(row.isolation), len(row.container), row.log_dropped_lines) == (40, 64, MOST)
+    assert len(json.dumps(row.progress)) < 3000
+    node.end(order, Exit(cause=Cause.ENGINE_FAULT, code=HUGE, signal=-HUGE, message=DIGITS, log_tail=DIGITS))
+    assert node.report()
+    row.refresh_from_db()
+    assert (row.exit_code, row.exit_signal, len(row.exit_message), len(row.log_tail)) == (MOST, -MOST, 2000, 4096)
+    assert all(len(event.message) < 3000 for event in JobEvent.objects.all())
+
+
+def test_of_a_sample_no_more_is_kept_than_a_server_has(world: World, redis_server: RedisServer) -> None:
+    """Each page with GPUs reads the newest of all servers, and one process folds those of all."""
+    node = world.nodes["gpu01"]
+    process = GpuProcess(pid=1, memory_mb=1, attempt="x" * 300)
+    gpu = GpuSample(uuid="GPU-gpu01-0", throttle=("x" * 300,) * 100, processes=(process,) * 100)
+    names = [str(UUID(int=number)) for number in range(1100)]
+    sample = Sample(
+        at_ms=int(time.time() * 1000), gpus=(gpu, *(GpuSample(uuid=f"{n:03}-{DIGITS}") for n in range(100))),
+        cpu_milli=dict.fromkeys(names, 1), memory_mb=dict.fromkeys([DIGITS, *names], 1),
+    )  # fmt: skip
+    running = ContainerReport(attempt="", state=ContainerState.RUNNING, spec_hash="", generation=0,
+                              gpus=("GPU-gpu01-0",) * 70)  # fmt: skip
+    node.containers = {name: replace(running, attempt=name) for name in names}
+    assert report_take(text=node.report_text(sample=sample), now=timezone.now())
+    assert len(gpus_live(nodes=["gpu01"])) == 64
+    assert len(redis_once().get(samples_key("gpu01")) or b"") < 200_000
+    ((_, (kept,)),) = readings(redis=redis_once(), nodes=["gpu01"], first_ms=0, end_ms=1 << 62)
+    assert {len(task.gpus) for task in kept.tasks} == {64}
+    assert len(kept.tasks) == 1024
 
 
 def test_a_look_that_fails_is_none(world: World, root: User) -> None:

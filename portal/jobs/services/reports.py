@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +15,7 @@ from django.db.models import F, QuerySet
 
 from nodes.protocol import Cause, ContainerReport, ContainerState, Phase, moves_forward, reached
 from portal.clusters.models import Node
-from portal.common.told import LONGEST_LOG
+from portal.common.told import LONGEST_LOG, amount_believed, perhaps_believed
 from portal.jobs.models import Task, TaskAttempt
 from portal.jobs.services.attempts import (
     attempt_digest_note,
@@ -33,6 +34,9 @@ log = logging.getLogger(__name__)
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}|process")
 """Of an image; the process runtime has none, and says so."""
+WORD, SENTENCE, TAIL = 40, 2000, 4096
+"""Characters of what a node says of a container: of a word, of a sentence, which stands in lists, events and mails of
+everybody who may see the job, and of the last that it printed."""
 
 
 def containers_report(*, node: Node, generation: int, containers: Iterable[ContainerReport], now: datetime) -> None:
@@ -43,13 +47,32 @@ def containers_report(*, node: Node, generation: int, containers: Iterable[Conta
     for attempt_id, report in reports.items():
         if attempt_id in rows:
             with _alone(node, attempt_id):
-                container_report(row=rows[attempt_id], report=report, now=now)
+                container_report(row=rows[attempt_id], report=_believed(report), now=now)
     for attempt_id, row in rows.items():
         if attempt_id not in reports and row.phase == Phase.REMOVE and generation >= row.phase_since:
             with _alone(node, attempt_id):
                 _removed(row, now)
     with _alone(node, "unknown containers"):
         strangers_take(node=node, reports=[report for key, report in reports.items() if key not in rows], now=now)
+
+
+def _believed(told: ContainerReport) -> ContainerReport:
+    """The same with numbers that fit columns, and texts that fit pages."""
+    end, progress = told.exit, told.progress
+    return replace(
+        told,
+        isolation=told.isolation[:WORD],
+        container=told.container[:64],
+        log_dropped_lines=amount_believed(told.log_dropped_lines),
+        exit=end and replace(
+            end, code=perhaps_believed(end.code), signal=perhaps_believed(end.signal), message=end.message[:SENTENCE],
+            log_tail=end.log_tail[-TAIL:],
+        ),
+        progress=progress and replace(
+            progress, code=progress.code[:WORD], percent=perhaps_believed(progress.percent),
+            message=progress.message[:SENTENCE],
+        ),
+    )  # fmt: skip
 
 
 @contextmanager

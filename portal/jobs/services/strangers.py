@@ -15,11 +15,12 @@ from portal.accounts.models import Audited
 from portal.clusters.models import Gpu, Node
 from portal.clusters.services import fences_lift, node_event
 from portal.common.errors import NotFound
+from portal.common.told import GPUS
 from portal.jobs.services.orders import nodes_bump
 
-STRANGERS, GPUS, NAME = 512, 64, 200
-"""So many unknown containers of a node are noted, each with so many GPUs, under a name of so many characters: each that
-comes or goes is an event, and one that no server runs would hold the lane of reports."""
+STRANGERS, NAME = 512, 200
+"""So many unknown containers of a node are noted, under a name of so many characters: each that comes or goes is an
+event, and one that no server runs would hold the lane of reports."""
 
 UNKNOWN_CONTAINER = "a container of a task attempt this portal does not know runs on it: "
 
