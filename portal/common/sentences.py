@@ -9,8 +9,7 @@ from functools import cache
 from django.utils.translation import get_language, gettext
 
 LONGEST = 1_000
-"""Characters of a sentence that is worded anew: a form with several holes looks at each place of a text for each other
-one, and others' words stand in it."""
+"""Characters of a sentence that is worded anew."""
 DEEPEST = 10
 """Sentences within sentences that are."""
 _HOLE = re.compile(r"%\((\w+)\)s")
@@ -40,16 +39,41 @@ def _reworded(text: str, forms: Sequence[str], parts: Sequence[str], deep: int) 
     if " " not in text:  # a name, a number: no sentence
         return gettext(text) if text in forms else text
     for form in forms if deep else ():
-        if found := _pattern(form).fullmatch(text):
-            holes = found.groupdict()
+        if (holes := holes_of(form, text)) is not None:
             return gettext(form) % {name: _reworded(value, parts, parts, deep - 1) for name, value in holes.items()}
     return text
 
 
+def holes_of(form: str, text: str) -> dict[str, str] | None:
+    """What fills the form's holes, each with something; None where the text has not that form. What stands at the very
+    beginning is as long as it can be (mostly a whole sentence, with others' words in it), all else as short as it can
+    be. Each word is looked for once: a pattern tries all places of one with all of another, for a minute where somebody
+    fills a text with blanks."""
+    names, written = _pieces(form)
+    if not names:
+        return {} if text == form.replace("%%", "%") else None
+    first, *between, last = written
+    if not (text.startswith(first) and text.endswith(last)):
+        return None
+    inner, begin, found = text[len(first) : max(len(text) - len(last), len(first))], 0, []
+    if not first and between:
+        at = len(inner)
+        for words in reversed(between):
+            if (at := inner.rfind(words, 1, max(at - 1, 0))) < 0:
+                return None
+        found.append(inner[:at])
+        begin = at + len(between.pop(0))
+    for words in between:
+        if (at := inner.find(words, begin + 1)) < 0:
+            return None
+        found.append(inner[begin:at])
+        begin = at + len(words)
+    found.append(inner[begin:])
+    return dict(zip(names, found, strict=True)) if found[-1] else None
+
+
 @cache
-def _pattern(form: str) -> re.Pattern[str]:
+def _pieces(form: str) -> tuple[list[str], list[str]]:
+    """The names of the holes, and what is written before, between and behind them."""
     pieces = _HOLE.split(form)
-    written = [re.escape(piece.replace("%%", "%")) for piece in pieces[::2]]
-    # What stands at the very beginning is as long as it can be: mostly a whole sentence, with others' words in it.
-    holes = [f"(?P<{name}>.+{'?' if written[0] or place else ''})" for place, name in enumerate(pieces[1::2])]
-    return re.compile("".join(text + hole for text, hole in zip(written, [*holes, ""], strict=True)), re.DOTALL)
+    return pieces[1::2], [piece.replace("%%", "%") for piece in pieces[::2]]
