@@ -9,7 +9,8 @@ import base64
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from urllib.parse import quote, quote_plus
 
@@ -35,10 +36,11 @@ class Masks:
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         found = [*islice(_once(_patterns(secrets)), MOST + 1)]
         self.incomplete = len(found) > MOST
-        patterns = sorted(found[:MOST], key=len, reverse=True)
-        self.longest = len(patterns[0]) if patterns else 0
-        self._width = 8 if patterns and len(patterns[-1]) >= 15 else 4
-        self._heads: dict[bytes, list[bytes]] = {}
+        self._patterns = patterns = sorted(found[:MOST])
+        self._within, self._far_within = _within(patterns)
+        self.longest = max(map(len, patterns), default=0)
+        self._width = 8 if patterns and min(map(len, patterns)) >= 15 else 4
+        self._heads: set[bytes] = set()
         self._stems: set[bytes] = set()
         self._blocks: dict[int, tuple[int, ...]] = {}
         for pattern in patterns:
@@ -46,7 +48,7 @@ class Masks:
         self._known = frozenset(self._blocks)
 
     def _add(self, pattern: bytes) -> None:
-        self._heads.setdefault(pattern[:SHORTEST], []).append(pattern)
+        self._heads.add(pattern[:SHORTEST])
         self._stems.update(pattern[:length] for length in range(1, SHORTEST))
         for offset in range(self._width):
             block = int.from_bytes(pattern[offset : offset + self._width], sys.byteorder)
@@ -76,9 +78,10 @@ class Masks:
             if len(data) - start < SHORTEST:
                 if data[start:] in self._stems:
                     return start
-            elif heads := self._heads.get(data[start : start + SHORTEST]):
+            elif data[start : start + SHORTEST] in self._heads:
                 rest = data[start:]
-                if any(len(one) > len(rest) and one.startswith(rest) for one in heads):
+                behind = bisect_right(self._patterns, rest)  # where all that begin with it and go on would be
+                if behind < len(self._patterns) and self._patterns[behind].startswith(rest):
                     return start
         return len(data)
 
@@ -95,8 +98,36 @@ class Masks:
         return whole.cast("Q") if self._width == 8 else whole.cast("I")
 
     def _longest_at(self, data: bytes, start: int) -> int:
-        heads = self._heads.get(data[start : start + SHORTEST], ())
-        return next((len(one) for one in heads if data.startswith(one, start)), 0)
+        """Of all that stand there the last in order is it, or one within the last that is not behind what stands there:
+        however many begin alike, few are compared."""
+        if data[start : start + SHORTEST] not in self._heads:
+            return 0
+        at = bisect_right(self._patterns, data[start : start + self.longest]) - 1
+        while not self._stands(data, start, at):
+            far = self._far_within[at]
+            at = self._within[at] if self._stands(data, start, far) else far
+        return len(self._patterns[at]) if at >= 0 else 0
+
+    def _stands(self, data: bytes, start: int, at: int) -> bool:
+        return at < 0 or data.startswith(self._patterns[at], start)
+
+
+def _within(patterns: Sequence[bytes]) -> tuple[list[int], list[int]]:
+    """Of each, which are in order, the place of the longest other one with which it begins, and of one far down that
+    way, so that its end is reached in few steps (skew-binary jumps); -1 where there is none."""
+    near, far, depth, around = list[int](), list[int](), list[int](), list[int]()
+    for place, pattern in enumerate(patterns):
+        while around and not pattern.startswith(patterns[around[-1]]):
+            around.pop()
+        above = around[-1] if around else -1
+        over = far[above] if above >= 0 else -1
+        beyond = far[over] if over >= 0 else -1
+        levels = [depth[one] if one >= 0 else 0 for one in (above, over, beyond)]
+        far.append(beyond if over >= 0 and levels[0] - levels[1] == levels[1] - levels[2] else above)
+        near.append(above)
+        depth.append(levels[0] + 1)
+        around.append(place)
+    return near, far
 
 
 def hide(data: bytearray, spans: Iterable[tuple[int, int]], shift: int = 0) -> None:

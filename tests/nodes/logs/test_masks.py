@@ -223,6 +223,23 @@ def test_many_secrets_within_each_other_are_ready_at_once(kind: str) -> None:
     assert masks.text(f"x {secrets[-1]} {secrets[100]} y") == f"x {'*' * len(secrets[-1])} {'*' * len(secrets[100])} y"
 
 
+def test_of_many_secrets_within_each_other_the_longest_that_stands_there_is_found() -> None:
+    whole = "".join(f"{number:02x}" for number in range(128))
+    masks = Masks([whole[:length] for length in range(8, 256, 3)] + [f"{whole[:length]}/" for length in range(8, 256)])
+    for length in range(8, 256):
+        at_most = length - (length - 8) % 3
+        assert masks.text(f"x{whole[:length]}!") == f"x{'*' * at_most}{whole[at_most:length]}!"
+
+
+def test_many_secrets_that_begin_alike_do_not_hold_an_agent_up() -> None:
+    """A job has as many as its file has values, and prints what it likes."""
+    masks = Masks(f"AAAAAAAA{number:05d}" for number in range(4900))
+    begun = time.process_time()
+    for text in (("A" * 80 + "\n") * 200, "A" * 16_000):
+        assert len(list(Masking(masks, {}).take(line(1, text), 0))) == (1 if text.endswith("\n") else 0)
+    assert time.process_time() - begun < 2
+
+
 def test_what_is_looked_for_is_bounded_and_every_line_goes_before_its_other_writings() -> None:
     secrets = [f"secret-{number:05d}" for number in range(MOST // 2)]
     masks = Masks(secrets)
