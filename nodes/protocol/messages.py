@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -13,6 +13,8 @@ from nodes.protocol.decoding import decoded
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
 
 PROTOCOL_VERSION = 1
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
+"""What a column of 64 bits holds, also when it is counted on."""
 
 
 # ---------------------------------------------------------------- down: what a node shall have
@@ -330,10 +332,10 @@ class Report:
 
     cluster: str
     node: str
-    boot: int  # grows with every start of the agent
-    seq: int  # from 1, grows with every report of this boot
+    boot: Count  # grows with every start of the agent
+    seq: Count  # from 1, grows with every report of this boot
     generation: int  # newest Desired seen in this boot; 0: none yet
-    sent_ms: int
+    sent_ms: Count
     inventory: Inventory
     containers: tuple[ContainerReport, ...] = ()
     specs_known: tuple[str, ...] = ()  # hashes of specs held in memory

@@ -156,6 +156,15 @@ def test_what_is_told_of_a_container_fits_its_columns_and_everybodys_pages(world
     assert all(len(event.message) < 3000 for event in JobEvent.objects.all())
 
 
+@pytest.mark.parametrize("field", ["boot", "seq", "sent_ms"])
+def test_a_report_whose_number_no_column_holds_is_told_as_unreadable(world: World, field: str) -> None:
+    node = world.nodes["gpu01"]
+    for number in ((1 << 62) + 1, -1, HUGE):
+        assert not report_take(text=node.report_text(**{field: number}), now=timezone.now())
+    assert "cannot be read" in node.row.agent_fault
+    assert node.report()
+
+
 def test_of_a_sample_no_more_is_kept_than_a_server_has(world: World, redis_server: RedisServer) -> None:
     """Each page with GPUs reads the newest of all servers, and one process folds those of all."""
     node = world.nodes["gpu01"]
