@@ -1,6 +1,7 @@
 """Every page in light, dark and narrow: nothing sticks out, nothing is hard to read, the keyboard gets everywhere."""
 
 import re
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -35,7 +36,7 @@ STEPS = (
 
 
 @pytest.fixture(scope="module")
-def user(embedded_stack: Stack) -> Person:
+def user(embedded_stack: Stack) -> Iterator[Person]:
     """Somebody with a job that succeeded, one that failed, one that runs and one that waits."""
     made = alice(embedded_stack)
     made.wait(made.run(COLOURS, name="done"), "succeeded")
@@ -44,16 +45,18 @@ def user(embedded_stack: Stack) -> Person:
     made.wait(made.run(HEADLINE, STEPS, "sleep 600", name="running", instances=2, extras=ssh), "running")
     waiting = made.run("true", name="waiting")
     made.wait_for(waiting, lambda job: job["waiting"] and job["waiting"]["code"])
-    return made
+    yield made
+    made.clear()
 
 
 @pytest.fixture(scope="module")
-def template(user: Person) -> int:
+def template(user: Person) -> Iterator[int]:
     """Of alice's own."""
     file = job_file("true", vc=user.vc, name="from-template")
     made = user.http.post("/templates", json={"name": "nightly", "description": "each night", "file": file})
     assert made.is_success, made.text
-    return int(made.json()["id"])
+    yield int(made.json()["id"])
+    assert user.http.delete(f"/templates/{made.json()['id']}").is_success
 
 
 @pytest.fixture
