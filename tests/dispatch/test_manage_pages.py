@@ -269,7 +269,7 @@ def test_each_setting_of_the_environment_is_shown_but_for_secrets(admin: Browser
     assert [name for _, name in read if name.endswith(("_KEY", "_PASSWORD")) and name in page.text] == []
     assert "BERTH_IDLE_START_MINUTES first minutes of a task that count as work for the idle policy 10" in page.text
     assert "10.1.2.0/24, 192.0.2.7/32" in page.text
-    assert "tries to log in, for each account and address 10/min" in page.text
+    assert "tries to log in, for each account and address 10/hour" in page.text
 
 
 def test_nobody_else_administers(world: World) -> None:

@@ -75,6 +75,7 @@ class Services:
         os.environ["BERTH_DATABASE_URL"] = self.database_url()
         os.environ["BERTH_REDIS_URL"] = self.redis.url
         os.environ["BERTH_NODE_LISTENERS_EVERY_S"] = "0"  # what listens here is of tests that run beside this one
+        os.environ["BERTH_LOGIN_RATE"] = "10/hour"  # no try comes back to who guesses slowly
         os.environ["BERTH_USAGE_KEPT"] = "0"  # a test changes rows between two reports
         os.environ["BERTH_UID_LAST"] = str(2**31 - 1)  # a run's tests share a database, which gives no key twice
 
