@@ -27,29 +27,22 @@ def test_every_state_and_every_end_has_a_sentence(world: World, browser: Browser
         assert str(STATES[state]) in browser.get(f"/jobs/{job.pk}").text
 
 
-@pytest.mark.parametrize(
-    ("host", "address"),
-    [
-        ("10.0.0.7", "http://10.0.0.7:20001"),
-        ("fd00::7", "http://[fd00::7]:20001"),
-        ("gpu01.example", "http://gpu01.example:20001"),
-        ("javascript:alert(1)//", ""),
-        ("evil@example", ""),
-        ("a/b", ""),
-        ("", ""),
-    ],
-)
-def test_a_declared_port_of_a_running_task_is_a_link_to_its_node(
-    world: World, browser: Browser, host: str, address: str
-) -> None:
+def test_a_declared_port_of_a_running_task_is_a_link_to_its_node(world: World, browser: Browser) -> None:
     job = world.submit()
     world.settle()
-    Node.objects.update(address=host)
     TaskAttempt.objects.update(ports={"board": [20001], "bad": ["x", 70000]})
-    page = browser.get(f"/jobs/{job.pk}")
-    assert "board: 20001" in page.text
-    assert page.links.get("board: 20001", "") == address
-    assert "70000" not in page.text
+    hosts = {
+        "10.0.0.7": "http://10.0.0.7:20001",
+        "fd00::7": "http://[fd00::7]:20001",
+        "gpu01.example": "http://gpu01.example:20001",
+        **dict.fromkeys(("javascript:alert(1)//", "evil@example", "a/b", ""), ""),
+    }
+    for host, address in hosts.items():
+        Node.objects.update(address=host)
+        page = browser.get(f"/jobs/{job.pk}")
+        assert "board: 20001" in page.text
+        assert page.links.get("board: 20001", "") == address, host
+        assert "70000" not in page.text
     TaskAttempt.objects.update(ports={"board": [20001], "ssh": [20002], "http": [20003], "berth_master": [20004]})
     assert not [port for port in ("20002", "20003", "20004") if port in browser.get(f"/jobs/{job.pk}").text]
     TaskAttempt.objects.update(ports={"board": [20001]})
