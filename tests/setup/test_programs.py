@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,7 +63,7 @@ def machine(services: Services) -> Path:
     shutil.copytree(ROOT / "scripts", folder / "berth/scripts")
     shutil.copy(LIST, folder / "berth/tests/support")
     (folder / "berth/.venv/bin").mkdir(parents=True)
-    (folder / "berth/.venv/bin/python").symlink_to(ROOT / ".venv/bin/python")
+    (folder / "berth/.venv/bin/python").symlink_to(Path(sys.executable).resolve())  # which nobody may run, too
     (folder / "bin").mkdir()
     for tool in ("bash", "dirname", "grep", "sort", "tr", "id", "apt-cache"):
         (folder / "bin" / tool).symlink_to(shutil.which(tool) or "/missing")
