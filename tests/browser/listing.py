@@ -47,7 +47,7 @@ class ListJourneys(Together):
         expect(up).to_be_disabled()
         expect(self.row(page, "two")).to_be_focused()
 
-        page.context.clear_cookies()
+        site.leave()
         site.sign_in("bob", "/queue")
         self.expect_order(page, "two", "three", "one")
         expect(self.row(page, "two")).to_contain_text("placed by a lead")

@@ -26,6 +26,12 @@ class Site:
     def open(self, path: str) -> None:
         self.page.goto(f"{self.stack.url}{path}")
 
+    def leave(self) -> None:
+        """Forgets who was signed in. From no page: one that is open goes to the log-in by itself when it is told of
+        something, amidst what is opened next."""
+        self.page.goto("about:blank")
+        self.page.context.clear_cookies()
+
     def sign_in(self, name: str, path: str = "/") -> None:
         """By the form for the first time on a stack; after that the browser has the session that this gave."""
         kept = self.stack.sessions.get(name)

@@ -76,7 +76,7 @@ class SubmitJourneys(Alone):
 
     def seen_by(self, site: Site, name: str, templates: int) -> None:
         """Opens the templates as somebody else."""
-        site.page.context.clear_cookies()
+        site.leave()
         site.sign_in(name, "/templates")
         saved = site.page.get_by_role("region", name="Saved templates")
         expect(saved.get_by_role("link", name="Use tune")).to_have_count(templates)
