@@ -13,8 +13,8 @@ from nodes.protocol.decoding import decoded
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
 
 PROTOCOL_VERSION = 1
-Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
-"""What a column of 64 bits holds, also when it is counted on."""
+Natural = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
+"""A natural number that a column of 64 bits holds, also when it is counted on."""
 
 
 # ---------------------------------------------------------------- down: what a node shall have
@@ -332,10 +332,10 @@ class Report:
 
     cluster: str
     node: str
-    boot: Count  # grows with every start of the agent
-    seq: Count  # from 1, grows with every report of this boot
+    boot: Natural  # grows with every start of the agent
+    seq: Natural  # from 1, grows with every report of this boot
     generation: int  # newest Desired seen in this boot; 0: none yet
-    sent_ms: Count
+    sent_ms: Natural
     inventory: Inventory
     containers: tuple[ContainerReport, ...] = ()
     specs_known: tuple[str, ...] = ()  # hashes of specs held in memory

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
 
 import pytest
+from django.db import DataError, connection
 from django.utils import timezone
 from django.utils.translation import override
 
-from nodes.protocol import Cause, ContainerReport, Exit, Phase, StopReason
+from nodes.protocol import Cause, Exit, Phase, StopReason
 from portal.common.errors import Conflict
 from portal.dispatch.reports import text_storable
 from portal.jobs.event_words import event_words
 from portal.jobs.models import Allocation, JobEvent, TaskAttempt
-from portal.jobs.services import attempt_end, job_stop, reports
+from portal.jobs.services import attempt_end, job_stop
 from portal.jobs.states import EndReason, JobState
 from portal.jobs.waiting import why_waits
 from tests.support.world import World
@@ -90,7 +94,7 @@ def test_what_no_text_may_hold_is_replaced_and_nothing_else(written: bytes, kept
 
 
 def test_a_container_that_cannot_be_taken_in_keeps_no_other_back(
-    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     node = world.node("gpu01", gpus=2)
     jobs = [world.submit(name=name) for name in ("first", "second")]
@@ -99,16 +103,15 @@ def test_a_container_that_cannot_be_taken_in_keeps_no_other_back(
     orders = {order.attempt: order for order in node.desired().orders}
     node.end(orders[odd], Exit(cause=Cause.EXITED, code=1))
     node.end(orders[good], Exit(cause=Cause.EXITED, code=0))
-    taken = reports.container_report
-
-    def stumbling(*, row: TaskAttempt, report: ContainerReport, now: datetime) -> bool:
-        if str(row.pk) == odd:
-            raise OverflowError
-        return taken(row=row, report=report, now=now)
-
-    monkeypatch.setattr(reports, "container_report", stumbling)
     node.containers = {key: node.containers[key] for key in (odd, good)}
-    assert node.report()
+
+    def refusing(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+        if sql.startswith("UPDATE") and UUID(odd).hex in str(params).replace("-", ""):
+            raise DataError("a value out of range")
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(refusing):
+        assert node.report()
     states = []
     for job in jobs:
         job.refresh_from_db()
