@@ -57,7 +57,7 @@ def test_guessing_is_slowed_down_and_the_answer_says_for_how_long(alice: User) -
     early_in_a_minute()
     answers = [attempt(password="wrong") for _ in range(11)]
     assert [answer.status_code for answer in answers] == [401] * 10 + [429]
-    assert 1 <= int(answers[-1].headers["Retry-After"]) <= 60
+    assert 1 <= int(answers[-1].headers["Retry-After"]) <= 3600
     assert attempt().status_code == 429, "also with the right password: else guessing would go on"
 
 
@@ -68,7 +68,7 @@ def test_guesses_count_for_the_name_whatever_address_they_come_from(alice: User)
             sign_in(username="Alice", password="wrong", address=f"10.0.0.{number}", now=now)
     with pytest.raises(RateLimited):
         sign_in(username="alice", password=PASSWORD, address="10.0.1.1", now=now)
-    assert sign_in(username="alice", password=PASSWORD, address="10.0.1.1", now=now + timedelta(minutes=1)) == alice
+    assert sign_in(username="alice", password=PASSWORD, address="10.0.1.1", now=now + timedelta(hours=1)) == alice
 
 
 def test_guesses_at_many_names_are_slow_also_from_the_many_addresses_of_one_machine(alice: User) -> None:
