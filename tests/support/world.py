@@ -7,11 +7,12 @@ from datetime import datetime
 from typing import Any
 
 import yaml
+from django.db.models import Count
 from django.utils import timezone
 
 from portal.accounts.models import User
-from portal.clusters.models import CellType, Gpu, VirtualCluster
-from portal.clusters.services import lane_pulse, member_set, quota_set, vc_create
+from portal.clusters.models import CellType, QuotaLine, VirtualCluster
+from portal.clusters.services import lane_pulse, member_set, vc_create
 from portal.dispatch.apply import Applied
 from portal.dispatch.cycle import Cycle, cycle_run
 from portal.dispatch.models import AlertWatch
@@ -36,9 +37,11 @@ class World:
         """A node that has joined and reported; its GPUs go to the team."""
         node = self.nodes[name] = ScriptedNode(name, **shape)
         assert node.report()
-        for cell_type in CellType.objects.filter(child__isnull=True):
-            count = Gpu.objects.filter(cell_type=cell_type).count()
-            quota_set(vc=self.vc, cell_type=cell_type, count=count, now=self.now)
+        counts = CellType.objects.filter(child__isnull=True).annotate(number=Count("gpus"))
+        QuotaLine.objects.bulk_create(
+            [QuotaLine(vc=self.vc, cell_type=one, count=one.number) for one in counts if one.number],
+            update_conflicts=True, unique_fields=["vc", "cell_type", "chain"], update_fields=["count"],
+        )  # fmt: skip
         return node
 
     def submit(self, **changes: Any) -> Job:
