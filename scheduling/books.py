@@ -20,11 +20,16 @@ KEY_MASK = (1 << KEY_SHIFT) - 1
 """A leaf's key is its node's number above its bit there; a node has room for all leaves that can be configured."""
 
 
+Amount = tuple[int, int]
+"""CPU (milli-cores) and memory (MB)."""
+
+
 class Books:
     """Nodes, quota cells and cell nodes go by the layout's numbers; masks are of leaves.
 
-    Per node: `busy` (held by a task), `lent` (held without a virtual leaf), `claimed`, `bound` (inside a physical
-    cell that belongs to a quota cell now), `held` (mask by job) and how often that changed (`turnover`), its `tasks`,
+    Per node: `busy` (held by a task), `lent` (held without a virtual leaf), `claimed`, `kept` (by claimed bit, its part
+    of what the task that comes needs), `bound` (inside a physical cell that belongs to a quota cell now), `held` (mask
+    by job) and how often that changed (`turnover`), its `tasks`,
     CPU and memory left. Per cell node: `used`, `owners` (mask by job: holders and claimants), `pairs` (by virtual bit
     the key of its physical leaf: the node's number above the bit), `home` (where it lies). `seat_at` is the inverse of
     all pairs.
@@ -44,6 +49,7 @@ class Books:
         self.busy = [0] * nodes
         self.lent = [0] * nodes
         self.claimed = [0] * nodes
+        self.kept: list[dict[int, Amount]] = [{} for _ in range(nodes)]
         self.bound = [0] * nodes
         self.held: list[dict[str, int]] = [{} for _ in range(nodes)]
         self.turnover = [0] * nodes
@@ -210,6 +216,13 @@ class Books:
             self.mark_freed()
         self._moved.add(number)
         self._did(self.set_lent, number, mask, not lent)
+
+    def keep_beside(self, number: int, bit: int, amount: Amount | None) -> None:
+        """So much CPU and memory is kept beside a claimed leaf; None: nothing any more."""
+        before = self.kept[number].pop(bit, None)
+        if amount is not None:
+            self.kept[number][bit] = amount
+        self._did(self.keep_beside, number, bit, before)
 
     def set_claimed(self, number: int, mask: int, claimed: bool) -> None:
         """These leaves are kept for somebody, or not."""

@@ -1,7 +1,9 @@
 """Which leaf is kept for whom: at most one claim on a leaf, found by its leaf, its claimant and its victim."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+from scheduling.books import Amount
+from scheduling.jobs import Job, TaskRef
 from scheduling.snapshot import Claim
 
 
@@ -57,3 +59,23 @@ class Claims:
         claim = self.by_claimant[name][leaf] if name is not None else None
         if claim is not None and claim.victim == victim:
             self.by_claimant[claim.claimant][leaf] = claim._replace(victim=None)
+
+
+def needs_of(job: Job | None, claims: Iterable[Claim]) -> dict[str, Amount]:
+    """What is to be kept beside each of these claimed leaves for their tasks: all that a task needs, in parts."""
+    if job is None:
+        return {}
+    leaves: dict[TaskRef, list[str]] = {}
+    for claim in claims:
+        leaves.setdefault(claim.task, []).append(claim.leaf)
+    found: dict[str, Amount] = {}
+    for task, mine in leaves.items():
+        role = job.role(task.role)
+        cpu, memory = _parts(role.cpu_milli, len(mine)), _parts(role.memory_mb, len(mine))
+        found.update(zip(sorted(mine), zip(cpu, memory, strict=True), strict=True))
+    return found
+
+
+def _parts(amount: int, count: int) -> Sequence[int]:
+    """As even as whole numbers can be, the larger ones first."""
+    return [(amount + count - 1 - place) // count for place in range(count)]

@@ -10,7 +10,7 @@ from scheduling.basis import Basis
 from scheduling.borrowing import may_borrow
 from scheduling.caps import cap_passed, within_caps
 from scheduling.cells import Cluster, Node
-from scheduling.claims import Claims
+from scheduling.claims import Claims, needs_of
 from scheduling.collecting import paused
 from scheduling.deciding import NodeIds
 from scheduling.decisions import Demotion, Plan, Preempt, Promotion, Reason, Start, Wait
@@ -322,7 +322,9 @@ class Engine:
         """Everything that follows from the cluster, made anew, with who holds what entered again."""
         self._terrain = Terrain(cluster)
         self._memory = Memory()
-        self._ledger, self._fallen = entered(self._terrain.layout, self._roster.running, self._claims)
+        self._ledger, self._fallen = entered(
+            self._terrain.layout, self._roster.running, self._claims, self._roster.waiting
+        )
         self._roster.settle(self._terrain.layout, self._terrain.shapes)
         self._basis = Basis(self._terrain, self._ledger, self._roster, self._claims, self._views)
 
@@ -354,7 +356,7 @@ class Engine:
         self._release([claim.leaf for claim in claims])
         uses = [LeafUse(claim.leaf, claim.virtual_cell, Standing.GUARANTEED) for claim in claims]
         self._ledger.make_way(uses)
-        self._ledger.claim(name, uses)
+        self._ledger.claim(name, uses, needs_of(self._roster.waiting.get(name), claims))
         for claim in claims:
             self._claims.add(claim)
         self._roster.rank(name)

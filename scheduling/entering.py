@@ -1,10 +1,10 @@
 """Who runs and who claims, entered into an empty ledger: after a restore, or when the cluster has changed."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from scheduling.claims import Claims
+from scheduling.claims import Claims, needs_of
 from scheduling.decisions import Demotion, Start
-from scheduling.jobs import LeafUse, Standing, TaskPlacement
+from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement
 from scheduling.layout import Layout
 from scheduling.ledger import Ledger, PlacementConflict
 from scheduling.ordering import rank
@@ -12,7 +12,9 @@ from scheduling.snapshot import Running
 from scheduling.state import lent
 
 
-def entered(layout: Layout, running: dict[str, Running], claims: Claims) -> tuple[Ledger, dict[str, Demotion]]:
+def entered(
+    layout: Layout, running: dict[str, Running], claims: Claims, waiting: Mapping[str, Job]
+) -> tuple[Ledger, dict[str, Demotion]]:
     """The ledger with all of them in it, and who has fallen: guaranteed jobs whose virtual cells are no longer to be
     had are on loan from now on, in `running` too. Of several it is those of lower priority and later submission; those
     that nobody may preempt come last.
@@ -27,7 +29,7 @@ def entered(layout: Layout, running: dict[str, Running], claims: Claims) -> tupl
             running[name] = lent(one)
             for task in running[name].tasks:
                 ledger.hold(name, task.placement)
-    _claim_all(ledger, claims)
+    _claim_all(ledger, claims, waiting)
     return ledger, fallen
 
 
@@ -62,15 +64,17 @@ def _hold_all(ledger: Ledger, job: str, placements: Iterable[TaskPlacement]) -> 
     return True
 
 
-def _claim_all(ledger: Ledger, claims: Claims) -> None:
+def _claim_all(ledger: Ledger, claims: Claims, waiting: Mapping[str, Job]) -> None:
     """Each claim with its virtual leaf, where that is to be had."""
     for claimant in sorted(claims):
-        for claim in claims.of(claimant).values():
+        needs = needs_of(waiting.get(claimant), claims.of(claimant).values())
+        for leaf, claim in claims.of(claimant).items():
+            mine = {leaf: needs[leaf]} if leaf in needs else {}
             try:
                 with ledger.all_or_nothing():
-                    ledger.claim(claimant, [LeafUse(claim.leaf, claim.virtual_cell, Standing.GUARANTEED)])
+                    ledger.claim(claimant, [LeafUse(leaf, claim.virtual_cell, Standing.GUARANTEED)], mine)
             except PlacementConflict:
-                ledger.claim(claimant, [LeafUse(claim.leaf, None, Standing.GUARANTEED)])
+                ledger.claim(claimant, [LeafUse(leaf, None, Standing.GUARANTEED)], mine)
 
 
 def without(placement: TaskPlacement, leaves: set[str], virtual: set[str]) -> TaskPlacement:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from scheduling.claims import needs_of
 from scheduling.entering import without
 from scheduling.jobs import LeafUse, Standing
 from scheduling.ledger import Ledger, PlacementConflict
@@ -86,7 +87,7 @@ def _claims_take(roster: Roster, ledger: Ledger, snapshot: Snapshot) -> None:
     for uses in new.values():
         ledger.make_way(uses)
     for name, uses in new.items():
-        ledger.claim(name, uses)
+        ledger.claim(name, uses, needs_of(roster.waiting.get(name), roster.claims.of(name).values()))
         roster.rank(name)
 
 

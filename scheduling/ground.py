@@ -114,11 +114,14 @@ class Ground:
             cpu += demand.cpu_milli
             memory += demand.memory_mb
         self.spent[number] = cpu, memory
-        return self._suffices(number) or (self.evict and self._entitled(number, demands) and self._make_room(number))
+        if self._suffices(number):
+            return True
+        return self.evict and self._within_right(number, demands) and self._make_room(number)
 
-    def _entitled(self, number: int, demands: Iterable[Demand]) -> bool:
-        """Whether no task wants more CPU and memory of the node than its GPUs' share."""
-        cpu, memory = self.ledger.layout.reserves[number]
+    def _within_right(self, number: int, demands: Iterable[Demand]) -> bool:
+        """Whether no task wants more of the node than the share of its GPUs. Else two that do could end each other in
+        turns."""
+        cpu, memory = self.ledger.layout.shares[number]
         return all(one.cpu_milli <= cpu * one.gpus and one.memory_mb <= memory * one.gpus for one in demands)
 
     def _leave(self, job: str, number: int, mask: int) -> None:
@@ -129,7 +132,7 @@ class Ground:
                 self.taken.add((job, task))
 
     def left(self, number: int) -> tuple[int, int]:
-        """CPU and memory that the node has when those who must leave are gone, less the share of claimed GPUs."""
+        """CPU and memory that the node has when those who must leave are gone, less what is kept for claims."""
         ledger = self.ledger
         cpu, memory = ledger.cpu[number], ledger.memory[number]
         if ledger.claimed[number]:
@@ -144,10 +147,11 @@ class Ground:
         return cpu - spent[0], memory - spent[1]
 
     def _kept(self, number: int) -> tuple[int, int]:
-        """The share of the node's claimed GPUs that is not on them already, with those who still leave them."""
+        """What is kept beside the node's claimed GPUs and is not on them already, with those who still leave them."""
         ledger = self.ledger
         claimed = ledger.claimed[number] & ledger.healthy[number]
-        cpu, memory = (claimed.bit_count() * reserve for reserve in ledger.layout.reserves[number])
+        kept = [amount for bit, amount in ledger.kept[number].items() if claimed >> bit & 1]
+        cpu, memory = sum(one for one, _ in kept), sum(one for _, one in kept)
         for task, placement in ledger.tasks[number].items():
             part = (ledger.mask_of(placement) & claimed).bit_count()
             if part and task not in self.taken and task not in self.doomed:
@@ -160,36 +164,52 @@ class Ground:
         return cpu >= 0 and memory >= 0
 
     def _make_room(self, number: int) -> bool:
-        """Take back CPU and memory on loan: of tasks that leave anyway, then of borrowed ones, then of those with
-        more than their share, of these last who may not be preempted.
-
-        Tasks without GPUs have no share here: they are among the latter. Whoever may not be preempted keeps the part of
-        the node that goes with its GPUs, though no more than the reserve is a share: beside such parts everybody's
-        share has room.
-        """
-        ledger = self.ledger
-        reserve_cpu, reserve_memory = ledger.layout.reserves[number]
-        ranked = []
-        for task, placement in ledger.tasks[number].items():
-            if task in self.taken or task[0] == self.job.id:
-                continue
-            gpus = len(placement.leaves)
-            borrowed = ledger.borrows(number, placement) or self.costs.is_opportunistic(task[0])
-            beyond = placement.cpu_milli > reserve_cpu * gpus or placement.memory_mb > reserve_memory * gpus
-            firm = not borrowed and self.costs.is_firm(task[0])
-            if (borrowed or beyond) and not (firm and self._is_its_part(number, placement)):
-                ranked.append((not self.costs.is_leaving(*task), not borrowed, firm, self.costs.of(task[0]), task))
-        for *_, task in sorted(ranked):
-            self.taken.add(task)
+        """Take CPU and memory back from as few as needed of those who have them on loan, as `_loans` orders them."""
+        gone: list[set[Task]] = []
+        for tasks in self._loans(number):
             if self._suffices(number):
-                return True
-        return False
+                break
+            gone.append(tasks - self.taken)
+            self.taken |= tasks
+        if not self._suffices(number):
+            return False
+        for tasks in reversed(gone[:-1]):
+            self.taken -= tasks
+            if not self._suffices(number):
+                self.taken |= tasks
+        return True
 
-    def _is_its_part(self, number: int, placement: TaskPlacement) -> bool:
-        """Whether the task has no more of the node's CPU and memory than of its GPUs."""
-        node, gpus = self.ledger.layout.nodes[number], len(placement.leaves)
-        of = len(node.leaves)
-        return placement.cpu_milli * of <= node.cpu_milli * gpus and placement.memory_mb * of <= node.memory_mb * gpus
+    def _loans(self, number: int) -> list[set[Task]]:
+        """Who may have to give CPU and memory of the node back, those first who end anyway, then opportunistic ones,
+        then as GPUs are taken back, last who may not be preempted: each time what ends together there.
+
+        What is on loan: all that a task has whose GPUs are, or that has none; and what a task has beyond the share of
+        its GPUs, where that is short. Inside the virtual cluster only strictly lower priorities give way.
+        """
+        costs, tasks = self.costs, self.ledger.tasks[number]
+        cpu, memory = self.left(number)
+        gangs = self._gone()
+        ranked = []
+        for task, placement in tasks.items():
+            job, ref = task
+            if task in self.taken or task in self.doomed or job == self.job.id:
+                continue
+            over_cpu, over_memory = self._beyond(number, placement)
+            on_loan = self.ledger.borrows(number, placement) or costs.is_opportunistic(job)
+            if not (on_loan or (cpu < 0 and over_cpu) or (memory < 0 and over_memory)):
+                continue
+            leaving = job in gangs or costs.is_leaving(job, ref)
+            if leaving or costs.gives_way(job, self.job):
+                together = {one for one in tasks if one[0] == job} if costs.is_gang(job) else {task}
+                firm = not on_loan and costs.is_firm(job)
+                ranked.append((not leaving, not costs.is_opportunistic(job), firm, costs.of(job), task, together))
+        return [together for *_, together in sorted(ranked, key=lambda one: one[:-1])]
+
+    def _beyond(self, number: int, placement: TaskPlacement) -> tuple[bool, bool]:
+        """Whether the task has more of the node's CPU, and of its memory, than the share of its GPUs."""
+        cpu, memory = self.ledger.layout.shares[number]
+        gpus = len(placement.leaves)
+        return placement.cpu_milli > cpu * gpus, placement.memory_mb > memory * gpus
 
     def sit(self, number: int, pairs: dict[int, int], seat: Seat) -> None:
         """The seat's virtual leaves onto these bits of the node; who held one by right holds it so no more.

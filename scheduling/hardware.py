@@ -161,9 +161,9 @@ class Hardware:
         if not evicted:
             return NOTHING
         usable = self._usable(number, block)
-        protected, share, *_ = self.ground.price(number, usable, evicted)[0]
+        protected, turn, *_ = self.ground.price(number, usable, evicted)[0]
         ((_, _, counted, lost, gpus),) = self.ground.at_least([(number, usable)])
-        return protected, share, counted, lost, gpus
+        return protected, turn, counted, lost, gpus
 
     def _usable(self, number: int, block: int) -> int:
         return block & self.ledger.healthy[number] & ~self.ledger.claimed[number]

@@ -95,6 +95,7 @@ class Layout:
         self.nodes_of_chain: dict[str, int] = {}
         self.nodes_of_type: dict[str, int] = {}
         self.nodes_of_sku: dict[str, int] = {}
+        self.shares: list[tuple[int, int]] = []
         self.reserves: list[tuple[int, int]] = []
         self.healthy: list[int] = []
         self.open_nodes = 0
@@ -172,11 +173,10 @@ class Layout:
         self.nodes_of_chain[chain] = self.nodes_of_chain.get(chain, 0) | 1 << number
         self.nodes_of_type[node.cell_type] = self.nodes_of_type.get(node.cell_type, 0) | 1 << number
         self.nodes_of_sku[node.sku] = self.nodes_of_sku.get(node.sku, 0) | 1 << number
-        share = max(1, len(leaves))
+        share = node.cpu_milli // max(1, len(leaves)), node.memory_mb // max(1, len(leaves))
         cpu, memory = node.reserve_cpu_milli, node.reserve_memory_mb
-        self.reserves.append(
-            (node.cpu_milli // share if cpu is None else cpu, node.memory_mb // share if memory is None else memory)
-        )
+        self.shares.append(share)
+        self.reserves.append((share[0] if cpu is None else cpu, share[1] if memory is None else memory))
         self.healthy.append(sum(1 << bit for bit, leaf in enumerate(leaves) if leaf.healthy))
         if node.state == NodeState.OPEN:
             self.open_nodes |= 1 << number

@@ -8,7 +8,7 @@ type less those owed to quota cells that are not bound yet. A free cell may be s
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from scheduling.books import KEY_MASK, KEY_SHIFT, Books, lies_straight, masks_of
+from scheduling.books import KEY_MASK, KEY_SHIFT, Amount, Books, lies_straight, masks_of
 from scheduling.jobs import LeafUse, TaskPlacement
 from scheduling.layout import Layout, LeafAt, Quota, Spot
 from scheduling.search import UNLIMITED
@@ -195,14 +195,18 @@ class Ledger(Books):
 
     # Claims
 
-    def claim(self, job: str, uses: Sequence[LeafUse]) -> None:
-        """Keep leaves and their virtual leaves for a job; who held them by right (`make_way`) has them no more.
+    def claim(self, job: str, uses: Sequence[LeafUse], needs: Mapping[str, Amount]) -> None:
+        """Keep leaves and their virtual leaves for a job; who held them by right (`make_way`) has them no more. Beside
+        each leaf is kept what it `needs`.
 
         Without effect on leaves that the cluster no longer has.
         """
         leaves, _, seats = self._sorted(uses)
         for node, mask in leaves.items():
             self.set_claimed(node, mask, True)
+        for leaf, amount in needs.items():
+            if leaf in self.layout.leaf_at:
+                self.keep_beside(*self.layout.leaf_at[leaf], amount)
         for (node, cell), pairs in seats.items():
             self.seat(job, node, cell, pairs)
 
@@ -212,6 +216,8 @@ class Ledger(Books):
         self._unseat_all(job, here)
         for node, mask in here.items():
             self.set_claimed(node, mask, False)
+            for bit in bits(mask & sum(1 << bit for bit in self.kept[node])):
+                self.keep_beside(node, bit, None)
 
     def make_way(self, uses: Sequence[LeafUse]) -> None:
         """Whoever holds these leaves, or their virtual leaves on others, has no right to them any more: they are on

@@ -180,9 +180,30 @@ def _resources(ledger: Ledger, parts: tuple[Demand, ...], now: WhatIf) -> Reason
         numbers |= {"kept_cpu_milli": kept_cpu, "kept_memory_mb": kept_memory}
         kept = _amounts(kept_cpu, kept_memory)
         sentence = f"{sentence} for it; {kept} more are kept there for jobs that use its idle GPUs"
+    if who := _in_its_way(ledger, best, demand, cpu < demand.cpu_milli):
+        job, beyond_cpu, beyond_memory = who
+        numbers |= {"job": job, "beyond_cpu_milli": beyond_cpu, "beyond_memory_mb": beyond_memory}
+        beyond = _amounts(beyond_cpu, beyond_memory)
+        sentence = f"{sentence}; job {job} has {beyond} there beyond the share of its GPUs"
     reason = Reason(Code.RESOURCES, numbers, sentence)
     shut = now.shut(demand)
     return explain.besides_shut(reason, shut) if shut else reason
+
+
+def _in_its_way(ledger: Ledger, number: int, demand: Demand, short_of_cpu: bool) -> tuple[str, int, int] | None:
+    """For a task that wants no more of the node than the share of its GPUs: the job that has most of the CPU (else
+    memory) beyond the share of its own, and how much it has beyond of both."""
+    cpu, memory = ledger.layout.shares[number]
+    if demand.cpu_milli > cpu * demand.gpus or demand.memory_mb > memory * demand.gpus:
+        return None
+    beyond: dict[str, list[int]] = {}
+    for (job, _), placement in ledger.tasks[number].items():
+        gpus, sums = len(placement.leaves), beyond.setdefault(job, [0, 0])
+        sums[0] += max(0, placement.cpu_milli - cpu * gpus)
+        sums[1] += max(0, placement.memory_mb - memory * gpus)
+    which = 0 if short_of_cpu else 1
+    job = min(beyond, key=lambda one: (-beyond[one][which], one), default="")
+    return (job, beyond[job][0], beyond[job][1]) if job and beyond[job][which] else None
 
 
 def _free_for(room: Room, demand: Demand) -> tuple[int, int]:

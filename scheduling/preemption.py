@@ -16,17 +16,20 @@ from typing import NamedTuple
 from scheduling.cells import FirstToPay, Policy
 from scheduling.decisions import Victim
 from scheduling.fairness import DominantShares
-from scheduling.jobs import TaskRef
+from scheduling.jobs import Job, TaskRef
 from scheduling.ledger import Ledger, PlacementConflict
 from scheduling.snapshot import Claim, Running
 from scheduling.topology import bits
 
-Cost = tuple[bool, float, int, int, int]
-"""What victims cost: whether one is inside its minimum run time; less the smallest share on loan that the virtual
-cluster of one of them has (0 where the policy does not ask for shares); lost work in GPU milliseconds, as it counts
-and then as it is; the GPUs that end with them. The smallest goes first."""
+Turn = tuple[float, int]
+"""Whose turn it is to pay: less the share on loan of the virtual cluster, then the priority. Where the policy does not
+ask for shares, the former is 0 and the latter tells only opportunistic jobs (-1) from others (0)."""
 
-NOTHING: Cost = (False, -inf, 0, 0, 0)
+Cost = tuple[bool, Turn, int, int, int]
+"""What victims cost: whether one is inside its minimum run time; the last turn of them; lost work in GPU milliseconds,
+as it counts and then as it is; the GPUs that end with them. The smallest goes first."""
+
+NOTHING: Cost = (False, (-inf, 0), 0, 0, 0)
 """What it costs to end nobody, or whoever is on the way out already."""
 
 Loss = tuple[Cost, tuple[int, ...], int, int]
@@ -37,8 +40,9 @@ Payer = tuple[int, int, int, str, int]
 mask)."""
 
 
-Payers = frozenset[tuple[bool, str | None]]
-"""Who loses leaves: whether inside the minimum run time, and of which virtual cluster (None: is on the way out)."""
+Payers = frozenset[tuple[bool, str | None, int]]
+"""Who loses leaves: whether inside the minimum run time, of which virtual cluster (None: is on the way out), and the
+priority as it counts."""
 
 
 class Block(NamedTuple):
@@ -61,13 +65,13 @@ class Costs:
         self._cap = policy.unsaved_cap_ms
         self.by_share = policy.first_to_pay is FirstToPay.SHARE
         self._lost: dict[str, tuple[bool, int, int, int]] = {}
-        self._payers: dict[tuple[bool, str], list[Payer]] | None = None
+        self._payers: dict[tuple[bool, str, int], list[Payer]] | None = None
         self._going = 0
         self._over: set[str] = set()
         self._blocks: dict[int, dict[int, Block]] = {}
         self._together: list[Payers] = []
         self._numbers: dict[Payers, int] = {}
-        self._firsts: list[tuple[bool, float] | None] = []
+        self._firsts: list[tuple[bool, Turn] | None] = []
         self._firsts_at = 0
 
     def of(self, job: str, leaves: int | None = None) -> Cost:
@@ -84,7 +88,7 @@ class Costs:
         protected, gpus, counted, lost = known
         if leaves is not None and not running.job.gang and gpus:
             gpus, counted, lost = leaves, counted * leaves // gpus, lost * leaves // gpus
-        return protected, self._share(running.job.vc), counted, lost, gpus
+        return protected, self._turn(running.job.vc, self._rank(running.job)), counted, lost, gpus
 
     def is_gang(self, job: str) -> bool:
         """Whether all tasks of the running job end together."""
@@ -106,13 +110,22 @@ class Costs:
         running = self._running.get(job)
         return running is not None and not running.job.preemptible
 
+    def gives_way(self, job: str, taker: Job) -> bool:
+        """Whether the running job gives back what it has on loan for this one: inside a virtual cluster only to a
+        higher priority."""
+        running = self._running.get(job)
+        return running is not None and (running.job.vc != taker.vc or running.job.priority < taker.priority)
+
     def all_of(self, vc: str, jobs: Iterable[str]) -> bool:
         """Whether these running jobs are all of one virtual cluster."""
         return all(job in self._running and self._running[job].job.vc == vc for job in jobs)
 
-    def _share(self, vc: str) -> int:
-        """Less the share on loan of a virtual cluster, as far as the policy asks for it."""
-        return -self._borrowed.key(vc) if self.by_share else 0
+    def _turn(self, vc: str, rank: int) -> Turn:
+        return (-self._borrowed.key(vc) if self.by_share else 0), rank
+
+    def _rank(self, job: Job) -> int:
+        """The priority, as far as the policy asks for it."""
+        return job.priority if self.by_share else min(job.priority, 0)
 
     def _protected(self, running: Running) -> bool:
         return any(self._now - task.started_ms < running.job.min_run_ms for task in running.tasks)
@@ -172,14 +185,16 @@ class Costs:
                 if not gone:
                     self._blocks.setdefault(number, {})[mask] = known
             _, payers, (counted, lost, gpus) = known
-            protected, share = self._firsts[payers] or self._first_of(payers)
-            found.append((protected, share, counted, lost, gpus))
+            protected, turn = self._firsts[payers] or self._first_of(payers)
+            found.append((protected, turn, counted, lost, gpus))
         return found
 
-    def _first_of(self, number: int) -> tuple[bool, float]:
+    def _first_of(self, number: int) -> tuple[bool, Turn]:
         """Who of these payers would be the first to pay; the same for all blocks until a share changes."""
-        shares = ((protected, -inf if vc is None else self._share(vc)) for protected, vc in self._together[number])
-        first = self._firsts[number] = min(shares)
+        first = self._firsts[number] = min(
+            (protected, NOTHING[1] if vc is None else self._turn(vc, rank))
+            for protected, vc, rank in self._together[number]
+        )
         return first
 
     def _number_of(self, payers: Payers) -> int:
@@ -191,14 +206,14 @@ class Costs:
         return number
 
     def _block(self, ledger: Ledger, number: int, mask: int, gone: Collection[str]) -> Block:
-        holders, payers = ledger.held[number], set[tuple[bool, str | None]]()
+        holders, payers = ledger.held[number], set[tuple[bool, str | None, int]]()
         counted = lost = gpus = 0
         for job, own in holders.items():
             if own & mask:
                 cost = NOTHING if job in gone else self.of(job, (own & mask).bit_count())
-                payers.add((cost[0], None if cost == NOTHING else self._running[job].job.vc))
+                payers.add((cost[0], None if cost == NOTHING else self._running[job].job.vc, cost[1][1]))
                 counted, lost, gpus = counted + cost[2], lost + cost[3], gpus + cost[4]
-        number_of_payers = self._number_of(frozenset(payers or {(False, None)}))
+        number_of_payers = self._number_of(frozenset(payers or {(False, None, 0)}))
         return Block(ledger.turnover[number], number_of_payers, (counted, lost, gpus))
 
     def told_to_leave(self, ledger: Ledger, job: str) -> None:
@@ -233,26 +248,26 @@ class Costs:
         if self._payers is None:
             self._payers = self._listed(ledger)
         yield NOTHING, reduce(or_, (_unclaimed(ledger, self._running[job]) for job in gone), self._going)
-        alike: dict[tuple[bool, float], list[list[Payer]]] = {}
-        for (protected, vc), known in self._payers.items():
+        alike: dict[tuple[bool, Turn], list[list[Payer]]] = {}
+        for (protected, vc, rank), known in self._payers.items():
             while known and known[-1][3] in self._over:
                 known.pop()
-            alike.setdefault((protected, self._share(vc)), []).append(known)
-        for (protected, share), some in sorted(alike.items()):
+            alike.setdefault((protected, self._turn(vc, rank)), []).append(known)
+        for (protected, turn), some in sorted(alike.items()):
             for counted, lost, gpus, _, nodes in merge(*map(reversed, some)):
-                yield (protected, share, counted, lost, gpus), nodes
+                yield (protected, turn, counted, lost, gpus), nodes
 
-    def _listed(self, ledger: Ledger) -> dict[tuple[bool, str], list[Payer]]:
+    def _listed(self, ledger: Ledger) -> dict[tuple[bool, str, int], list[Payer]]:
         """Who runs at the first look, those last that cost least; in one virtual cluster the order stays, whatever is
         lent meanwhile."""
-        found: dict[tuple[bool, str], list[Payer]] = {}
+        found: dict[tuple[bool, str, int], list[Payer]] = {}
         for name, running in self._running.items():
             cost = self.of(name, 1)
             if cost == NOTHING:
                 self._going |= _unclaimed(ledger, running)
             else:
                 nodes = sum(1 << number for number in _numbers(ledger, running))
-                found.setdefault((cost[0], running.job.vc), []).append((*cost[2:], name, nodes))
+                found.setdefault((cost[0], running.job.vc, cost[1][1]), []).append((*cost[2:], name, nodes))
         for some in found.values():
             some.sort(reverse=True)
         return found
@@ -272,7 +287,8 @@ def _unclaimed(ledger: Ledger, running: Running) -> int:
 
 
 def _together(one: Cost, other: Cost) -> Cost:
-    """What two sets of victims cost together: of their virtual clusters the one with the smaller share counts."""
+    """What two sets of victims cost together: of their virtual clusters the one with the smaller share counts, of their
+    priorities the higher one."""
     return one[0] or other[0], max(one[1], other[1]), one[2] + other[2], one[3] + other[3], one[4] + other[4]
 
 

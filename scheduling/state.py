@@ -6,6 +6,7 @@ from functools import partial
 from typing import NamedTuple
 
 from scheduling.cells import Order
+from scheduling.claims import needs_of
 from scheduling.deciding import Desk
 from scheduling.decisions import Demotion, Preempt, Promotion, Reason, Start
 from scheduling.held import Held
@@ -354,7 +355,7 @@ def claim_all(state: State, answer: Preempt) -> None:
             mine[use.leaf] = Claim(use.leaf, name, ledger.holder(use.leaf), use.virtual_cell or "", placement.task)
     uses = [LeafUse(claim.leaf, claim.virtual_cell, Standing.GUARANTEED) for claim in mine.values()]
     ledger.make_way(uses)
-    ledger.claim(name, uses)
+    ledger.claim(name, uses, needs_of(answer.job, mine.values()))
     before = state.claims.get(name, {})
     state.claims[name] = before | mine
     state.held.change(answer.job, mine.keys() - before.keys(), 1)

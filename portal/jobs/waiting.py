@@ -73,6 +73,10 @@ _REASONS: tuple[tuple[str, str], ...] = (
         "%(needs)s; the node with the most room, %(node)s, has %(room)s; %(shut)s more servers take only tasks with "
         "GPUs"
     )),
+    ("resources", gettext_noop(
+        "%(needs)s; the node with the most room, %(node)s, has %(room)s; job %(job)s has %(beyond)s there beyond the "
+        "share of its GPUs"
+    )),
     ("resources", gettext_noop("%(needs)s; the node with the most room, %(node)s, has %(room)s")),
     ("ports", gettext_noop(
         "a task of it needs %(wanted)s free ports on its node; too few are free on %(nodes)s until tasks there end"
@@ -195,7 +199,10 @@ def _amounts(numbers: Numbers) -> dict[str, str]:
     if "kept_cpu_milli" in numbers:
         kept = {"room": room, "kept": _amount(numbers["kept_cpu_milli"], numbers["kept_memory_mb"])}
         room = gettext("%(room)s for it; %(kept)s more are kept there for jobs that use its idle GPUs") % kept
-    return {"needs": needs, "room": room}
+    if "beyond_cpu_milli" not in numbers:
+        return {"needs": needs, "room": room}
+    beyond = _amount(numbers["beyond_cpu_milli"], numbers["beyond_memory_mb"])
+    return {"needs": needs, "room": room, "beyond": beyond}
 
 
 def _amount(cpu_milli: int, memory_mb: int) -> str:

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from scheduling import (
     Borrow,
     Code,
@@ -397,3 +399,27 @@ def test_a_job_of_which_a_part_starts_and_a_part_takes_over_quota_beside_free_gp
     )
     made.carry_out(plan)
     assert [one.placements[0].task.role for one in made.plan(2).starts] == ["a"]
+
+
+def two_loans(first: Job, second: Job, first_to_pay: FirstToPay = FirstToPay.SHARE) -> Engine:
+    """A job has run on loan for ten hours, another one since now, and their owner wants one of the GPUs back."""
+    there = cluster(node("a", 3), vision=1, speech=2)
+    made = engine(replace(there, policy=replace(there.policy, first_to_pay=first_to_pay)), job("own", priority=1000))
+    for now, one in ((0, first), (10 * HOUR, second)):
+        made.submit(one)
+        assert one.id in {start.job.id for start in made.advance(now).starts}
+    made.submit(job("owner", vc="speech", at=1))
+    return made
+
+
+@pytest.mark.parametrize("first_to_pay", FirstToPay)
+def test_of_a_teams_loans_an_opportunistic_one_ends_before_any_other_whatever_it_loses(
+    first_to_pay: FirstToPay,
+) -> None:
+    made = two_loans(job("oppo", priority=-1), job("crit", priority=120, borrow=Borrow.AUTO), first_to_pay)
+    assert victims_of(made.plan(10 * HOUR + 1)) == ["oppo"]
+
+
+def test_of_a_teams_loans_the_lower_priority_ends_first_whatever_it_loses() -> None:
+    made = two_loans(job("test", borrow=Borrow.AUTO), job("crit", priority=120, borrow=Borrow.AUTO))
+    assert victims_of(made.plan(10 * HOUR + 1)) == ["test"]

@@ -56,6 +56,10 @@ REASONS: dict[str, tuple[Reason, list[str]]] = {
         Reason(Code.RESOURCES, KEPT, "needs …"),
         ["0.5 个 CPU", "3 个 CPU", "1 GB", "空闲 GPU"],
     ),
+    "no room since another has more than its share": (
+        Reason(Code.RESOURCES, ROOM | {"job": "7", "beyond_cpu_milli": 44_000, "beyond_memory_mb": 0}, "needs …"),
+        ["作业 7", "44 个 CPU"],
+    ),
     "no room together": (
         Reason(Code.RESOURCES, ROOM | {"all_cpu_milli": 9000, "all_memory_mb": 2048}, "needs …"),
         ["9 个 CPU", "2 GB"],

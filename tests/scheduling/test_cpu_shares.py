@@ -1,0 +1,195 @@
+"""CPU and memory: who has a right to how much of a node, who gives it back for whom, and for whom nobody does."""
+
+from collections.abc import Mapping
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduling import Borrow, Cluster, Engine, Job, Preempt, Running, refusals
+from tests.scheduling.builders import carry_out, cluster, engine, job, node, role, running, victims_of, wait_of
+
+
+@pytest.mark.parametrize("preemptible", [True, False])
+@pytest.mark.parametrize("priority", [10, 120])
+@pytest.mark.parametrize("kind", ["cpu", "memory"])
+def test_inside_a_team_only_a_lower_priority_gives_back(kind: str, priority: int, preemptible: bool) -> None:
+    """The one that waits has a right to 16 of 64, of which 4 idle."""
+    there = cluster(node("a", 4, cpu=64, memory=64), vision=4)
+    large, small = (role(cpu=60), role(cpu=8)) if kind == "cpu" else (role(memory=60), role(memory=8))
+    made = running(there, job("v", large, priority=priority, preemptible=preemptible))
+    made.submit(job("q", small, priority=10, at=1))
+    for now in range(1, 11):
+        assert carry_out(made, now).answers == ()
+    reason = wait_of(made.plan(11), "q").reason
+    assert reason.code == "resources"
+    assert reason.numbers["job"] == "v"
+    beyond = "44 CPU" if kind == "cpu" else "44 GB"
+    assert reason.sentence.endswith(f"; job v has {beyond} there beyond the share of its GPUs")
+
+
+def test_inside_a_team_a_higher_priority_gets_its_share() -> None:
+    made = running(cluster(node("a", 4, cpu=64), vision=4), job("v", role(cpu=60), priority=10))
+    made.submit(job("q", role(cpu=8), priority=11, at=1))
+    assert victims_of(made.plan(1)) == ["v"]
+
+
+def test_whoever_has_no_more_than_the_share_of_its_gpus_stays() -> None:
+    """The reserve for idle GPUs says nothing of the right of those that are busy."""
+    teams = {"one": 1, "two": 1, "three": 1, "four": 1}
+    made = running(
+        cluster(node("a", 4, cpu=32, keep_cpu=4), **teams),
+        job("v1", role(cpu=16), vc="one"), job("v2", role(cpu=8), vc="two"), job("v3", role(cpu=8), vc="three"),
+    )  # fmt: skip
+    made.submit(job("owner", role(cpu=4), vc="four", at=1))
+    assert victims_of(made.plan(1)) == ["v1"]
+
+
+def test_a_task_has_a_right_to_the_whole_share_whatever_is_kept_for_idle_gpus() -> None:
+    made = running(cluster(node("a", 4, cpu=32, keep_cpu=4), one=3, two=1), job("test", role(cpu=26), vc="one"))
+    made.submit(job("crit", role(cpu=8), vc="two", priority=120, at=1))
+    assert victims_of(made.plan(1)) == ["test"]
+
+
+def test_for_a_task_that_wants_more_than_its_share_nobody_gives_way() -> None:
+    made = running(cluster(node("a", 4, cpu=32), one=3, two=1), job("lent", role(cpu=24), vc="one"))
+    made.submit(job("more", role(cpu=9), vc="two", at=1))
+    assert wait_of(made.plan(1), "more").reason.code == "resources"
+    made.submit(job("less", role(cpu=8), vc="two", priority=11, at=1))
+    assert [start.job.id for start in made.plan(1).starts] == ["less"]
+
+
+def test_memory_is_not_taken_from_who_has_too_much_cpu() -> None:
+    made = running(
+        cluster(node("a", 4, cpu=32, memory=32), one=2, two=2),
+        job("cpu", role(cpu=16, memory=8), vc="one"), job("memory", role(cpu=1, memory=20), vc="one"),
+    )  # fmt: skip
+    made.submit(job("owner", role(cpu=8, memory=8), vc="two", at=1))
+    assert victims_of(made.plan(1)) == ["memory"]
+
+
+def test_no_more_end_than_are_needed() -> None:
+    """What is the least loss alone would not do; the other one alone does."""
+    made = running(
+        cluster(node("a", 4, cpu=32, keep_cpu=0), one=3, two=1),
+        job("large", role(cpu=26), vc="one"), job("small", role(gpus=0, cpu=4, sku=None), vc="one"),
+    )  # fmt: skip
+    made.submit(job("owner", role(cpu=8), vc="two", at=1))
+    assert victims_of(made.plan(60_000)) == ["large"]
+
+
+def test_of_a_gang_all_tasks_on_the_node_end_together() -> None:
+    made = running(
+        cluster(node("a", 4, cpu=32), one=3, two=1),
+        job("gang", role(count=2, cpu=12), vc="one"), job("other", role(cpu=1), vc="one"),
+    )  # fmt: skip
+    made.submit(job("owner", role(cpu=8), vc="two", at=1))
+    assert victims_of(made.plan(1)) == ["gang"]
+
+
+def test_opportunistic_ones_give_back_before_what_others_have_beyond_their_shares() -> None:
+    made = engine(cluster(node("a", 4, cpu=32), one=2, two=1, three=1))
+    for now, one in enumerate([job("oppo", role(cpu=8), vc="two", priority=-1), job("more", role(cpu=20), vc="one")]):
+        made.submit(one)
+        assert made.advance(now * 3_600_000).starts
+    made.submit(job("owner", role(cpu=8), vc="three", at=1))
+    assert victims_of(made.plan(3_600_001)) == ["oppo"]
+
+
+@pytest.mark.parametrize("cpu", [8, 12])
+def test_a_claim_keeps_the_cpu_that_its_task_needs(cpu: int) -> None:
+    """It waits for the grace of a job that uses little of it; a task without GPUs does not get the rest meanwhile."""
+    made = running(
+        cluster(node("a", 2, cpu=16, keep_cpu=0), one=1, two=1), job("oppo", role(count=2), priority=-1, vc="two")
+    )
+    made.submit(job("owner", role(cpu=cpu), vc="one", at=1))
+    plan = made.plan(1)
+    assert victims_of(plan) == ["oppo"]
+    made.carry_out(plan)
+    made.submit(job("bare", role(gpus=0, cpu=16 - cpu, sku=None), vc="two", at=2))
+    made.submit(job("too large", role(gpus=0, cpu=17 - cpu, sku=None), vc="two", priority=11, at=2))
+    assert made.plan(2).starts == ()
+    made.finish("oppo")
+    assert sorted(start.job.id for start in made.plan(3).starts) == ["bare", "owner"]
+
+
+TEAMS = ("one", "two", "three")
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> tuple[Cluster, list[Job]]:
+    """Nodes of 4 GPUs, 32 CPU and 32 GB, teams that own all of them, and jobs for these with any CPU and memory."""
+    nodes = tuple(node(f"n{number}", 4, cpu=32, memory=32, keep_cpu=4) for number in range(draw(st.integers(1, 2))))
+    quotas = draw(st.lists(st.integers(0, 3), min_size=3, max_size=3))
+    there = cluster(*nodes, **dict(zip(TEAMS, quotas if sum(quotas) <= 4 * len(nodes) else [2, 1, 1], strict=True)))
+    jobs = []
+    for number in range(draw(st.integers(2, 14))):
+        gpus, priority = draw(st.sampled_from([0, 1, 1, 1, 2])), draw(st.sampled_from([-1, 10, 10, 120]))
+        wants = role(
+            count=draw(st.sampled_from([1, 1, 2])), gpus=gpus, sku="A100" if gpus else None,
+            cpu=draw(st.integers(1, 20)), memory=draw(st.integers(1, 20)),
+        )  # fmt: skip
+        jobs.append(
+            job(
+                f"j{number}",
+                wants,
+                vc=draw(st.sampled_from(TEAMS)),
+                priority=priority,
+                order=number,
+                at=number,
+                gang=draw(st.booleans()),
+                borrow=draw(st.sampled_from(Borrow)),
+                preemptible=draw(st.sampled_from([True, True, False])) or priority < 0,
+            )  # fmt: skip
+        )
+    return there, jobs
+
+
+@settings(max_examples=400, deadline=None)
+@given(streams(), st.randoms(use_true_random=False))
+def test_in_any_world_only_loans_and_excess_end_and_nobody_in_vain(
+    world: tuple[Cluster, list[Job]], chance: Random
+) -> None:
+    there, jobs = world
+    made, taking = Engine(there), set[str]()
+    for now, one in enumerate(jobs):
+        if not refusals(there, one):
+            made.submit(one)
+        for _ in range(40):
+            before = {one.job.id: one for one in made.snapshot().running}
+            plan = carry_out(made, now)
+            assert taking <= {start.job.id for start in plan.starts}, "somebody ended for a job that does not start"
+            for preempt in plan.preemptions:
+                check_victims(made, before, preempt)
+            taking = {preempt.job.id for preempt in plan.preemptions}
+            if not plan.answers and not plan.promotions:
+                break
+        else:
+            raise AssertionError("every pass changes something")
+        if before and chance.random() < 0.4:
+            made.finish(chance.choice(sorted(one.job.id for one in made.snapshot().running)))
+
+
+def check_victims(made: Engine, before: Mapping[str, Running], preempt: Preempt) -> None:
+    """Each victim has what the job takes, or more of a node's CPU or memory than its right, and gives way."""
+    taken = {use.leaf for placement in preempt.placements for use in placement.leaves}
+    cells = {use.virtual_cell for placement in preempt.placements for use in placement.leaves}
+    nodes = {placement.node for placement in preempt.placements}
+    for gone in preempt.victims:
+        victim = before[gone.job]
+        reasons = []
+        for task in victim.tasks:
+            uses, gpus = task.placement.leaves, len(task.placement.leaves)
+            wanted = any(use.leaf in taken or (use.virtual_cell and use.virtual_cell in cells) for use in uses)
+            lent = not uses or any(use.virtual_cell is None for use in uses)
+            over = task.placement.cpu_milli > 8_000 * gpus or task.placement.memory_mb > 8 * 1024 * gpus
+            gives_way = victim.job.vc != preempt.job.vc or victim.job.priority < preempt.job.priority
+            reasons.append(wanted or (task.placement.node in nodes and (lent or over) and gives_way))
+        assert (
+            any(reasons)
+            if victim.job.gang
+            else all(
+                reason for reason, task in zip(reasons, victim.tasks, strict=True) if task.placement.task in gone.tasks
+            )
+        ), (preempt.job.id, gone)
