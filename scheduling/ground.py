@@ -104,8 +104,9 @@ class Ground:
     def _gone(self) -> set[str]:
         return {job for job, _ in self.taken if self.costs.is_gang(job)}
 
-    def pay(self, number: int, mask: int, demands: Iterable[Demand]) -> bool:
-        """The holders of these leaves leave; whether the node then has the CPU and memory for one task of each."""
+    def pay(self, number: int, mask: int, demands: Iterable[Demand], *, make_room: bool = True) -> bool:
+        """The holders of these leaves leave; whether the node then has the CPU and memory for one task of each, also by
+        taking some back where it may `make_room`."""
         held = mask & self.ledger.busy[number]
         for job in self.ledger.holders(number, held) if held else ():
             self._leave(job, number, mask)
@@ -116,7 +117,7 @@ class Ground:
         self.spent[number] = cpu, memory
         if self._suffices(number):
             return True
-        return self.evict and self._within_right(number, demands) and self._make_room(number)
+        return make_room and self.evict and self._within_right(number, demands) and self._make_room(number)
 
     def _within_right(self, number: int, demands: Iterable[Demand]) -> bool:
         """Whether no task wants more of the node than the share of its GPUs. Else two that do could end each other in

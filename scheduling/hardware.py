@@ -68,16 +68,20 @@ class Hardware:
             ways = (partial(self._in_upper, upper, cells) for upper in uppers)
             return any(self.ground.attempt(partial(both, way, then)) for way in ways)
         ((cell, mine),) = cells.items()
-        spots = iter([place]) if place is not None else self._spots(wanted(mine).bit_count())
-        return any(self.ground.attempt(partial(both, partial(self._at, cell, spot, mine), then)) for spot in spots)
+        spots = self._ways(wanted(mine).bit_count()) if place is None else iter([(place, True)])
+        return any(
+            self.ground.attempt(partial(both, partial(self._at, cell, spot, mine, make_room), then))
+            for spot, make_room in spots
+        )
 
     def place_one(self, seat: Seat) -> bool:
         """The same for the only seat: nothing has changed where a spot will not do."""
         if self.quota.upper:
             return self.place([seat], done)
         place = self.ledger.place[self.quota.number]
-        for spot in self._spots(seat.leaves.bit_count()) if place is None else (place,):
-            if self._idles(seat, spot) or self._at(seat.cell, spot, [seat]):
+        ways = self._ways(seat.leaves.bit_count()) if place is None else iter([(place, True)])
+        for spot, make_room in ways:
+            if self._idles(seat, spot) or self._at(seat.cell, spot, [seat], make_room):
                 return True
             self.ground.forget()
         return False
@@ -180,15 +184,22 @@ class Hardware:
 
     # Cells of at most a node
 
-    def _spots(self, need: int) -> Iterator[Spot]:
-        """Free physical cells of the quota cell's type, in the order to try them: those from which nothing is taken
-        back, without faults, that split the fewest larger cells, with the fewest borrowed leaves (or, by the cluster's
-        policy, the least work of borrowers); then those from which least is taken back. HiveD has an order of its own.
+    def _ways(self, need: int) -> Iterator[tuple[Spot, bool]]:
+        """Free physical cells of the quota cell's type, in the order to try them, and whether CPU and memory may be
+        taken back there: those from which nothing is taken back; then those whose GPUs idle; then those from which GPUs
+        are taken back at the least loss. HiveD has an order of its own.
         """
         if self.hived:
-            yield from hived.spots(self.ledger, self.quota, self.ground.allowed)
+            yield from ((spot, True) for spot in hived.spots(self.ledger, self.quota, self.ground.allowed))
             return
         ranked = self._ranked(need)
+        for make_room in (False, True):
+            yield from ((spot, make_room) for spot in self._calm(ranked))
+        yield from ((spot, True) for spot in self._by_loss([one for one in ranked if one.evicted]))
+
+    def _calm(self, ranked: list[Ranked]) -> Iterator[Spot]:
+        """Cells whose GPUs nobody has to leave: without faults, that split the fewest larger cells, with the fewest
+        borrowed leaves (or, by the cluster's policy, the least work of borrowers)."""
         calm = sorted(one for one in ranked if not one.evicted)
         if self.ground.costs.by_share:
             for one in calm:
@@ -196,7 +207,6 @@ class Hardware:
         else:
             for _, alike in groupby(calm, _damage):
                 yield from self._least_at_risk(list(alike))
-        yield from self._by_loss([one for one in ranked if one.evicted])
 
     def _least_at_risk(self, sorts: list[Ranked]) -> Iterator[Spot]:
         """Cells where nobody has to leave yet: those without borrowers, then those whose borrowers will lose least, for
@@ -267,7 +277,7 @@ class Hardware:
 
     # Leaves
 
-    def _at(self, cell: int, spot: Spot, seats: list[Seat]) -> bool:
+    def _at(self, cell: int, spot: Spot, seats: list[Seat], make_room: bool = True) -> bool:
         """The seats of one cell node onto the block at the spot, if they find leaves, CPU and memory there."""
         if not self.ground.allowed >> spot.node & 1:
             return False
@@ -275,7 +285,7 @@ class Hardware:
         if found is None:
             return False
         mask = sum(1 << bit for bit in found.values())
-        if not self.ground.pay(spot.node, mask, [seat.demand for seat in seats]):
+        if not self.ground.pay(spot.node, mask, [seat.demand for seat in seats], make_room=make_room):
             return False
         for seat in seats:
             self.ground.sit(spot.node, {one: found[one] for one in bits(seat.leaves)}, seat)

@@ -122,8 +122,8 @@ def _unsafe(ground: Ground, plan: list[tuple[int, Seat]]) -> int:
     return 1 << next((number for number, _ in plan if number not in fit), plan[0][0]) if plan else 0
 
 
-def _sit(ground: Ground, number: int, mask: int, seat: Seat) -> bool:
-    if not ground.pay(number, mask, [seat.demand]):
+def _sit(ground: Ground, number: int, mask: int, seat: Seat, make_room: bool = True) -> bool:
+    if not ground.pay(number, mask, [seat.demand], make_room=make_room):
         return False
     ground.sit(number, dict(zip(bits(seat.leaves), bits(mask), strict=True)), seat)
     return True
@@ -131,8 +131,11 @@ def _sit(ground: Ground, number: int, mask: int, seat: Seat) -> bool:
 
 def _sit_evicting(ground: Ground, nodes: int, seats: list[Seat]) -> bool:
     for seat in sorted(seats, key=lambda one: (-one.demand.gpus, one.task)):
-        places = chain(_choices(ground, nodes, seat.demand), _leaf_by_leaf(ground, nodes, seat.demand))
-        if not any(ground.attempt(partial(_sit, ground, number, mask, seat)) for number, mask in places):
+        idle, held = _choices(ground, nodes, seat.demand)
+        calm = partial(_free_leaves, ground, seat.demand, idle)
+        ways = ((calm(), False), (calm(), True), (chain(held, _leaf_by_leaf(ground, nodes, seat.demand)), True))
+        places = ((number, mask, make_room) for some, make_room in ways for number, mask in some)
+        if not any(ground.attempt(partial(_sit, ground, one, mask, seat, room)) for one, mask, room in places):
             return False
     return True
 
@@ -152,9 +155,9 @@ def _leaf_by_leaf(ground: Ground, nodes: int, demand: Demand) -> Iterator[tuple[
         yield number, 1 << bit
 
 
-def _choices(ground: Ground, nodes: int, demand: Demand) -> Iterator[tuple[int, int]]:
-    """Nodes with the leaves to take there: where nothing is taken back, the tightest fit first; then where the loss
-    is least, of equals where the fewest are taken back, then the tightest fit."""
+def _choices(ground: Ground, nodes: int, demand: Demand) -> tuple[list[int], Iterator[tuple[int, int]]]:
+    """Nodes where no GPU is taken back, the tightest fit first; and others with the leaves to take there, where the
+    loss is least, of equals where the fewest are taken back, then the tightest fit."""
     ledger, calm, held = ground.ledger, 0, 0
     for (shape, bound, _, busy, blocked), members in ledger.groups.items():
         members &= nodes & ground.allowed
@@ -169,9 +172,12 @@ def _choices(ground: Ground, nodes: int, demand: Demand) -> Iterator[tuple[int, 
             elif usable.bit_count() >= demand.gpus:
                 held |= where
     fits = sorted((_free(ground, number).bit_count(), number) for number in bits(calm))
-    places = ((number, mine) for _, number in fits for *_, mine in _losses(ground, demand, number))
-    yield from places
-    yield from ((number, mine) for *_, number, mine in ground.least_first(held, partial(_losses, ground, demand)))
+    dearer = ground.least_first(held, partial(_losses, ground, demand))
+    return [number for _, number in fits], ((number, mine) for *_, number, mine in dearer)
+
+
+def _free_leaves(ground: Ground, demand: Demand, numbers: list[int]) -> Iterator[tuple[int, int]]:
+    return ((number, mine) for number in numbers for *_, mine in _losses(ground, demand, number))
 
 
 def _losses(ground: Ground, demand: Demand, number: int) -> Iterator[Loss]:

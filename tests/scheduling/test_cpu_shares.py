@@ -7,7 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling import Borrow, Cluster, Engine, Job, Preempt, Running, refusals
+from scheduling import (
+    Borrow,
+    CellType,
+    Cluster,
+    Engine,
+    Job,
+    Preempt,
+    QuotaLine,
+    Running,
+    VirtualCluster,
+    refusals,
+)
 from tests.scheduling.builders import carry_out, cluster, engine, job, node, role, running, victims_of, wait_of
 
 
@@ -193,3 +204,19 @@ def check_victims(made: Engine, before: Mapping[str, Running], preempt: Preempt)
                 reason for reason, task in zip(reasons, victim.tasks, strict=True) if task.placement.task in gone.tasks
             )
         ), (preempt.job.id, gone)
+
+
+def test_nobody_ends_on_one_node_where_another_has_all_that_is_wanted() -> None:
+    """On the first fewer GPUs are on loan, and too little CPU is left beside them."""
+    there = Cluster(
+        tuple(node(name, 4, cpu=32, keep_cpu=0, shape="whole") for name in "ab"),
+        (VirtualCluster("one", (QuotaLine("A100", 0),)), VirtualCluster("two", (QuotaLine("whole", 1),))),
+        cell_types=(CellType("whole", "A100", 4, node_level=True),),
+    )
+    made = Engine(there)
+    for name, gpus, cpu in (("a", 1, 28), ("b", 2, 8)):
+        made.submit(job(f"on {name}", role(gpus=gpus, cpu=cpu), vc="one", priority=-1, only=(name,)))
+    assert len(made.advance(0).starts) == 2
+    made.submit(job("owner", role(cpu=8), vc="two", at=1))
+    plan = made.plan(1)
+    assert (victims_of(plan), plan.starts[0].placements[0].node) == ([], "b")
