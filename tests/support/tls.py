@@ -33,7 +33,7 @@ class Authority:
         self._folder, self._name = folder, _name(f"{name}'s authority")
         self._key = ec.generate_private_key(ec.SECP256R1())
         now = datetime.now(UTC)
-        made = _builder(self._name, self._name, self._key, now - DAY, now + 30 * DAY)
+        made = self._builder(self._name, self._key, now - DAY, now + 30 * DAY)
         usage = x509.KeyUsage(
             digital_signature=True, key_cert_sign=True, crl_sign=True, content_commitment=False, key_agreement=False,
             key_encipherment=False, data_encipherment=False, encipher_only=False, decipher_only=False,
@@ -45,7 +45,7 @@ class Authority:
     def sign(self, name: str, *, host: str = "127.0.0.1", begins: timedelta = -DAY, ends: timedelta = DAY) -> Files:
         """A certificate of ``host``, valid from and until so long from now."""
         key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
-        made = _builder(_name(host), self._name, key, now + begins, now + ends)
+        made = self._builder(_name(host), key, now + begins, now + ends)
         alternative = x509.IPAddress(ip_address(host)) if host[0].isdigit() else x509.DNSName(host)
         made = made.add_extension(x509.SubjectAlternativeName([alternative]), critical=False)
         files = Files(self._folder / f"{name}.pem", self._folder / f"{name}.key")
@@ -55,15 +55,18 @@ class Authority:
         ))  # fmt: skip
         return files
 
-
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, begins: datetime, ends: datetime
-) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject).issuer_name(issuer).public_key(key.public_key())
-        .serial_number(x509.random_serial_number()).not_valid_before(begins).not_valid_after(ends)
-    )  # fmt: skip
+    def _builder(
+        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, begins: datetime, ends: datetime
+    ) -> x509.CertificateBuilder:
+        """With the names of both keys, without which Python 3.13 and newer take no certificate."""
+        own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+        signers = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject).issuer_name(self._name).public_key(key.public_key())
+            .serial_number(x509.random_serial_number()).not_valid_before(begins).not_valid_after(ends)
+            .add_extension(own, critical=False).add_extension(signers, critical=False)
+        )  # fmt: skip
 
 
 @cache
