@@ -158,6 +158,10 @@ SENTENCES = (
     gettext_noop("and %(number)s more problems"),
     gettext_noop("No shared storage is set up for job folders: a job that is requeued starts from nothing."),
     gettext_noop("SSH lets nobody in: store a public key on your profile. One that you add later counts at once."),
+    gettext_noop(
+        "A task of %(role)s wants %(wanted)s, and the share of its GPUs is %(share)s: it starts where the rest is "
+        "idle, and may be ended for a job that has a right to it."
+    ),
     gettext_noop("The plug-in image_checker has no effect here: each image is looked for when the job starts."),
     gettext_noop(
         "The plug-in tensorboard has no effect here: start TensorBoard in the commands, on a port that the role asks "

@@ -33,6 +33,7 @@ from portal.jobs.spec import (
     parse,
     registries_open,
     secret_names_missing,
+    share_hints,
     unused_keys,
     with_logins,
     with_secrets,
@@ -104,6 +105,8 @@ def job_hints(*, spec: JobSpec, text: str | bytes, user: User) -> list[str]:
     asked = [role.name for role in spec.roles if spec.asks_ssh(role.name)]
     if asked and not all(spec.ssh_keys(name) for name in asked) and not ssh_keys_of(user=user).exists():
         hints.append("SSH lets nobody in: store a public key on your profile. One that you add later counts at once.")
+    if spec.gpu_count:
+        hints += share_hints(spec, cluster_facts(user=user))
     named = {plugin.plugin for plugin in spec.plugins}
     return [*hints, *(hint for name, hint in WITHOUT_EFFECT.items() if name in named), *unused_keys(text)]
 

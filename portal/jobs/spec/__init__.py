@@ -37,6 +37,7 @@ from portal.jobs.spec.secrets import (
     with_logins,
     with_secrets,
 )
+from portal.jobs.spec.shares import share_hints
 from portal.jobs.spec.templates import RenderedTooLong, render_auth, render_script
 from portal.jobs.spec.unused import unused_keys
 from portal.jobs.spec.validate import parse, parsed_form
@@ -80,6 +81,7 @@ __all__ = [
     "registries_open",
     "secret_names_missing",
     "secret_texts",
+    "share_hints",
     "unused_keys",
     "with_logins",
     "with_secrets",
