@@ -214,12 +214,14 @@ class Engine:
             return self._plan(now, told)
 
     def _plan(self, now: int, told: bool) -> Plan:
+        before = self._memory.kept()
         self._ledger.begin()
         try:
             with paused():
                 return make_plan(self._state(now), now, told=told, fallen=self._fallen)
         finally:
             self._ledger.take_back()
+            self._memory = before
 
     def advance(self, now: int) -> Plan:
         """Plan without reasons, and carry the plan out here; whoever calls ends the victims by `finish`.

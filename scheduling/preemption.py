@@ -112,9 +112,11 @@ class Costs:
 
     def gives_way(self, job: str, taker: Job) -> bool:
         """Whether the running job gives back what it has on loan for this one: inside a virtual cluster only to a
-        higher priority."""
+        higher priority, and never in the moment in which it starts."""
         running = self._running.get(job)
-        return running is not None and (running.job.vc != taker.vc or running.job.priority < taker.priority)
+        if running is None or any(task.started_ms == self._now for task in running.tasks):
+            return False
+        return running.job.vc != taker.vc or running.job.priority < taker.priority
 
     def all_of(self, vc: str, jobs: Iterable[str]) -> bool:
         """Whether these running jobs are all of one virtual cluster."""

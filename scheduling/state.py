@@ -134,6 +134,10 @@ class Memory:
     lent: dict[str, tuple[Running, Job, list["Lent"]]] = field(default_factory=dict)
     _seatings: dict[str, "Seatings"] = field(default_factory=dict)
 
+    def kept(self) -> "Memory":
+        """The same, for when what is found from here on does not hold: it was found in a trial that is taken back."""
+        return Memory(self.quiet.copy(), self.stuck.copy(), self.lent, self._seatings)
+
     def seatings(self, vc: str) -> "Seatings":
         """Where the jobs of the virtual cluster that run on loan would have their cells."""
         if vc not in self._seatings:
@@ -237,9 +241,13 @@ class Trial:
         job = self.left.get(late.job.id, late.job)
         if job is None or job is late.job:
             return late if job is not None else None
-        shape, chains = self.state.shapes.of(job), {choice.chains for choice in late.choices}
-        choices = tuple(choice for choice in shape.choices if choice.chains in chains)
+        shape, choices = self.choices_of_rest(job, late.choices)
         return late._replace(job=job, shape=shape, choices=choices)
+
+    def choices_of_rest(self, rest: Job, choices: Iterable[Choice]) -> tuple[Shape, tuple[Choice, ...]]:
+        """The shape of what is left of a job, and those of its choices that are of the chains of these."""
+        shape, chains = self.state.shapes.of(rest), {choice.chains for choice in choices}
+        return shape, tuple(choice for choice in shape.choices if choice.chains in chains)
 
     def charge(self, job: Job, placement: TaskPlacement) -> None:
         """Who gets cells is served later among the users of the virtual cluster."""

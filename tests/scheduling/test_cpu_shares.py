@@ -1,7 +1,6 @@
 """CPU and memory: who has a right to how much of a node, who gives it back for whom, and for whom nobody does."""
 
 from collections.abc import Mapping
-from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -16,10 +15,12 @@ from scheduling import (
     Preempt,
     QuotaLine,
     Running,
+    TaskPlacement,
     VirtualCluster,
     refusals,
 )
 from tests.scheduling.builders import carry_out, cluster, engine, job, node, role, running, victims_of, wait_of
+from tests.scheduling.playing import PASSES
 
 
 @pytest.mark.parametrize("preemptible", [True, False])
@@ -129,81 +130,74 @@ TEAMS = ("one", "two", "three")
 
 
 @st.composite
-def streams(draw: st.DrawFn) -> tuple[Cluster, list[Job]]:
-    """Nodes of 4 GPUs, 32 CPU and 32 GB, teams that own all of them, and jobs for these with any CPU and memory."""
+def streams(draw: st.DrawFn) -> tuple[Cluster, list[tuple[Job, int | None]]]:
+    """Nodes of 4 GPUs, 32 CPU and 32 GB, teams that own them, and jobs for these with any CPU and memory; after each
+    one which of those that run ends, if any."""
     nodes = tuple(node(f"n{number}", 4, cpu=32, memory=32, keep_cpu=4) for number in range(draw(st.integers(1, 2))))
     quotas = draw(st.lists(st.integers(0, 3), min_size=3, max_size=3))
     there = cluster(*nodes, **dict(zip(TEAMS, quotas if sum(quotas) <= 4 * len(nodes) else [2, 1, 1], strict=True)))
-    jobs = []
-    for number in range(draw(st.integers(2, 14))):
-        gpus, priority = draw(st.sampled_from([0, 1, 1, 1, 2])), draw(st.sampled_from([-1, 10, 10, 120]))
-        wants = role(
-            count=draw(st.sampled_from([1, 1, 2])), gpus=gpus, sku="A100" if gpus else None,
-            cpu=draw(st.integers(1, 20)), memory=draw(st.integers(1, 20)),
-        )  # fmt: skip
-        jobs.append(
-            job(
-                f"j{number}",
-                wants,
-                vc=draw(st.sampled_from(TEAMS)),
-                priority=priority,
-                order=number,
-                at=number,
-                gang=draw(st.booleans()),
-                borrow=draw(st.sampled_from(Borrow)),
-                preemptible=draw(st.sampled_from([True, True, False])) or priority < 0,
-            )  # fmt: skip
-        )
-    return there, jobs
+    return there, [(draw(jobs(number)), draw(st.none() | st.integers(0, 9))) for number in range(14)]
 
 
-@settings(max_examples=400, deadline=None)
-@given(streams(), st.randoms(use_true_random=False))
+@st.composite
+def jobs(draw: st.DrawFn, number: int) -> Job:
+    gpus, priority = draw(st.sampled_from([0, 1, 1, 1, 2])), draw(st.sampled_from([-1, 10, 10, 120]))
+    cpu, memory = draw(st.integers(1, 20)), draw(st.integers(1, 20))
+    wants = role(count=draw(st.integers(1, 2)), gpus=gpus, sku="A100" if gpus else None, cpu=cpu, memory=memory)
+    return job(
+        f"j{number}", wants, vc=draw(st.sampled_from(TEAMS)), priority=priority, order=number, at=number,
+        gang=draw(st.booleans()), borrow=draw(st.sampled_from(Borrow)),
+        preemptible=priority < 0 or draw(st.booleans()),
+    )  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(streams())
 def test_in_any_world_only_loans_and_excess_end_and_nobody_in_vain(
-    world: tuple[Cluster, list[Job]], chance: Random
+    world: tuple[Cluster, list[tuple[Job, int | None]]],
 ) -> None:
-    there, jobs = world
+    there, stream = world
     made, taking = Engine(there), set[str]()
-    for now, one in enumerate(jobs):
+    for now, (one, ends) in enumerate(stream):
         if not refusals(there, one):
             made.submit(one)
-        for _ in range(40):
+        for _ in range(PASSES):
             before = {one.job.id: one for one in made.snapshot().running}
             plan = carry_out(made, now)
             assert taking <= {start.job.id for start in plan.starts}, "somebody ended for a job that does not start"
             for preempt in plan.preemptions:
-                check_victims(made, before, preempt)
+                check_victims(before, preempt)
             taking = {preempt.job.id for preempt in plan.preemptions}
             if not plan.answers and not plan.promotions:
                 break
         else:
             raise AssertionError("every pass changes something")
-        if before and chance.random() < 0.4:
-            made.finish(chance.choice(sorted(one.job.id for one in made.snapshot().running)))
+        if before and ends is not None:
+            made.finish(sorted(before)[ends % len(before)])
 
 
-def check_victims(made: Engine, before: Mapping[str, Running], preempt: Preempt) -> None:
+def check_victims(before: Mapping[str, Running], preempt: Preempt) -> None:
     """Each victim has what the job takes, or more of a node's CPU or memory than its right, and gives way."""
-    taken = {use.leaf for placement in preempt.placements for use in placement.leaves}
-    cells = {use.virtual_cell for placement in preempt.placements for use in placement.leaves}
+    uses = [use for placement in preempt.placements for use in placement.leaves]
+    taken = {use.leaf for use in uses} | {use.virtual_cell for use in uses}
     nodes = {placement.node for placement in preempt.placements}
     for gone in preempt.victims:
         victim = before[gone.job]
-        reasons = []
-        for task in victim.tasks:
-            uses, gpus = task.placement.leaves, len(task.placement.leaves)
-            wanted = any(use.leaf in taken or (use.virtual_cell and use.virtual_cell in cells) for use in uses)
-            lent = not uses or any(use.virtual_cell is None for use in uses)
-            over = task.placement.cpu_milli > 8_000 * gpus or task.placement.memory_mb > 8 * 1024 * gpus
-            gives_way = victim.job.vc != preempt.job.vc or victim.job.priority < preempt.job.priority
-            reasons.append(wanted or (task.placement.node in nodes and (lent or over) and gives_way))
-        assert (
-            any(reasons)
-            if victim.job.gang
-            else all(
-                reason for reason, task in zip(reasons, victim.tasks, strict=True) if task.placement.task in gone.tasks
-            )
-        ), (preempt.job.id, gone)
+        gives_way = victim.job.vc != preempt.job.vc or victim.job.priority < preempt.job.priority
+        for_what = [
+            not taken.isdisjoint({use.leaf for use in one.leaves} | {use.virtual_cell for use in one.leaves} - {None})
+            or (one.node in nodes and gives_way and has_on_loan(one))
+            for one in (task.placement for task in victim.tasks)
+            if one.task in gone.tasks
+        ]
+        assert any(for_what) if victim.job.gang else all(for_what), (preempt.job.id, gone)
+
+
+def has_on_loan(one: TaskPlacement) -> bool:
+    """Whether a task on such a node has more than the share of its GPUs, or these on loan."""
+    gpus = len(one.leaves)
+    lent = not gpus or any(use.virtual_cell is None for use in one.leaves)
+    return lent or one.cpu_milli > 8_000 * gpus or one.memory_mb > 8_192 * gpus
 
 
 def test_nobody_ends_on_one_node_where_another_has_all_that_is_wanted() -> None:
