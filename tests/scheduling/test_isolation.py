@@ -174,7 +174,7 @@ def test_cpu_that_a_task_without_gpus_uses_comes_back_to_the_gpus_it_belongs_to(
     made.submit(job("cpu", role(gpus=0, cpu=48, sku=None), vc="speech", priority=1000))
     assert [start.job.id for start in made.advance(0).starts] == ["cpu"]
     made.finish("thrifty")
-    (preempt,) = engine_with(made, job("mine", role(gpus=4, cpu=64))).plan(0).preemptions
+    (preempt,) = engine_with(made, job("mine", role(gpus=4, cpu=64))).plan(1).preemptions
     assert [victim.job for victim in preempt.victims] == ["cpu"]
 
 
