@@ -156,7 +156,8 @@ def test_a_new_stack_has_the_authority_of_the_backup_whose_keys_it_got_and_an_op
     first, other = made(tmp_path / "old"), made(tmp_path / "new")
     assert first["ca.crt"] != other["ca.crt"]
 
-    shutil.copytree(tmp_path / "old" / "keys", tmp_path / "new" / "keys", dirs_exist_ok=True)  # as a restore does
+    shutil.rmtree(tmp_path / "new" / "keys")
+    shutil.copytree(tmp_path / "old" / "keys", tmp_path / "new" / "keys")  # as a restore does
     restored = made(tmp_path / "new")
     assert [restored[name] for name in ("ca.crt", "ca.key")] == [first[name] for name in ("ca.crt", "ca.key")]
     assert leaf_is_good(restored["redis.crt"], authority=first["ca.crt"], hosts=REDIS_HOSTS, now=NOW)
@@ -203,6 +204,8 @@ def test_an_authority_that_is_over_anothers_or_none_is_refused_and_one_of_rsa_is
     (tmp_path / "ca.key").write_text(authority_make(name="other", now=NOW)[1])
     with pytest.raises(CannotStart, match=r"ca\.key does not belong to .*ca\.crt: put the two of one authority there"):
         made(tmp_path)
+    for name in ("ca.key", "ca.crt"):
+        (tmp_path / name).unlink()
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj", "/CN=our own",
          "-keyout", tmp_path / "ca.key", "-out", tmp_path / "ca.crt"], check=True, capture_output=True,
