@@ -51,8 +51,9 @@ def alice(reader: Reader, world: World) -> Reader:
 
 @pytest.fixture
 def root(reader: Reader, world: World) -> Reader:
-    """An administrator."""
+    """An administrator, of whose portal a quota has been changed."""
     world.node("gpu01")
+    quota_set(vc=world.vc, cell_type=CellType.objects.get(child__isnull=True), count=3, now=world.now)
     return signed_in(reader, person("root", ClusterRole.ADMIN))
 
 
