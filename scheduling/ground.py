@@ -185,7 +185,8 @@ class Ground:
         then as GPUs are taken back, last who may not be preempted: each time what ends together there.
 
         What is on loan: all that a task has whose GPUs are, or that has none; and what a task has beyond the share of
-        its GPUs, where that is short. Inside the virtual cluster only strictly lower priorities give way.
+        its GPUs, where that is short. Inside the virtual cluster only strictly lower priorities give way, and tasks
+        without GPUs.
         """
         costs, tasks = self.costs, self.ledger.tasks[number]
         cpu, memory = self.left(number)
@@ -200,7 +201,7 @@ class Ground:
             if not (on_loan or (cpu < 0 and over_cpu) or (memory < 0 and over_memory)):
                 continue
             leaving = job in gangs or costs.is_leaving(job, ref)
-            if leaving or costs.gives_way(job, self.job):
+            if leaving or costs.gives_way(job, self.job, bare=not placement.leaves):
                 together = {one for one in tasks if one[0] == job} if costs.is_gang(job) else {task}
                 firm = not on_loan and costs.is_firm(job)
                 ranked.append((not leaving, not costs.is_opportunistic(job), firm, costs.of(job), task, together))

@@ -56,12 +56,13 @@ class Block(NamedTuple):
 
 class Costs:
     """What it costs to end running jobs, at one moment (ms). `borrowed` are the shares on loan; `by_share`: who has the
-    largest pays first."""
+    largest pays first; `begun`: who starts in this pass."""
 
     def __init__(self, running: Mapping[str, Running], borrowed: DominantShares, now: int, policy: Policy) -> None:
         self._running = running
         self._borrowed = borrowed
         self._now = now
+        self.begun: set[str] = set()
         self._cap = policy.unsaved_cap_ms
         self.by_share = policy.first_to_pay is FirstToPay.SHARE
         self._lost: dict[str, tuple[bool, int, int, int]] = {}
@@ -110,13 +111,13 @@ class Costs:
         running = self._running.get(job)
         return running is not None and not running.job.preemptible
 
-    def gives_way(self, job: str, taker: Job) -> bool:
+    def gives_way(self, job: str, taker: Job, *, bare: bool) -> bool:
         """Whether the running job gives back what it has on loan for this one: inside a virtual cluster only to a
-        higher priority, and never in the moment in which it starts."""
+        higher priority, but where it has no GPUs there (`bare`); and never in the pass in which it starts."""
         running = self._running.get(job)
-        if running is None or any(task.started_ms == self._now for task in running.tasks):
+        if running is None or job in self.begun:
             return False
-        return running.job.vc != taker.vc or running.job.priority < taker.priority
+        return bare or running.job.vc != taker.vc or running.job.priority < taker.priority
 
     def all_of(self, vc: str, jobs: Iterable[str]) -> bool:
         """Whether these running jobs are all of one virtual cluster."""

@@ -269,6 +269,7 @@ class Trial:
         """The tasks run; answers with what is left of the job. Who took cells before is `charged` already."""
         state, job = self.state, start.job
         state.desk.lower.came(job)
+        state.desk.costs.begun.add(job.id)
         self._convert(job.id, {placement.task for placement in start.placements})
         tasks = []
         for placement in start.placements:
@@ -291,6 +292,7 @@ class Trial:
             state.loans.book(job, placement, -1)
             state.held.change(job, leaves_of(placement), -1)
         del state.running[job.id], self.left[job.id]
+        state.desk.costs.begun.discard(job.id)
         self.starts.remove(start)
 
     def _convert(self, name: str, tasks: set[TaskRef]) -> None:

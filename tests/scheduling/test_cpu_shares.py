@@ -186,7 +186,7 @@ def check_victims(before: Mapping[str, Running], preempt: Preempt) -> None:
         gives_way = victim.job.vc != preempt.job.vc or victim.job.priority < preempt.job.priority
         for_what = [
             not taken.isdisjoint({use.leaf for use in one.leaves} | {use.virtual_cell for use in one.leaves} - {None})
-            or (one.node in nodes and gives_way and has_on_loan(one))
+            or (one.node in nodes and (gives_way or not one.leaves) and has_on_loan(one))
             for one in (task.placement for task in victim.tasks)
             if one.task in gone.tasks
         ]

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -68,42 +67,6 @@ def test_by_shares_it_takes_its_cells() -> None:
     made = lent_out(FirstToPay.SHARE)
     made.submit(asked("a-new", 1, 9))
     assert victims(made.plan(HOUR)) == ["c-lent"]
-
-
-def of_one_team(first: FirstToPay, *jobs: Job) -> Engine:
-    """The team owns four GPUs, on which its own job has run for long; four of nobody idle."""
-    there = Cluster(
-        tuple(node(name, 4) for name in "ab"),
-        (VirtualCluster("a", (QuotaLine("A100", 4),)),),
-        policy=Policy(order=Order.SUBMISSION, backfill=False, first_to_pay=first),
-    )
-    made = Engine(there)
-    made.submit(job("a-test", role(gpus=4), vc="a"))
-    made.advance(0)
-    for one in jobs:
-        made.submit(one)
-    return made
-
-
-@pytest.mark.parametrize("first", FirstToPay)
-@pytest.mark.parametrize("gang", [True, False])
-def test_nor_does_it_end_lower_priorities_of_its_team_while_gpus_idle(gang: bool, first: FirstToPay) -> None:
-    prod = job("a-prod", role(count=2), vc="a", priority=100, borrow=Borrow.AUTO, gang=gang)
-    made = of_one_team(first, prod)
-    for now in (200 * HOUR, 201 * HOUR):
-        assert victims(carry_out(made, now)) == []
-    assert on_loan(made) == {"a-prod"}
-    assert [len(one.tasks) for one in made.snapshot().running if one.job.id == "a-prod"] == [2]
-    made.finish("a-test")
-    carry_out(made, 202 * HOUR)
-    assert on_loan(made) == set(), "its right was kept"
-
-
-def test_where_too_few_gpus_idle_for_a_gang_it_takes_the_place_of_lower_priorities() -> None:
-    made = of_one_team(FirstToPay.SHARE)
-    made.submit(job("a-first", role(gpus=1), vc="a", priority=100, borrow=Borrow.AUTO))
-    made.submit(job("a-prod", role(gpus=4), vc="a", priority=100, order=1, borrow=Borrow.AUTO))
-    assert victims(carry_out(made, 200 * HOUR)) == ["a-test"]
 
 
 def test_a_job_that_may_not_borrow_takes_its_cells() -> None:

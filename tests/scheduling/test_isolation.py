@@ -170,11 +170,11 @@ def test_what_a_gang_that_ends_has_beside_the_wanted_cells_is_not_given_to_those
 
 
 def test_cpu_that_a_task_without_gpus_uses_comes_back_to_the_gpus_it_belongs_to() -> None:
-    made = running(cluster(node("a", 4, cpu=64), vision=4, speech=0), job("thrifty", role(gpus=4, cpu=16)))
-    made.submit(job("cpu", role(gpus=0, cpu=48, sku=None), vc="speech", priority=1000))
+    made = running(cluster(node("a", 4, cpu=64), vision=4), job("thrifty", role(gpus=4, cpu=16)))
+    made.submit(job("cpu", role(gpus=0, cpu=48, sku=None)))
     assert [start.job.id for start in made.advance(0).starts] == ["cpu"]
     made.finish("thrifty")
-    (preempt,) = engine_with(made, job("mine", role(gpus=4, cpu=64))).plan(1).preemptions
+    (preempt,) = engine_with(made, job("mine", role(gpus=4, cpu=64))).plan(0).preemptions
     assert [victim.job for victim in preempt.victims] == ["cpu"]
 
 
