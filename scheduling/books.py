@@ -29,10 +29,9 @@ class Books:
 
     Per node: `busy` (held by a task), `lent` (held without a virtual leaf), `claimed`, `kept` (by claimed bit, its part
     of what the task that comes needs), `bound` (inside a physical cell that belongs to a quota cell now), `held` (mask
-    by job) and how often that changed (`turnover`), its `tasks`,
-    CPU and memory left. Per cell node: `used`, `owners` (mask by job: holders and claimants), `pairs` (by virtual bit
-    the key of its physical leaf: the node's number above the bit), `home` (where it lies). `seat_at` is the inverse of
-    all pairs.
+    by job) and how often that changed (`turnover`), its `tasks`, CPU and memory left. Per cell node: `used`, `owners`
+    (mask by job: holders and claimants), `pairs` (by virtual bit the key of its physical leaf: the node's number above
+    the bit), `home` (where it lies). `seat_at` is the inverse of all pairs.
     Per quota cell: `place` (its physical cell) and `seated` (its leaves in use). `freed` counts what was given back to
     each quota, `given_back` what was on the nodes. Per virtual cluster: `holding`, the virtual leaves (a mask by cell
     node) of each job that has some, and, where somebody wants to know (`stirred`), the jobs for which that changed.
