@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -51,8 +52,10 @@ class StorageState:
     unguarded: Mapping[str, str] = field(default_factory=dict)
 
 
-_NO_NFS = ("unknown filesystem type", "No such device", "helper program")
-"""What mount says where the kernel has no NFS, and where it has and nfs-common is not installed."""
+_NO_NFS = ("unknown filesystem type", "No such device")
+"""What mount says where the kernel has no NFS."""
+_HELPERS = "/sbin:/usr/sbin:/sbin/fs.d:/sbin/fs"
+"""Where mount looks for the program of a file system's own, which for NFS comes with nfs-common."""
 
 
 class StorageKeeper:
@@ -201,7 +204,8 @@ class StorageKeeper:
         if not fault:
             log.info("a storage is mounted", root=wish.root, export=wish.export)
             return "" if mounted_at(wish.root) else f"{wish.export} is not mounted though mount said so"
-        if any(words in fault for words in _NO_NFS):
+        helper = shutil.which(f"mount.{self._kind.partition('.')[0]}", path=_HELPERS)
+        if helper is None or any(words in fault for words in _NO_NFS):
             return f"this server cannot mount NFS: install nfs-common, and a kernel with NFS ({fault})"
         return f"{wish.export} cannot be mounted: {fault}"
 

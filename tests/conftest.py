@@ -5,6 +5,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.parts import uses_database
 from tests.support.report import Report
@@ -12,6 +13,10 @@ from tests.support.seed import quick_passwords
 from tests.support.services import SERVICES, Services
 
 pytest_plugins = ["tests.support.fixtures"]
+
+# Five suites share the machine: how long an example takes says nothing of it.
+settings.register_profile("berth", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("berth")
 
 ON_BOTH = (
     *("accounts/test_audit", "accounts/test_pages_seen", "accounts/test_rights", "accounts/test_tokens"),

@@ -70,7 +70,7 @@ which = st.one_of(st.just(NEWEST), st.integers(0, 50))
 steps = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 1), which), min_size=25, max_size=70)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=steps, code=st.sampled_from([0, 3]))
 def test_any_order_of_messages_ends_in_the_same_rows(db: None, steps: list[tuple[str, int, int]], code: int) -> None:
     try:

@@ -57,7 +57,7 @@ def histories(draw: st.DrawFn) -> tuple[list[Desired], list[int | None]]:
     return lists, [*arrivals, len(lists) - 1]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(histories())
 def test_lost_late_and_doubled_lists_and_restarts_end_where_the_last_list_says(
     tmp_path_factory: pytest.TempPathFactory, history: tuple[list[Desired], list[int | None]]

@@ -77,7 +77,7 @@ def test_an_archive_that_holds_more_than_was_checked_is_not_unpacked(tmp_path: P
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_whatever_becomes_of_an_archive_it_is_taken_or_refused(data: st.DataObject) -> None:
     raw = bytearray(packed({**HELLO, "deep/" * 9 + "x": b"1", "ü" * 60: b"2"}))
     for _ in range(data.draw(st.integers(1, 8))):
@@ -86,7 +86,7 @@ def test_whatever_becomes_of_an_archive_it_is_taken_or_refused(data: st.DataObje
 
 
 @given(st.binary(max_size=2048))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_whatever_stands_in_a_tar_it_is_taken_or_refused(content: bytes) -> None:
     judged(gzip.compress(content))
     base = bytearray(gzip.decompress(packed(HELLO)))

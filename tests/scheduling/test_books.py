@@ -66,7 +66,7 @@ def check_world(world: World) -> None:
     assert all(not role.gpus for one in state.waiting for role in one.roles)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(worlds(ANY))
 def test_books_restoring_order_of_rows_and_reasons_hold_after_every_event_and_all_cells_merge_again(
     world: World,
@@ -76,7 +76,7 @@ def test_books_restoring_order_of_rows_and_reasons_hold_after_every_event_and_al
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-@settings(max_examples=3_000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3_000, suppress_health_check=list(HealthCheck))
 @given(worlds(replace(ANY, most=20)))
 def test_the_same_holds_in_thousands_of_worlds(world: World) -> None:
     check_world(world)

@@ -151,7 +151,7 @@ def jobs(draw: st.DrawFn, number: int) -> Job:
     )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(streams())
 def test_in_any_world_only_loans_and_excess_end_and_nobody_in_vain(
     world: tuple[Cluster, list[tuple[Job, int | None]]],

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling import Borrow, CellType, Cluster, Engine, FirstToPay, Job, Plan, Policy, QuotaLine, VirtualCluster
@@ -172,13 +172,13 @@ def check_forbearing(world: World) -> None:
     check_reasons(world)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25)
 @given(worlds(ANY) | worlds(BORROWERS, shared_boxes()))
 def test_safety_and_true_reasons_hold_and_nothing_depends_on_history(world: World) -> None:
     check_forbearing(in_hours(world))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25)
 @given(worlds(ISOLATED))
 def test_teams_that_do_not_borrow_start_as_on_their_own_cells(world: World) -> None:
     check_isolation(in_hours(world))

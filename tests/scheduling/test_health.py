@@ -1,7 +1,7 @@
 """Doomed cells: quota that would have to lie on bad hardware if it were wanted now, and that a reason says so."""
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from scheduling import Code, Engine, Job, NodeState, Plan, Snapshot, Standing
 from scheduling.health import Doomed, doomed, doomed_in
@@ -119,7 +119,7 @@ def nobody_lower_stays(made: Engine, done: Plan) -> None:
             assert wait.reason.code != Code.BAD_NODES or in_its_place(state, wait.job) == []
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(worlds(ANY, damaged()))
 def test_nobody_waits_for_bad_hardware_while_a_lower_priority_runs_on_good(world: World) -> None:
     Player(Engine(world.cluster), world.lasts, nobody_lower_stays).play(world.arrivals)
@@ -135,7 +135,7 @@ def watch(made: Engine, plan: Plan) -> None:
     assert tuple(sorted(found)) == doomed(made.snapshot())
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30)
 @given(worlds(ANY, damaged()))
 def test_the_books_and_the_bindings_tell_the_same_doomed_cells(world: World) -> None:
     Player(Engine(world.cluster), world.lasts, watch).play(world.arrivals)

@@ -35,7 +35,7 @@ def check_isolation(world: World) -> None:
         }
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(worlds(ISOLATED))
 def test_guaranteed_jobs_start_when_and_where_they_would_on_their_own_cells(world: World) -> None:
     check_isolation(world)
@@ -43,7 +43,7 @@ def test_guaranteed_jobs_start_when_and_where_they_would_on_their_own_cells(worl
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-@settings(max_examples=5_000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5_000, suppress_health_check=list(HealthCheck))
 @given(worlds(replace(ISOLATED, most=20)))
 def test_guaranteed_jobs_start_as_on_their_own_cells_in_thousands_of_worlds(world: World) -> None:
     check_isolation(world)

@@ -4,7 +4,7 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from scheduling import Borrow, Code, Engine, NodeState, Plan, Rules
 from scheduling.held import Held
@@ -114,7 +114,7 @@ def check_a_pass(made: Engine, now: int) -> None:
         assert state.held.of_class(vc) == counted.of_class(vc)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20)
 @given(worlds(ANY, damaged()))
 def test_the_sums_of_what_is_held_follow_a_pass(world: World) -> None:
     one = capped(world)

@@ -29,8 +29,7 @@ from tests.scheduling.worlds import (
 EXAMPLES = os.environ.get("BERTH_TEST_EXAMPLES", "")
 few = settings(
     # The same ones each time, so that a run says what the change under it did; `make soak` looks for others.
-    max_examples=int(EXAMPLES or 60), derandomize=not EXAMPLES, deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=int(EXAMPLES or 60), derandomize=not EXAMPLES,
 )  # fmt: skip
 JOBS = st.lists(jobs(), min_size=1, max_size=12).map(named)
 ENDS = st.lists(st.integers(0, 7), max_size=4)
@@ -251,7 +250,7 @@ USED = st.lists(st.integers(0, 4), min_size=1, max_size=3)
 SIZES = st.lists(st.sampled_from([1, 2, 3, 4]), min_size=1, max_size=5)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(USED, SIZES)
 def test_a_gang_starts_exactly_when_some_way_of_placing_it_exists(used: list[int], sizes: list[int]) -> None:
     described = cluster(*(node(f"n{number}", 4) for number in range(len(used))), vision=4 * len(used))
@@ -290,5 +289,5 @@ SOAKED: dict[str, tuple[Any, tuple[st.SearchStrategy[Any], ...]]] = {
 @pytest.mark.parametrize("name", SOAKED)
 def test_the_same_in_thousands_of_cases(name: str) -> None:
     test, strategies = SOAKED[name]
-    many = settings(max_examples=3_000, deadline=None, suppress_health_check=list(HealthCheck))
+    many = settings(max_examples=3_000, suppress_health_check=list(HealthCheck))
     many(given(*strategies)(test.hypothesis.inner_test))()

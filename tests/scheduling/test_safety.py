@@ -136,7 +136,7 @@ def cut(free: dict[str, int], cell_type: str) -> bool:
     return True
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(quotas_of_a_rack, quotas_of_a_rack)
 def test_quotas_are_taken_exactly_where_they_can_be_cut_out(first: dict[str, int], second: dict[str, int]) -> None:
     free = {"A100": 0, "switch": 0, "socket": 0, "node": 0, "rack": 2}

@@ -36,7 +36,7 @@ def whole_nodes(draw: st.DrawFn) -> tuple[Cluster, list[Job], Job]:
     return described, running, job("asks", role(count=draw(st.integers(1, mine)), gpus=2), vc="mine", order=99)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(whole_nodes())
 def test_whole_nodes_are_had_exactly_when_as_many_virtual_and_sound_free_ones_are_there(
     world: tuple[Cluster, list[Job], Job],
@@ -97,7 +97,7 @@ def cells_in_use(made: Engine) -> set[str]:
     return {cell for cell in held | {claim.virtual_cell for claim in state.claims} if cell}
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(worlds(ANY))
 def test_each_team_can_have_all_its_free_cells_at_once_at_any_moment(world: World) -> None:
     check_safety(world)
@@ -105,7 +105,7 @@ def test_each_team_can_have_all_its_free_cells_at_once_at_any_moment(world: Worl
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-@settings(max_examples=3_000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3_000, suppress_health_check=list(HealthCheck))
 @given(worlds(replace(ANY, most=20)))
 def test_the_same_holds_in_thousands_of_worlds(world: World) -> None:
     check_safety(world)

@@ -232,7 +232,7 @@ def check_reasons(world: World) -> None:
         Player(Engine(one.cluster), one.lasts, Watch()).play(one.arrivals)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(worlds(ANY, damaged()))
 def test_every_reason_is_true(world: World) -> None:
     check_reasons(world)
@@ -240,7 +240,7 @@ def test_every_reason_is_true(world: World) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-@settings(max_examples=3_000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3_000, suppress_health_check=list(HealthCheck))
 @given(worlds(replace(ANY, most=20), damaged()))
 def test_every_reason_is_true_in_thousands_of_worlds(world: World) -> None:
     check_reasons(world)

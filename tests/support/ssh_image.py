@@ -3,6 +3,7 @@ would listen on this machine. Needs apt-get, but where a server is installed alr
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import tempfile
@@ -11,8 +12,9 @@ from pathlib import Path
 from tests.support import images
 from tests.support.docker_engine import DockerEngine
 
-SSH = "berth-test/ssh:2"
-DOWNLOAD = ["apt-get", "-o", "APT::Sandbox::User=root", "-qq", "download", "openssh-server", "libwrap0"]
+SSH = "berth-test/ssh:3"
+DOWNLOAD = ["apt-get", "-o", "APT::Sandbox::User=root", "-qq", "download"]
+PACKAGE = "openssh-server"
 
 
 def ssh_image(engine: DockerEngine) -> str:
@@ -32,20 +34,28 @@ def build_ssh(root: Path) -> None:
     clients = [Path(shutil.which(name) or f"/usr/bin/{name}") for name in ("ssh", "ssh-keygen")]
     for client in clients:
         images.place(root, client)
-    images.place_libraries(
-        root, [*clients, server, *root.glob("usr/lib/openssh/sshd*"), *root.glob("usr/lib/*/libwrap*")]
-    )
+    images.place_libraries(root, [*clients, server, *root.glob("usr/lib/openssh/sshd*"), *root.glob("usr/lib/*/lib*")])
     with (root / "etc/passwd").open("a") as passwd:
         passwd.write("sshd:x:100:65534::/run/sshd:/usr/sbin/nologin\n")
 
 
 def server_files(folder: Path) -> list[Path]:
-    """The server with what it starts and the library that few machines have."""
+    """The server with what it starts, and those of its libraries that this machine has not installed."""
     root = Path("/")
+    libraries: tuple[str, ...] = ()
     if not (root / "usr/sbin/sshd").exists():
-        subprocess.run(DOWNLOAD, check=True, cwd=folder)
+        subprocess.run([*DOWNLOAD, PACKAGE, *libraries_lacking()], check=True, cwd=folder)
         root = folder / "files"
         for package in folder.glob("*.deb"):
             subprocess.run(["dpkg-deb", "-x", package, root], check=True)
-    wanted = ("usr/sbin/sshd", "usr/lib/openssh/sshd*", "usr/lib/*/libwrap.so*")
+        libraries = ("usr/lib/*/lib*.so*",)
+    wanted = ("usr/sbin/sshd", "usr/lib/openssh/sshd*", *libraries)
     return [found for pattern in wanted for found in root.glob(pattern) if found.is_file()]
+
+
+def libraries_lacking() -> list[str]:
+    """The packages of libraries that the server depends on and this machine has not: which they are differs by release
+    of Debian."""
+    listed = subprocess.run(["apt-cache", "depends", PACKAGE], check=True, capture_output=True, text=True).stdout
+    named = re.findall(r"^ +Depends: (lib\S+)$", listed, re.MULTILINE)
+    return [name for name in named if subprocess.run(["dpkg", "-s", name], capture_output=True).returncode]

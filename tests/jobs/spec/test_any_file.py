@@ -63,7 +63,7 @@ def accepted(source: str | bytes) -> bool:
 
 
 @given(value=VALUES, path=PATHS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_good_file_with_anything_at_one_place_is_answered(value: Any, path: tuple[str, ...]) -> None:
     job: dict[str, Any] = json.loads(job_file(("defaults/virtualCluster", "vision")))
     at = job
@@ -74,7 +74,7 @@ def test_a_good_file_with_anything_at_one_place_is_answered(value: Any, path: tu
 
 
 @given(source=st.text(max_size=200) | st.binary(max_size=200))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_text_and_any_bytes_are_answered(source: str | bytes) -> None:
     assert not accepted(source)
 
@@ -82,6 +82,6 @@ def test_any_text_and_any_bytes_are_answered(source: str | bytes) -> None:
 @given(
     start=st.integers(0, len(SAMPLE)), length=st.integers(0, 40), new=st.text("[]{}:&*!|>-#%'\"\n\t <$,ab1", max_size=6)
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_real_file_with_a_wound_is_answered(start: int, length: int, new: str) -> None:
     accepted(SAMPLE[:start] + new + SAMPLE[start + length :])

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from portal.common.priorities import PRIORITY_CLASSES
@@ -195,7 +195,7 @@ def files(draw: st.DrawFn, cluster: Cluster) -> str:
     return job_file(("taskRoles", roles), ("defaults", {"virtualCluster": vc.id}), ("extras", extras))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 @given(st.data())
 def test_a_job_is_accepted_exactly_when_it_would_run_on_the_empty_cluster(data: st.DataObject) -> None:
     cluster = data.draw(described())

@@ -70,7 +70,7 @@ def outputs(draw: st.DrawFn) -> tuple[list[str], list[tuple[int, bytes]]]:
     return secrets, [sides[stream].pop(0) for stream in order]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(outputs())
 def test_the_same_bytes_are_hidden_however_the_output_comes_in_pieces(
     output: tuple[list[str], list[tuple[int, bytes]]],

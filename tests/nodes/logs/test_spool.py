@@ -71,7 +71,7 @@ records_of_a_job = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     printed=records_of_a_job,
     rounds=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 60)), max_size=6),
@@ -261,7 +261,7 @@ def test_a_line_begun_before_the_spool_was_full_gets_its_end(tmp_path: Path) -> 
     assert text_of(all_records(spool)).endswith("… 2 lines dropped here: the portal was away\nback again\n")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     sizes=st.lists(st.integers(1, 60), min_size=1, max_size=80),
     kills=st.sets(st.integers(0, 80), max_size=5),

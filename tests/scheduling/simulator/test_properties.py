@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scheduling import Cluster, Engine, Plan
@@ -27,7 +27,6 @@ def rows(draw: st.DrawFn, *, each: int | str = "", priorities: tuple[int, ...] =
     return made
 
 
-@settings(deadline=None)
 @given(
     rows(priorities=(-1, 10, 100)),
     st.sampled_from([Sharing.PRIVATE, Sharing.CAPACITY, Sharing.FIFO]),
@@ -66,7 +65,6 @@ def _check_nodes(result: Result) -> None:
         assert 0 <= held[node] <= 4
 
 
-@settings(deadline=None)
 @given(rows(each=1))
 def test_lending_by_gpu_count_starts_nobody_later_than_alone(lines: list[str]) -> None:
     jobs = trace(CLUSTER, *lines)
@@ -84,7 +82,6 @@ def _late(result: Result, alone: Result) -> dict[str, tuple[int | None, int | No
     }
 
 
-@settings(deadline=None)
 @given(rows(priorities=(0, 10, 100)))
 def test_whole_nodes_on_common_hardware_are_as_good_as_ones_own(lines: list[str]) -> None:
     jobs = trace(CLUSTER, *lines)
@@ -122,7 +119,6 @@ class Doubtful:
         return fresh
 
 
-@settings(deadline=None)
 @given(rows(priorities=(-1, 10, 10, 100)), st.booleans(), st.sampled_from([0, 5_000]))
 @example(lines=HEAD_PREEMPTED, quota_in_gpus=False, grace_ms=0)
 @example(lines=HEAD_PREEMPTED, quota_in_gpus=False, grace_ms=5_000)
@@ -137,7 +133,6 @@ def test_what_an_engine_remembers_of_earlier_moments_changes_nothing(
     assert all(one.finish_ms is not None for one in outcomes)
 
 
-@settings(deadline=None)
 @given(rows(priorities=(-1, 0, 10, 100)))
 def test_equal_traces_give_equal_histories(lines: list[str]) -> None:
     jobs = trace(CLUSTER, *lines)
