@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[2]
 LIST = ROOT / "tests" / "support" / "programs.txt"
 PACKAGED = [line.split() for line in LIST.read_text().splitlines() if line and not line.startswith("#")]
 MINIMAL = {
-    "base64", "bash", "cat", "cp", "dpkg-deb", "env", "false", "id", "ldd", "ls", "mount", "nohup", "rm", "setpriv",
-    "setsid", "sh", "sleep", "tar", "true", "umount",
+    "apt-cache", "base64", "bash", "cat", "cp", "dpkg", "dpkg-deb", "env", "false", "id", "ldd", "ls", "mount", "nohup",
+    "rm", "setpriv", "setsid", "sh", "sleep", "tar", "true", "umount",
 }  # fmt: skip
 """What the smallest Debian has."""
 OF_SETUP = {"make", "node", "npm", "python"}
