@@ -173,7 +173,7 @@ def test_a_server_that_was_told_so_mounts_them(folder: Path, capsys: pytest.Capt
         keeper.want(storage_wishes(node=Node(accepted={}), granted=storages_granted()))
         faults += keeper.look().faults.values()
     assert faults[0].startswith(f"its agent allows no storage at {folder}/nfs/data (BERTH_NODE_MOUNT_ROOTS)")
-    assert faults[1].startswith("10.0.0.4:/data cannot be mounted: mount: "), "it was let to try"
+    assert "mount: " in faults[1], "it was let to try"
 
 
 def test_what_is_there_stays_and_gets_what_it_lacks(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
