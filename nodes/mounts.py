@@ -79,6 +79,7 @@ class StorageKeeper:
     ) -> None:
         self._allowed, self._own, self._servers = allowed, own, servers
         self._path, self._changed, self._kind = state, changed, kind
+        self._family = kind.partition(".")[0]  # of fuse.bindfs it is fuse
         self._patience_s, self._mount_s = patience_s, mount_s
         self._wishes = wishes_kept(state)
         self._mounted_path = state.with_name(f"{state.stem}-mounted.json")
@@ -175,7 +176,7 @@ class StorageKeeper:
         """Mounts it where it is not, and once more where it went stale."""
         there = mounted_at(wish.root)
         if there is not None and there.source.rstrip("/") != wish.export.rstrip("/"):
-            if not there.kind.startswith(self._kind.partition(".")[0]):
+            if not there.kind.startswith(self._family):
                 return f"{there.source} is mounted at {wish.root}"
             if fault := self._umount(wish.root):
                 return fault
@@ -204,7 +205,7 @@ class StorageKeeper:
         if not fault:
             log.info("a storage is mounted", root=wish.root, export=wish.export)
             return "" if mounted_at(wish.root) else f"{wish.export} is not mounted though mount said so"
-        helper = shutil.which(f"mount.{self._kind.partition('.')[0]}", path=_HELPERS)
+        helper = shutil.which(f"mount.{self._family}", path=_HELPERS)
         if helper is None or any(words in fault for words in _NO_NFS):
             return f"this server cannot mount NFS: install nfs-common, and a kernel with NFS ({fault})"
         return f"{wish.export} cannot be mounted: {fault}"
@@ -217,7 +218,7 @@ class StorageKeeper:
         """Unmounts what was mounted here and is not wanted any more. What a container has of it stays to the container:
         its mount is one of its own."""
         for one in mounts():
-            mine = self._is_own(one.place) and one.kind.startswith(self._kind.partition(".")[0])
+            mine = self._is_own(one.place) and one.kind.startswith(self._family)
             if mine and one.place not in wanted:
                 fault = self._umount(one.place) and self._umount(one.place, lazy=True)
                 log.info("a storage is unmounted", root=one.place, fault=fault)

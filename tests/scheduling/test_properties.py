@@ -27,10 +27,8 @@ from tests.scheduling.worlds import (
 )
 
 EXAMPLES = os.environ.get("BERTH_TEST_EXAMPLES", "")
-few = settings(
-    # The same ones each time, so that a run says what the change under it did; `make soak` looks for others.
-    max_examples=int(EXAMPLES or 60), derandomize=not EXAMPLES,
-)  # fmt: skip
+# The same ones each time, so that a run says what the change under it did; `make soak` looks for others.
+few = settings(max_examples=int(EXAMPLES or 60), derandomize=not EXAMPLES)
 JOBS = st.lists(jobs(), min_size=1, max_size=12).map(named)
 ENDS = st.lists(st.integers(0, 7), max_size=4)
 
