@@ -14,8 +14,9 @@ _NOT_EXECUTABLE, _NOT_FOUND, _ENGINE = 126, 127, 128
 
 
 def exit_of(found: Found, stopping: Stopping | None, *, rebooted: bool = False) -> Exit:
-    """The exit of an ended container. Out of memory only when it failed *and* the kernel killed; ours when a stop
-    was recorded before the end. ``rebooted``: the machine was started anew since it was seen to run."""
+    """The exit of an ended container. Out of memory only when it was killed *and* the kernel killed: after another end
+    the kernel had killed some process of it, which is told beside it. Ours when a stop was recorded before the end.
+    ``rebooted``: the machine was started anew since it was seen to run."""
     ending = found.ending
     if ending is None:
         return Exit(cause=Cause.VANISHED, message="the container ended and nobody saw how")
@@ -31,11 +32,13 @@ def exit_of(found: Found, stopping: Stopping | None, *, rebooted: bool = False) 
         return Exit(cause=Cause.ENGINE_FAULT, message=ending.error)
     if code is None:
         return Exit(cause=Cause.VANISHED, message="the container ended and nobody saw how")
-    if code != 0 and ending.oom:
+    if number == signal.SIGKILL and ending.oom:
         return Exit(cause=Cause.OOM, code=code, signal=number, message="it used more memory than its limit")
-    if number is not None:
-        return Exit(cause=Cause.SIGNALLED, code=code, signal=number, message=f"killed by {_SIGNALS[number]}")
-    return Exit(cause=Cause.EXITED, code=code, message=_sentence(code), oom_seen=ending.oom)
+    cause = Cause.EXITED if number is None else Cause.SIGNALLED
+    message = _sentence(code) if number is None else f"killed by {_SIGNALS[number]}"
+    if ending.oom:
+        message = f"{message}; one of its processes used more memory than its limit"
+    return Exit(cause=cause, code=code, signal=number, message=message, oom_seen=ending.oom)
 
 
 def blames_nobody(exit: Exit) -> bool:

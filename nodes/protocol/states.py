@@ -72,7 +72,7 @@ class Cause(StrEnum):
 
     EXITED = "exited"  # its program ended by itself; ``code`` is its exit status
     SIGNALLED = "signalled"  # killed by a signal that we did not send
-    OOM = "oom"  # exit not 0 and the kernel killed for memory
+    OOM = "oom"  # killed by SIGKILL, and the kernel killed for memory
     STOPPED = "stopped"  # by our own stop; ``stop_reason`` says which
     UNKILLABLE = "unkillable"  # still there 2 minutes after SIGKILL
     VANISHED = "vanished"  # it had been created and is gone without our doing

@@ -7,7 +7,7 @@ from __future__ import annotations
 from django.utils.translation import gettext_noop
 
 from portal.common.sentences import reworded
-from portal.jobs.exits import SENTENCES
+from portal.jobs.exits import OOM_SEEN, SENTENCES
 from portal.jobs.problem_words import PARTS as PROBLEM_PARTS
 from portal.jobs.problem_words import SENTENCES as PROBLEMS
 from portal.jobs.services.sealed_specs import NO_SECRETS, NO_SPEC
@@ -21,6 +21,7 @@ _AROUND = (
     gettext_noop("Task %(task)s failed on %(node)s: %(why)s"),
     gettext_noop("Task %(task)s on %(node)s: %(why)s"),
     gettext_noop("Task %(task)s: %(why)s"),
+    gettext_noop("%(why)s The kernel had killed one of its processes for memory: it may need more memoryMB."),
 )
 """What stands around a sentence."""
 _EVENTS = (
@@ -38,6 +39,7 @@ _EVENTS = (
     gettext_noop("Task %(task)s did not end on %(node)s within %(minutes)s minutes after its grace, and is given up."),
     gettext_noop("Task %(task)s was not prepared on %(node)s within %(seconds)s s."),
     gettext_noop("Task %(task)s was not started on %(node)s within %(seconds)s s."),
+    OOM_SEEN,
     NO_SECRETS,
     NO_SPEC,
     gettext_noop("Its tasks go without %(names)s: of so many tasks these are longer than Linux takes."),
@@ -87,6 +89,7 @@ _EVENTS = (
 _AGENTS = (
     gettext_noop("it ended well"),
     gettext_noop("it used more memory than its limit"),
+    gettext_noop("%(end)s; one of its processes used more memory than its limit"),
     gettext_noop("it is still there 2 minutes after SIGKILL"),
     gettext_noop("a command is not executable (exit status 126)"),
     gettext_noop("a command was not found (exit status 127)"),

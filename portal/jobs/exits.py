@@ -6,7 +6,7 @@ The classes follow OpenPAI's exit specification (k8s-job-exit-spec.yaml); the wo
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.utils.translation import gettext_noop
 
@@ -82,9 +82,17 @@ SENTENCES = tuple(sentence for sentence, _ in (*_CODES.values(), _OTHER, *_CAUSE
 """What a verdict says of an end, without its codes and what the node added."""
 
 
-def verdict(cause: str, code: int | None, message: str = "") -> Verdict:
-    """The verdict on a container's end as its node reported it. ``message`` is the node's own sentence."""
-    kind = Cause(cause)
+OOM_SEEN = gettext_noop("The kernel had killed one of its processes for memory: it may need more memoryMB.")
+
+
+def verdict(cause: str, code: int | None, message: str = "", *, oom_seen: bool = False) -> Verdict:
+    """The verdict on a container's end as its node reported it. ``message`` is the node's own sentence; ``oom_seen``:
+    the kernel killed some process of it for memory, which is told beside the cause and decides nothing."""
+    found = _of_cause(Cause(cause), code, message)
+    return replace(found, sentence=f"{found.sentence} {OOM_SEEN}") if oom_seen else found
+
+
+def _of_cause(kind: Cause, code: int | None, message: str) -> Verdict:
     if kind in {Cause.EXITED, Cause.SIGNALLED}:
         sentence, behaviour = _CODES.get(code or 0, _OTHER)
         return Verdict(f"exit status {code} ({_name(code)}): {sentence}.", behaviour)

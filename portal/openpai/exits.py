@@ -215,4 +215,5 @@ def container_sentence(row: TaskAttempt) -> str | None:
         return None
     if row.cause == Cause.EXITED and row.exit_code == 0:
         return "It succeeded."
-    return verdict(row.cause, row.exit_code, row.stop_message or row.exit_message).sentence
+    told = row.stop_message or row.exit_message
+    return verdict(row.cause, row.exit_code, told, oom_seen=row.oom_seen).sentence

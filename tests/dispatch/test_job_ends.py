@@ -47,6 +47,35 @@ def test_a_failing_task_fails_the_job_and_stops_its_siblings(world: World) -> No
     assert ended.message == f"Attempt 1 ended: {job.end_message}"
 
 
+CHILD_KILLED = "The kernel had killed one of its processes for memory: it may need more memoryMB."
+
+
+@pytest.mark.parametrize("gang", [True, False], ids=["gang", "no gang"])
+def test_a_process_killed_for_memory_is_told_beside_the_true_end_and_stops_no_retry(world: World, gang: bool) -> None:
+    node = world.node("gpu01", gpus=1)
+    job = world.submit(gang=gang, jobRetryCount=int(gang), role={"taskRetryCount": int(not gang)})
+    world.settle()
+    node.end(node.desired().orders[0], Exit(cause=Cause.EXITED, code=1, oom_seen=True))
+    node.report()
+    (again,) = JobEvent.objects.filter(code__in=["requeued", "task_retried"])
+    assert f"exit status 1 (an error): see the end of its log. {CHILD_KILLED} " in again.message
+    with override("zh-hans"):
+        assert "killed" not in event_words(again.message)
+    job.refresh_from_db()
+    assert job.state != JobState.FAILED
+
+
+def test_a_process_killed_for_memory_is_told_of_a_job_that_succeeded(world: World) -> None:
+    node = world.node("gpu01", gpus=1)
+    job = world.submit()
+    world.settle()
+    node.end(node.desired().orders[0], Exit(cause=Cause.EXITED, code=0, oom_seen=True))
+    node.report()
+    job.refresh_from_db()
+    assert job.state == JobState.SUCCEEDED
+    assert job.events.filter(code="hint", message=f"Task worker/0: {CHILD_KILLED}").count() == 1
+
+
 @pytest.mark.parametrize("never_ms", [-62_135_596_800_000, 1, 253_402_300_799_000, 1 << 60])
 def test_a_time_that_cannot_be_is_taken_for_now(world: World, never_ms: int) -> None:
     """A node says what it likes; pages must be able to show it."""

@@ -148,6 +148,9 @@ def test_a_notice_is_out_of_the_tasks_reach_even_as_root(portal: PortalSide) -> 
 def test_a_task_that_uses_too_much_memory_ends_with_that_cause(portal: PortalSide) -> None:
     limits = Limits(cpu_milli=500, memory_mb=32, shm_mb=8, pids=64)
     assert cause(portal, "tail /dev/zero", limits=limits) is Cause.OOM
+    ended = portal.wait_end(portal.run("tail /dev/zero || exit 3", limits=limits))
+    assert ended.exit is not None
+    assert (ended.exit.cause, ended.exit.code, ended.exit.oom_seen) == (Cause.EXITED, 3, True)
 
 
 def test_shared_memory_processes_and_cpus_are_limited(portal: PortalSide) -> None:

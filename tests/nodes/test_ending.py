@@ -34,7 +34,9 @@ def ended(code: int | None, *, oom: bool = False, error: str = "", ended_ms: int
         (ended(139), None, Cause.SIGNALLED, 11),
         (ended(143), None, Cause.SIGNALLED, 15),
         (ended(137, oom=True), None, Cause.OOM, 9),
-        (ended(1, oom=True), None, Cause.OOM, None),
+        (ended(1, oom=True), None, Cause.EXITED, None),
+        (ended(139, oom=True), None, Cause.SIGNALLED, 11),
+        (ended(143, oom=True), None, Cause.SIGNALLED, 15),
         (ended(0, oom=True), None, Cause.EXITED, None),
         (ended(143), OURS, Cause.STOPPED, 15),
         (ended(0), OURS, Cause.STOPPED, None),
@@ -56,6 +58,8 @@ def ended(code: int | None, *, oom: bool = False, error: str = "", ended_ms: int
         "terminated by somebody",
         "the kernel killed it for memory",
         "a child was killed for memory and it failed",
+        "a child was killed for memory and it crashed",
+        "a child was killed for memory and somebody ended it",
         "a child was killed for memory and it ended well",
         "our stop, by its handler",
         "our stop, it ended well within the grace",
@@ -98,5 +102,9 @@ def test_our_own_stop_hands_its_reason_and_words_back() -> None:
     assert (exit.stop_reason, exit.message) == (StopReason.PREEMPTED, "preempted by b/x#2 of team vision")
 
 
-def test_a_child_killed_for_memory_is_told_although_the_job_ended_well() -> None:
-    assert exit_of(ended(0, oom=True), None).oom_seen
+@pytest.mark.parametrize(("code", "told"), [(0, "it ended well"), (1, "exit status 1"), (139, "killed by SIGSEGV")])
+def test_a_child_killed_for_memory_is_told_beside_the_true_end(code: int, told: str) -> None:
+    exit = exit_of(ended(code, oom=True), None)
+    assert exit.oom_seen
+    assert told in exit.message
+    assert exit.message.endswith("; one of its processes used more memory than its limit")

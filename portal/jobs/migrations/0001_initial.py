@@ -660,6 +660,14 @@ class Migration(migrations.Migration):
                 ("exit_code", models.IntegerField(blank=True, null=True)),
                 ("exit_signal", models.IntegerField(blank=True, null=True)),
                 ("exit_message", models.TextField(blank=True)),
+                (
+                    "oom_seen",
+                    models.BooleanField(
+                        db_default=False,
+                        default=False,
+                        help_text="some process of it was killed for memory, and it ended otherwise",
+                    ),
+                ),
                 ("log_tail", models.TextField(blank=True)),
                 ("log_end", models.BigIntegerField(default=0)),
                 ("log_complete", models.BooleanField(default=False)),

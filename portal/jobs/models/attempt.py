@@ -96,6 +96,9 @@ class TaskAttempt(models.Model):
     exit_code = models.IntegerField(null=True, blank=True)
     exit_signal = models.IntegerField(null=True, blank=True)
     exit_message = models.TextField(blank=True)
+    oom_seen = models.BooleanField(
+        default=False, db_default=False, help_text="some process of it was killed for memory, and it ended otherwise"
+    )
     log_tail = models.TextField(blank=True)
 
     log_end = models.BigIntegerField(default=0)

@@ -10,7 +10,7 @@ from django.db.models import F
 
 from nodes.protocol import Cause, StopReason
 from portal.clusters.services import node_start_failed
-from portal.jobs.exits import Verdict, verdict
+from portal.jobs.exits import OOM_SEEN, Verdict, verdict
 from portal.jobs.models import Demotion, Job, JobAttempt, JobEvent, Task, TaskAttempt, TaskRole
 from portal.jobs.services.attempts import LIVE, attempt_end
 from portal.jobs.services.backoff import at_start, gave_way, job_backoff, task_backoff
@@ -45,11 +45,25 @@ def task_attempt_ended(*, row: TaskAttempt, now: datetime, given_up: str = "") -
         _given_up(row, attempt, given_up, now)
     elif row.cause == Cause.EXITED and row.exit_code == 0:
         tasks_move(Task.objects.filter(pk=row.task_id), TaskState.SUCCEEDED)
+        _memory_hint(row, now)
     elif not attempt.job.gang and gave_way(row):  # the others go on
         _task_again(row, f"Task {row.task.role.name}/{row.task.index} on {row.node.name}: {row.stop_message}", now)
     else:
-        _failed(row, attempt, verdict(row.cause, row.exit_code, row.exit_message), now)
+        _failed(row, attempt, _verdict(row), now)
     attempt_decide(attempt=attempt, now=now)
+
+
+def _verdict(row: TaskAttempt) -> Verdict:
+    return verdict(row.cause, row.exit_code, row.exit_message, oom_seen=row.oom_seen)
+
+
+def _memory_hint(row: TaskAttempt, now: datetime) -> None:
+    """That a task lost a process for want of memory although it succeeded."""
+    if row.oom_seen:
+        job_event(
+            job=row.job_attempt.job, job_attempt=row.job_attempt, task_attempt=row, code="hint", now=now,
+            message=f"Task {row.task.role.name}/{row.task.index}: {OOM_SEEN}",
+        )  # fmt: skip
 
 
 def _joined_state(row: TaskAttempt) -> TaskState:
@@ -164,7 +178,7 @@ def _end_failed(attempt: JobAttempt, role: TaskRole, failed: int, now: datetime)
     )
     if row is None:
         return
-    why = verdict(row.cause, row.exit_code, row.exit_message)
+    why = _verdict(row)
     message = f"Task {role.name}/{row.task.index} failed on {row.node.name}: {why.sentence}"
     if failed > 1:
         message += f" {failed} of {role.instances} tasks of this role failed."

@@ -193,6 +193,7 @@ def _times(row: TaskAttempt, report: ContainerReport, now: datetime) -> dict[str
             "exit_code": end.code if end else None,
             "exit_signal": end.signal if end else None,
             "exit_message": end.message if end else "",
+            "oom_seen": end is not None and end.oom_seen,
             "log_tail": end.log_tail if end else "",
         }
     return fields
