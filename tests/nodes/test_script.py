@@ -44,7 +44,7 @@ def shell_path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def run_script(script: str, path: Path, **env: str) -> subprocess.Popen[bytes]:
-    init = shutil.which("docker-init") or "tini"
+    init = str(shutil.which("docker-init") or shutil.which("tini"))  # by its path: PATH is the test's
     whole = {"PATH": str(path), "TINI_KILL_PROCESS_GROUP": "1", **env, **script_environment(script)}
     command = [init, "-s", "--", *script_command()]
     return subprocess.Popen(command, env=whole, stdout=subprocess.PIPE, start_new_session=True)
