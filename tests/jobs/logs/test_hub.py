@@ -269,7 +269,7 @@ async def test_a_character_split_where_a_slow_browser_fell_back_survives(scene: 
 async def test_a_seat_is_given_only_where_the_feed_stands(scene: Scene) -> None:
     browser = scene.open()
     scene.source.print(*lines(4))
-    await until(lambda: browser.offset == 92, "the lines")
+    await until(lambda: browser.offset == scene.hub.feed_offset(scene.log) == 92, "the lines, and the feed behind them")
 
     assert scene.hub.join(scene.log, 69, TextDecoder()) is None
     assert scene.hub.join(scene.log, 115, TextDecoder()) is None
