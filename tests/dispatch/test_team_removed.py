@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 from django.utils import timezone
 
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.models import Membership, QuotaLine, VirtualCluster
-from portal.clusters.services import vc_remove
+from portal.clusters.models import Membership, QuotaChange, QuotaLine, VirtualCluster
+from portal.clusters.services import vc_create, vc_remove
 from portal.jobs.models import IdlePolicy, Job
 from portal.jobs.services import idle_exemption_add, job_check, job_stop, job_submit
 from portal.jobs.spec import JobSpec, SpecInvalid
@@ -100,3 +101,16 @@ def test_its_idle_policy_and_what_was_excepted_from_it_go_with_it(world: World, 
     assert root.call("DELETE", "virtual-clusters/vision").status_code == 204
     assert root.get("idle-exemptions")["results"] == []
     assert not IdlePolicy.objects.exists()
+
+
+def test_planned_changes_of_its_quota_go_with_it_and_those_of_others_stay(world: World, root: Api) -> None:
+    world.node("gpu01", gpus=4)
+    vc_create(name="audio", now=world.now)
+    for day, names in enumerate((["vision"], ["vision", "audio"]), 1):
+        lines = [{"vc": name, "cell_type": "A100", "count": 0} for name in names]
+        starts_at, ends_at = ((world.now + timedelta(days=day, hours=hour)).isoformat() for hour in (0, 1))
+        change = {"lines": lines, "starts_at": starts_at, "ends_at": ends_at}
+        assert root.call("POST", "quota-changes", change).status_code == 201
+    assert root.call("DELETE", "virtual-clusters/vision").status_code == 204
+    assert [[line["vc"] for line in one["lines"]] for one in root.get("quota-changes")] == [["audio"]]
+    assert QuotaChange.objects.filter(over_at__isnull=False, withdrawn=True).count() == 1

@@ -245,6 +245,14 @@ def quota_change_withdraw(*, change: QuotaChange, now: datetime, actor: str) -> 
         audit_write(Audited.QUOTA_CHANGE, actor=actor, target=f"change {change.pk}", now=now, before=_told(change))
 
 
+def emptied_withdraw(*, now: datetime, actor: str) -> None:
+    """Take back the changes that nothing is left of, since they spoke of a removed virtual cluster alone; inside the
+    caller's transaction."""
+    for change in QuotaChange.objects.filter(over_at__isnull=True, lines__isnull=True):
+        QuotaChange.objects.filter(pk=change.pk).update(over_at=now, withdrawn=True)
+        audit_write(Audited.QUOTA_CHANGE, actor=actor, target=f"change {change.pk}", now=now, before=_told(change))
+
+
 def _told(change: QuotaChange) -> dict[str, object]:
     """The change as the audit log tells it."""
     ends = change.ends_at.isoformat() if change.ends_at else None

@@ -16,7 +16,7 @@ from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, User
 from portal.clusters.models import Membership, VcEvent, VirtualCluster
 from portal.clusters.selectors.quotas import base_lines, quota_book
-from portal.clusters.services.quotas import told_by_vc
+from portal.clusters.services.quotas import emptied_withdraw, told_by_vc
 from portal.clusters.services.versions import cluster_change
 from portal.common.errors import Conflict, Fault, Invalid, NotFound
 from portal.common.wake import scheduler_wake
@@ -61,6 +61,7 @@ def vc_remove(*, vc: VirtualCluster, now: datetime, actor: str) -> None:
             vc.idle_exemptions,
         ):
             rows.all().delete()
+        emptied_withdraw(now=now, actor=actor)
         if hasattr(vc, "idle_policy"):
             vc.idle_policy.delete()
         vc.storages.clear()
