@@ -17,6 +17,7 @@ from portal.clusters.selectors import Kind
 from portal.clusters.selectors.quotas import Chains, LineKey, Lines
 from portal.common.errors import Fault, Invalid, Refused
 from portal.common.forms import SeenForm
+from portal.common.moments import MomentField
 from portal.common.sentences import sentence
 
 _TEXT = {"class": "form-control"}
@@ -25,12 +26,9 @@ _TEXT = {"class": "form-control"}
 class QuotaForm(SeenForm):
     """A number of cells for each type; from when, and until when, where the change is not meant for now and good."""
 
-    starts_at = forms.DateTimeField(
-        label=_("From"), required=False, widget=forms.DateTimeInput({**_TEXT, "type": "datetime-local"}),
-        help_text=_("Empty: at once."),
-    )  # fmt: skip
-    ends_at = forms.DateTimeField(
-        label=_("Until"), required=False, widget=forms.DateTimeInput({**_TEXT, "type": "datetime-local"}),
+    starts_at = MomentField(label=_("From"), required=False, help_text=_("Empty: at once."))
+    ends_at = MomentField(
+        label=_("Until"), required=False,
         help_text=_("Then the quota of today comes back by itself. Empty: for good."),
     )  # fmt: skip
     reason = forms.CharField(label=_("Reason"), required=False, max_length=500, widget=forms.TextInput(_TEXT))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,9 @@ from tests.support.cast import Api, person
 from tests.support.world import World, job_file
 
 pytestmark = pytest.mark.django_db
+
+BACK = "2099-10-25"
+"""A last Sunday of October."""
 
 
 @pytest.fixture
@@ -257,3 +260,33 @@ def test_the_command_tells_every_fault(busy: World, tmp_path: Path) -> None:
             command("import", str(file))
     with pytest.raises(CommandError, match="cannot be read"):
         command("import", str(tmp_path / "absent"))
+
+
+@pytest.mark.parametrize(
+    ("starts_at", "ends_at", "status"),
+    [
+        ("02:50:00+02:00", "02:10:00+01:00", 201),
+        ("02:10:00+02:00", "02:10:00+01:00", 201),
+        ("02:10:00+01:00", "02:50:00+02:00", 400),
+        ("02:10:00+01:00", "02:10:00+02:00", 400),
+    ],
+)
+def test_the_night_in_which_clocks_go_back_has_its_hour_twice(
+    busy: World, admin: Api, settings: Any, starts_at: str, ends_at: str, status: int
+) -> None:
+    settings.TIME_ZONE = "Europe/Berlin"
+    change = {**to(4), "starts_at": f"{BACK}T{starts_at}", "ends_at": f"{BACK}T{ends_at}"}
+    answer = admin.call("POST", "quota-changes", change)
+    assert answer.status_code == status
+    if status == 400:
+        assert [one["path"] for one in answer.json()["errors"]] == ["ends_at"]
+    else:
+        row = QuotaChange.objects.get()
+        assert (row.starts_at, row.ends_at) == tuple(map(datetime.fromisoformat, list(change.values())[1:]))
+
+
+def test_changes_of_one_line_in_both_of_those_hours_do_not_overlap(busy: World, admin: Api, settings: Any) -> None:
+    settings.TIME_ZONE = "Europe/Berlin"
+    for start, end in (("02:00:00+02:00", "02:59:00+02:00"), ("02:00:00+01:00", "02:59:00+01:00")):
+        change = {**to(4), "starts_at": f"{BACK}T{start}", "ends_at": f"{BACK}T{end}"}
+        assert admin.call("POST", "quota-changes", change).status_code == 201

@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.accounts.rest import ApiView
+from portal.common.moments import Moment
 from portal.common.serializers import Answer, Body, Text
 from portal.dispatch.alerts import (
     LONGEST,
@@ -60,7 +61,7 @@ class AlertAnswer(Answer):
 class SilenceBody(Body):
     key = Text(max_length=KEY_LENGTH, help_text=f"of an alert that there is: {KEY}")
     reason = Text(max_length=500, help_text=REASON)
-    until = serializers.DateTimeField(help_text=f"when it ends by itself, within {LONGEST.days} days")
+    until = Moment(help_text=f"when it ends by itself, within {LONGEST.days} days")
 
 
 class AlertsView(ApiView):

@@ -18,6 +18,7 @@ from portal.clusters.selectors import change_lines, cluster_right, lines_named, 
 from portal.clusters.selectors.details import as_lines
 from portal.clusters.services import Wish, cluster_version, lines_resolve, quota_change_withdraw
 from portal.common.errors import NotFound
+from portal.common.moments import Moment
 from portal.common.parameters import DRY_RUN, dry_run
 from portal.common.serializers import Body, Text, Whole
 from portal.dispatch.api.answers import (
@@ -50,8 +51,8 @@ class QuotasBody(Body):
 
 
 class QuotaChangeBody(QuotasBody):
-    starts_at = serializers.DateTimeField(required=False, help_text="now, where it is not given")
-    ends_at = serializers.DateTimeField(required=False, allow_null=True, default=None, help_text="null: for good")
+    starts_at = Moment(required=False, help_text="now, where it is not given")
+    ends_at = Moment(required=False, allow_null=True, default=None, help_text="null: for good")
 
 
 def _wishes(lines: list[dict[str, Any]]) -> list[Wish]:

@@ -18,6 +18,7 @@ from portal.accounts.rights import Action
 from portal.clusters.models import VirtualCluster
 from portal.clusters.selectors import vc_with_right
 from portal.common.filters import GivenFilter, NamedFilter
+from portal.common.moments import Moment
 from portal.common.parameters import DRY_RUN, dry_run
 from portal.common.serializers import Answer, Body, Text, Whole
 from portal.common.versions import version_check, version_of
@@ -178,7 +179,7 @@ class IdleExemptionBody(Body):
     )
     tag = Text(max_length=TAG_LENGTH, allow_blank=True, default="", help_text="only jobs with this tag")
     reason = Text(max_length=500)
-    until = serializers.DateTimeField(allow_null=True, default=None, help_text="null: until it is removed")
+    until = Moment(allow_null=True, default=None, help_text="null: until it is removed")
 
 
 class IdleExemptionAnswer(Answer):

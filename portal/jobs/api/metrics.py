@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.accounts.rest import ApiView
+from portal.common.moments import Moment
 from portal.common.serializers import Answer, Ready
 from portal.common.shapes import Shape
 from portal.jobs.api.chosen import ChosenTask, chosen_task
@@ -38,8 +39,8 @@ class MetricsQuery(ChosenTask):
     def get_fields(self) -> dict[str, Any]:
         # Two words of Python's own.
         moments = {
-            "from": serializers.DateTimeField(required=False, help_text="points from then on"),
-            "to": serializers.DateTimeField(required=False, help_text="points before that"),
+            "from": Moment(required=False, help_text="points from then on"),
+            "to": Moment(required=False, help_text="points before that"),
         }
         return {**super().get_fields(), **moments}
 

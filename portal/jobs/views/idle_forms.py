@@ -8,6 +8,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from portal.common.forms import NameInput
+from portal.common.moments import MomentField
 from portal.jobs.idle.limits import LONGEST, MOST_EXTENSIONS
 from portal.jobs.models import TAG_LENGTH
 from portal.jobs.states import IdleAction
@@ -64,8 +65,5 @@ class IdleExemptionForm(forms.Form):
         label=_("Number of the job"), required=False, min_value=1, max_value=2**53,
         help_text=_("As in its address."), widget=forms.NumberInput(_TEXT),
     )  # fmt: skip
-    until = forms.DateTimeField(
-        label=_("Until"), required=False, widget=forms.DateTimeInput({**_TEXT, "type": "datetime-local"}),
-        help_text=_("Empty: until it is removed."),
-    )  # fmt: skip
+    until = MomentField(label=_("Until"), required=False, help_text=_("Empty: until it is removed."))
     reason = forms.CharField(label=_("Reason"), max_length=500, widget=forms.TextInput(_TEXT))
