@@ -16,6 +16,7 @@ from django.utils.translation import gettext
 
 from nodes.protocol import GpuInfo, Inventory
 from portal.clusters.inventories import ADDRESS, MODEL, ROOT, RUNTIME, STORAGES
+from portal.clusters.ties import below
 from portal.common.errors import Fault, Invalid
 from portal.common.templatetags.frontend import cores, memory
 from portal.common.told import GPUS, amount_believed
@@ -55,9 +56,15 @@ def offer_within(found: Inventory, accepted: Offer | None, known: Collection[str
         cpu_milli=min(found.cpu_milli, accepted["cpu_milli"]),
         memory_mb=min(found.memory_mb, accepted["memory_mb"]),
         address=accepted["address"] if found.address else "",
-        storages=tuple(root for root in found.storages if root in accepted["storages"]),
+        storages=_roots_within(found.storages, accepted["storages"]),
         gpus=_gpus_within(found.gpus, accepted["gpus"], known),
     )
+
+
+def _roots_within(told: Sequence[str], accepted: Sequence[str]) -> tuple[str, ...]:
+    """Folders that lie in accepted ones, and accepted ones that lie in folders beyond."""
+    within = [root for root in told if below(root, accepted)]
+    return tuple(dict.fromkeys([*within, *(root for root in accepted if below(root, told))]))
 
 
 def _runs_alike(one: Offer, other: Offer) -> bool:
@@ -97,7 +104,7 @@ def growth(claimed: Offer, accepted: Offer) -> list[str]:
         if count > before or _more(size, size_before):
             told = {"now": count, "model": model, "memory": memory(size), "before": before}
             found.append(gettext("%(now)s x %(model)s, %(memory)s (accepted: %(before)s)") % told)
-    more = [root for root in claimed["storages"] if root not in accepted["storages"]]
+    more = [root for root in claimed["storages"] if not below(root, accepted["storages"])]
     found += [gettext("the folder %(root)s for storages") % {"root": root} for root in more]
     if claimed["address"] and claimed["address"] != accepted["address"]:
         told = {"now": claimed["address"], "before": accepted["address"] or "–"}

@@ -7,7 +7,7 @@ from django.utils.translation import gettext_noop
 
 from portal.common.sentences import reworded
 
-_SENTENCES = (
+SENTENCES = (
     gettext_noop("No report since %(time)s; given up after %(seconds)s s."),
     gettext_noop("No report since %(time)s; given up by %(user)s: %(why)s"),
     gettext_noop(
@@ -144,7 +144,7 @@ _PARTS = (
     gettext_noop("%(names)s, the node"),
     gettext_noop("%(process)s and %(number)s more"),
 )
-_KNOWN = (*_SENTENCES, *_GPUS, *_EVENTS)
+_KNOWN = (*SENTENCES, *_GPUS, *_EVENTS)
 
 
 def health_words(message: str) -> str:

@@ -24,6 +24,12 @@ def below(root: str, roots: Collection[str]) -> bool:
     return any(path.is_relative_to(one) for one in roots)
 
 
+def offers(root: str, roots: Collection[str], faults: Collection[str]) -> bool:
+    """Whether a server that tells these folders, and of these storages (by root) that something is wrong with them,
+    offers the storage of this root. Pages, files, deletion, proofs, alerts and the scheduler all mean this by it."""
+    return root not in faults and below(root, roots)
+
+
 def is_untied(ties: Ties, storage: int) -> bool:
     """Whether an administrator has untied the server that has these ties from the storage of that id."""
     return bool(ties.get(str(storage), {}).get("untied"))

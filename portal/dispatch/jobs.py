@@ -11,17 +11,19 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from django.conf import settings
-from django.db.models import OuterRef, Q, Subquery, TextField
+from django.db.models import Exists, OuterRef, Q, Subquery, TextField
 from django.db.models.functions import Cast
 
 import scheduling
+from nodes.protocol import Cause
 from portal.accounts.models import User
 from portal.clusters.selectors import ClusterRows, StorageTies, firm_rights, storage_ties
 from portal.common.row_versions import KeptRows, Row, changed
 from portal.dispatch.dependencies import NEWEST, Dependencies, HeldBack, dependencies, job_key
 from portal.dispatch.facts import STAMP, Facts, facts_of, facts_read, ms_of
 from portal.dispatch.ports import ports_short
-from portal.jobs.models import Job, JobAttempt, Task, TaskRole
+from portal.dispatch.storages import storages_lacking
+from portal.jobs.models import Job, JobAttempt, Task, TaskAttempt, TaskRole
 from portal.jobs.services import PAUSE_FURTHEST, Told, grace_seconds
 from portal.jobs.states import JOB_LIVE, JobState, TaskState
 
@@ -100,7 +102,7 @@ def draft_read(
     reader.users = {draft.user_id: (draft.user_id, user)}
     firm = reader.firm([(row, facts)])
     job = reader.job(row, facts, facts.tasks, needs.after[NEWEST], preemptible=row.pk not in firm)
-    if away := reader.storage_away(job, facts):
+    if away := reader.place(facts)[1]:
         return away
     return job._replace(id=DRAFT, order_id=NEWEST)
 
@@ -157,7 +159,8 @@ class _Reader:
         self.users: Mapping[int, Row] = {}
         self.max_min_run_s = settings.MAX_MIN_RUN_S
         limits = settings.MAX_MIN_RUN_S, settings.MAX_GRACE_S, settings.DEFAULT_GRACE_S
-        self.rules = vc_names, borrow, limits, ties.apart, nodes if ties.apart else None
+        self.rules = vc_names, borrow, limits, ties.apart, (nodes, ties.folders) if ties.apart else None
+        self.places: dict[tuple[object, ...], tuple[frozenset[str] | None, HeldBack | None]] = {}
 
     def read(self) -> JobRows:
         reading = self._reading()
@@ -190,17 +193,24 @@ class _Reader:
         )
 
     def _storages_away(self, waiting: Iterable[scheduling.Job], facts: Mapping[int, Facts]) -> dict[int, HeldBack]:
-        """Of the jobs that wait those whose storages no server is tied to that they may run on."""
-        limited = (job for job in waiting if job.only_nodes is not None)
-        found = {job.order_id: self.storage_away(job, facts[job.order_id]) for job in limited}
+        """Of the jobs that wait those whose storages are on no server that they may run on."""
+        found = {job.order_id: self.place(facts[job.order_id])[1] for job in waiting} if self.ties.apart else {}
         return {key: away for key, away in found.items() if away is not None}
 
-    def storage_away(self, job: scheduling.Job, facts: Facts) -> HeldBack | None:
-        """Why the job waits for servers that are tied to its storages; None where there are some."""
-        lacking = [name for name in facts.storages if name in self.ties.nowhere]
-        if not lacking and job.only_nodes == frozenset():
-            lacking = [name for name in facts.storages if name in self.ties.apart]
-        return HeldBack("storage", f"no server that it may run on is tied to {lacking[0]}") if lacking else None
+    def place(self, facts: Facts) -> tuple[frozenset[str] | None, HeldBack | None]:
+        """The nodes that the job may run on, None for all, and why none of them has its storages, where that is so.
+        Many jobs are alike in that."""
+        key = facts.only_nodes, facts.not_nodes, facts.storages
+        if key not in self.places:
+            self.places[key] = self._place(facts)
+        return self.places[key]
+
+    def _place(self, facts: Facts) -> tuple[frozenset[str] | None, HeldBack | None]:
+        needed = [name for name in (*facts.storages, self.ties.folders) if name in self.ties.apart]
+        named = (facts.only_nodes or self.nodes) - facts.not_nodes
+        left = named.difference(*(self.ties.apart[name] for name in needed))
+        limited = facts.only_nodes or facts.not_nodes or needed
+        return left if limited else None, storages_lacking(self.ties, needed, named, left)
 
     def _barred(self, jobs: Mapping[int, scheduling.Job], facts: Mapping[int, Facts]) -> dict[int, scheduling.Job]:
         """Those of the jobs that found too few ports on nodes, without these nodes."""
@@ -277,9 +287,6 @@ class _Reader:
         preemptible: bool,
     ) -> scheduling.Job:
         """The job as the engine has it."""
-        apart = [self.ties.apart[name] for name in facts.storages if name in self.ties.apart]
-        away = facts.not_nodes.union(*apart)
-        allowed = (facts.only_nodes or self.nodes) - away if facts.only_nodes or away else None
         return scheduling.Job(
             id=job_key(row.pk),
             vc=self.vc_names[row.vc_id],
@@ -297,7 +304,7 @@ class _Reader:
             preemptible=preemptible,
             borrow=self._borrow(row, facts.borrow, preemptible),
             avoid_nodes=frozenset(json.loads(row.avoid_nodes)) if row.avoid_nodes != NOBODY else frozenset(),
-            only_nodes=allowed,
+            only_nodes=self.place(facts)[0],
             after=after,
             paused=row.paused,
             led=row.led,
@@ -365,7 +372,13 @@ def tasks_read(jobs: Collection[int]) -> dict[tuple[str, str, int], int]:
 def _backoffs(until: Sequence[tuple[int, datetime]]) -> dict[int, HeldBack]:
     """Until when these jobs (row ids) pause, and how their last attempt ended. One query; none without jobs."""
     last = JobAttempt.objects.filter(job=OuterRef("pk")).order_by("-number")
+    away = TaskAttempt.objects.filter(job_attempt=OuterRef("pk"), cause=Cause.STORAGE_MISSING)
     ends = Job.objects.filter(pk__in=[key for key, _ in until]).order_by()
-    why = dict(ends.values_list("pk", Subquery(last.values("end_message")[:1]))) if until else {}
-    again = {key: f"it is tried again at {time:%H:%M:%S} UTC" for key, time in until}
-    return {key: HeldBack("backoff", f"{told}: {why[key]}" if why.get(key) else told) for key, told in again.items()}
+    columns = Subquery(last.values("end_message")[:1]), Subquery(last.values(away=Exists(away))[:1])
+    why = {key: told for key, *told in ends.values_list("pk", *columns)} if until else {}
+    held = {}
+    for key, time in until:
+        message, lacks = why.get(key, ("", False))
+        told = f"it is tried again at {time:%H:%M:%S} UTC"
+        held[key] = HeldBack("storage" if lacks else "backoff", f"{told}: {message}" if message else told)
+    return held

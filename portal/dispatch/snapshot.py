@@ -17,7 +17,6 @@ from portal.jobs.selectors import usage_folded
 from portal.jobs.services import Told
 
 HOUR_MS = 3_600_000
-NO_STORAGES = StorageTies({}, frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class Loaded:
     told: dict[int, Told] = field(default_factory=dict)  # row id -> what is stored of why it waits
     held_back: dict[int, HeldBack] = field(default_factory=dict)  # row id -> why it is not in the order
     waits_for: dict[int, str] = field(default_factory=dict)  # row id -> its unfinished dependencies, in words
-    ties: StorageTies = NO_STORAGES
+    ties: StorageTies = StorageTies()
 
 
 def load(*, now: datetime) -> Loaded:

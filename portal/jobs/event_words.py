@@ -10,7 +10,7 @@ from portal.common.sentences import reworded
 from portal.jobs.exits import OOM_SEEN, SENTENCES
 from portal.jobs.problem_words import PARTS as PROBLEM_PARTS
 from portal.jobs.problem_words import SENTENCES as PROBLEMS
-from portal.jobs.services.sealed_specs import NO_SECRETS, NO_SPEC
+from portal.jobs.services.sealed_specs import NO_SECRETS, NO_SPEC, NO_STORAGE
 
 _AROUND = (
     gettext_noop("Attempt %(number)s ended: %(why)s"),
@@ -42,6 +42,7 @@ _EVENTS = (
     OOM_SEEN,
     NO_SECRETS,
     NO_SPEC,
+    NO_STORAGE,
     gettext_noop("Its tasks go without %(names)s: of so many tasks these are longer than Linux takes."),
     gettext_noop("Node %(node)s was lost."),
     gettext_noop("Node %(node)s is drained: %(why)s."),

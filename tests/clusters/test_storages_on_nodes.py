@@ -109,10 +109,13 @@ def test_job_folders_on_a_storage_that_is_away_are_waited_for(node: ScriptedNode
     )  # fmt: skip
     node.inventory = replace(node.inventory, storages=(), storage_faults={"/mnt/berth/jobs": "away"})
     node.report()
-    world.submit(name="one")
+    job = world.submit(name="one")
     world.cycle()
-    (order,) = node.desired().orders
-    assert [mount.storage for mount in node.spec(order).mounts] == ["jobs"]
+    job.refresh_from_db()
+    assert (node.desired().orders, job.waiting_code) == ((), "storage")
+    tell(node, "/mnt/berth/jobs")
+    world.cycle()
+    assert [mount.storage for mount in node.spec(node.desired().orders[0]).mounts] == ["jobs"]
 
 
 def test_job_folders_may_lie_below_a_folder_that_a_node_tells(node: ScriptedNode) -> None:
@@ -140,15 +143,17 @@ def test_no_job_begins_from_nothing_where_its_folder_lies_in_a_nodes_own_folder_
     tell(node, "/mnt/share")
     node.accept()
 
-    def mounts(name: str) -> list[str]:
-        world.submit(name=name)
-        world.cycle()
-        return [mount.storage for mount in node.spec(node.desired().orders[-1]).mounts]
-
-    assert mounts("before") == ["jobs"]
+    first = world.submit(name="before")
+    world.cycle()
+    (order,) = node.desired().orders
+    assert [mount.storage for mount in node.spec(order).mounts] == ["jobs"]
     node.inventory = replace(node.inventory, storages=(), storage_faults={root: "away"})
     node.report()
-    assert mounts("meanwhile") == ["jobs"]
+    job = world.submit(name="meanwhile")
+    world.cycle()
+    job.refresh_from_db()
+    assert job.waiting_message == "no server that it may run on offers jobs now: gpu01 (away)"
+    assert [one.task.job for one in TaskAttempt.objects.all()] == [first]
 
 
 @pytest.mark.parametrize("options", ["vers=4.2, ro", "ro,", "-o x", "a=b c"])

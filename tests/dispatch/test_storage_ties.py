@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from nodes.protocol import Cause, Exit
 from portal.accounts.models import AuditEntry, ClusterRole, User
 from portal.clusters.models import Node, Storage
 from portal.clusters.selectors import proofs_due
@@ -134,13 +135,123 @@ def test_what_runs_on_a_server_when_it_is_untied_goes_on(world: World) -> None:
     assert state(job)[0] == "running"
 
 
-def test_job_folders_are_begun_on_no_untied_server(world: World) -> None:
+def waits(job: Job) -> tuple[str, str]:
+    return Job.objects.values_list("waiting_code", "waiting_message").get(pk=job.pk)
+
+
+def test_no_job_begins_on_a_server_without_the_storage_of_its_folder(world: World) -> None:
+    storage = made(world, "jobs", jobs=True)
+    one, two = world.node("gpu01", gpus=1, root=ROOT), world.node("gpu02", gpus=1, root=ROOT)
+    tie(storage, one, tied=False)
+    first, second = world.submit(), world.submit(name="second")
+    world.settle()
+    assert list(TaskAttempt.objects.values_list("task__job", "node__name")) == [(first.pk, two.name)]
+    assert (state(second)[0], one.desired().orders) == ("waiting", ())
+    tie(storage, two, tied=False)
+    world.cycle()
+    assert waits(second) == ("storage", "no server that it may run on is tied to jobs")
+
+
+def test_a_storage_that_goes_away_after_the_placing_is_in_the_spec_all_the_same(world: World) -> None:
     storage, node = made(world, "jobs", jobs=True), world.node("gpu01", root=ROOT)
-    tie(storage, node, tied=False)
     world.submit()
     world.cycle()
+    TaskAttempt.objects.update(spec_hash="", spec_sealed="")
+    tie(storage, node, tied=False)
     (order,) = node.desired().orders
-    assert node.spec(order).mounts == ()
+    assert [mount.storage for mount in node.spec(order).mounts] == ["jobs"]
+
+
+def test_a_storage_that_is_gone_is_left_out_of_no_spec(world: World) -> None:
+    storage, node = made(world), world.node("gpu01", root=ROOT)
+    job = world.submit(extras=NEEDS)
+    world.cycle()
+    TaskAttempt.objects.update(spec_hash="", spec_sealed="")
+    Storage.objects.filter(pk=storage.pk).delete()
+    assert node.desired().orders == ()
+    world.cycle()
+    assert "There is no storage data any more" in job.attempts.get().end_message
+
+
+def test_a_job_waits_where_no_server_offers_its_storage_now_with_what_is_wrong_there(world: World) -> None:
+    made(world)
+    node = world.node("gpu01", root="/mnt/berth")
+    job = world.submit(extras=NEEDS)
+    node.inventory = replace(node.inventory, storage_faults={ROOT: f"nothing is mounted at {ROOT}"})
+    node.report()
+    world.settle()
+    fault = f"no server that it may run on offers data now: gpu01 (nothing is mounted at {ROOT})"
+    assert (waits(job), job.attempts.count()) == (("storage", fault), 0)
+    node.inventory = replace(node.inventory, storages=(), storage_faults={})
+    node.report()
+    late = world.submit(name="late", extras=NEEDS)
+    world.settle()
+    assert waits(late)[1].endswith("gpu01 (its agent tells no such folder)")
+    mounts(node, "/mnt/berth/data")
+    world.settle()
+    assert (state(job)[0], node.spec(node.desired().orders[0]).mounts[0].source) == ("running", f"{ROOT}/alice")
+
+
+def test_a_job_waits_where_the_servers_of_its_storage_are_silent_and_others_are_not(world: World) -> None:
+    made(world)
+    one, _ = world.node("gpu01", root=ROOT), world.node("gpu02")
+    Node.objects.filter(name=one.name).update(health="lost")
+    job = world.submit(extras=NEEDS)
+    world.cycle()
+    assert waits(job) == ("storage", "the servers that have data do not answer: gpu01")
+    Node.objects.update(health="lost")
+    world.cycle()
+    assert waits(job)[0] == "bad_nodes", "it is not its storage that is in the way"
+
+
+def test_a_job_waits_where_each_of_its_storages_is_on_another_server(world: World) -> None:
+    made(world)
+    made(world, "other", root="/mnt/berth/other")
+    world.node("gpu01", root=ROOT)
+    world.node("gpu02", root="/mnt/berth/other")
+    storages = [{"name": "data", "mountPath": "/data"}, {"name": "other", "mountPath": "/other"}]
+    job = world.submit(extras=NEEDS | {"storages": storages})
+    world.cycle()
+    assert waits(job) == ("storage", "no server that it may run on has all of its storages: data, other")
+
+
+def test_a_start_that_fails_since_the_storage_is_not_there_costs_no_retry_and_waits_for_the_storage(
+    world: World,
+) -> None:
+    made(world)
+    node = world.node("gpu01", root=ROOT)
+    job = world.submit(extras=NEEDS)
+    world.cycle()
+    (order,) = node.desired().orders
+    now = timezone.now()
+    node.end(order, Exit(cause=Cause.STORAGE_MISSING, message=f"storage data is not mounted at {ROOT}"))
+    node.report()
+    node.obey()
+    world.cycle(now=now)
+    assert (state(job), job.attempts.get().end_reason) == (("waiting", "storage"), "start_failed")
+    assert f"storage data is not mounted at {ROOT}" in waits(job)[1]
+    page = Browser(world.user).get(f"/jobs/{job.pk}").text
+    assert "node was at fault" not in page.lower()
+    job.refresh_from_db()
+    assert job.retries_counted == 0
+    Job.objects.update(not_before=None)
+    world.settle()
+    assert state(job)[0] == "running"
+
+
+def test_a_server_that_tells_a_folder_inside_an_accepted_one_or_around_it_offers_what_was_accepted(
+    world: World,
+) -> None:
+    node, admin = world.node("gpu01", root="/mnt/berth"), Api(person("root", ClusterRole.ADMIN))
+    made(world)
+    for root in ("/mnt/berth/data", "/mnt/berth", ROOT):
+        mounts(node, root)
+        assert (admin.get("storages/data")["nodes"], node.row.claims.get("storages", [])) == (["gpu01"], []), root
+    Node.objects.update(accepted={**(node.row.accepted or {}), "storages": [ROOT]})
+    mounts(node, "/mnt")
+    assert admin.get("storages/data")["nodes"] == ["gpu01"]
+    made(world, "other", root="/mnt/other")
+    assert admin.get("storages/other")["nodes"] == [], "nobody has accepted that"
 
 
 # ------------------------------------------------------------ how a tie comes

@@ -34,7 +34,8 @@ class GivenUp:
 
 class NodeRow(NamedTuple):
     """What the scheduler wants of a node's row; ``intent`` is ``intent_now``, ``accepted_roots`` (the folders for
-    storages, JSON) None of a pending one, and so is ``cpu_tasks`` unless it was shut beforehand."""
+    storages, JSON) None of a pending one, and so is ``cpu_tasks`` unless it was shut beforehand; ``storages`` and
+    ``storage_faults`` are what it tells of them, JSON."""
 
     pk: int
     name: str
@@ -50,6 +51,8 @@ class NodeRow(NamedTuple):
     cpu_tasks: bool | None
     accepted_roots: str | None
     ties: str
+    storages: str
+    storage_faults: str
     placement_version: int
 
     @property
@@ -65,7 +68,7 @@ _MADE: Mapping[str, Any] = {
         When(accepted__isnull=True, cpu_tasks=True, then=None), default="cpu_tasks", output_field=BooleanField()
     ),
     "accepted_roots": Cast(KeyTransform("storages", "accepted"), TextField()),
-    "ties": Cast("ties", TextField()),
+    **{name: Cast(name, TextField()) for name in ("ties", "storages", "storage_faults")},
 }
 _node_columns = [_MADE.get(name, name) for name in NodeRow._fields[1:]]
 _nodes = KeptRows(Node.objects.all, ["id", *_node_columns], key=int)

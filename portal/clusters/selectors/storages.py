@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from django.db.models import Exists, OuterRef, Q, QuerySet, TextField
 from django.db.models.functions import Cast
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_noop
 
 from nodes.protocol import StorageWish
 from portal.accounts.models import User
@@ -18,10 +18,13 @@ from portal.clusters.inventories import UNGUARDED
 from portal.clusters.models import Node, Storage, VirtualCluster
 from portal.clusters.selectors.visible import vcs_for_submit
 from portal.clusters.states import NodeHealth
-from portal.clusters.ties import below, is_untied
+from portal.clusters.ties import is_untied, offers
 from portal.common.aggregates import Joined
 from portal.common.errors import Denied, NotFound
 from portal.common.prepared import Prepared
+
+NO_FOLDER = gettext_noop("its agent tells no such folder")
+"""Why a server does not offer a storage of which it says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ def storages_placed(*, storages: Sequence[Storage], offered: Offered | None = No
             if is_untied(ties, storage.pk):
                 untied += names
             else:
-                there[below(storage.root, roots) and storage.root not in bad] += names
+                there[offers(storage.root, roots, bad)] += names
         unguarded = [name for name in there[True] if storage.root in open_at.get(name, ())]
         placed.append(StoragePlaces(storage, *map(sorted, (there[True], there[False], untied, unguarded))))
     return placed
@@ -163,7 +166,7 @@ def roots_of_own_folders() -> frozenset[str]:
 
 def storage_offered(*, node: Node, storage: Storage) -> bool:
     """Whether the node offers it, by its last report."""
-    return storage.root not in node.storage_faults and below(storage.root, node.storages)
+    return offers(storage.root, node.storages, node.storage_faults)
 
 
 class StorageHere(NamedTuple):
@@ -188,8 +191,9 @@ def storages_of_node(*, node: Node, user: User) -> list[StorageHere]:
 def _fault(node: Node, storage: Storage) -> str:
     if is_untied(node.ties, storage.pk):
         return gettext("an administrator has untied it from this storage")
-    missing = "" if below(storage.root, node.storages) else gettext("its agent tells no such folder")
-    return node.storage_faults.get(storage.root, "") or missing
+    if storage_offered(node=node, storage=storage):
+        return ""
+    return node.storage_faults.get(storage.root, "") or gettext(NO_FOLDER)
 
 
 _TOLD = Prepared(_told)

@@ -4,49 +4,58 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
 from portal.clusters.models import Node, Storage
 from portal.clusters.selectors.hardware import NodeRow
-from portal.clusters.selectors.storages import storage_offered
+from portal.clusters.selectors.storages import NO_FOLDER, storage_offered
 from portal.clusters.states import NodeHealth
-from portal.clusters.ties import SEEN, below, is_tied, is_untied
+from portal.clusters.ties import SEEN, below, is_tied, is_untied, offers
 from portal.common.row_versions import KeptRows
 
 
 class StorageTies(NamedTuple):
-    """Of storages by name: ``apart`` has the accepted nodes that are not tied to it, where there are any; ``nowhere``
-    are those that no accepted node is tied to."""
+    """Which accepted nodes a job cannot have its storages on, by the storage's name: in ``apart`` those that are not
+    tied to it, or do not offer it now, where there are any; in ``away`` those of them that are tied, each with why it
+    does not offer it. ``folders``: the storage of job folders, which every job needs; empty where there is none."""
 
-    apart: dict[str, frozenset[str]]
-    nowhere: frozenset[str]
+    apart: Mapping[str, frozenset[str]] = {}
+    away: Mapping[str, Mapping[str, str]] = {}
+    folders: str = ""
+    accepted: frozenset[str] = frozenset()
+    healthy: frozenset[str] = frozenset()
 
 
-_storages = KeptRows(Storage.objects.all, ["id", "name", "root"], key=int)
+_storages = KeptRows(Storage.objects.all, ["id", "name", "root", "jobs"], key=int)
 
 
 def storage_ties(nodes: Iterable[NodeRow]) -> StorageTies:
     """Of these nodes. One query, and one more where some storages have changed."""
-    alike: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for node in nodes:
-        if node.accepted_roots is not None:
-            alike[node.accepted_roots, node.ties].append(node.name)
-    apart, nowhere = {}, set()
-    for key, name, root in _storages.read().values():
-        away = [names for (roots, ties), names in alike.items() if not _tied(roots, ties, key, root)]
-        if away:
-            apart[name] = frozenset(node for names in away for node in names)
-        if alike and len(away) == len(alike):
-            nowhere.add(name)
-    return StorageTies(apart, frozenset(nowhere))
+    alike: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
+    accepted = [node for node in nodes if node.accepted_roots is not None]
+    for node in accepted:
+        alike[node.accepted_roots or "", node.ties, node.storages, node.storage_faults].append(node.name)
+    apart, away, folders = {}, {}, ""
+    for key, name, root, jobs in _storages.read().values():
+        told = [(_lacks(*said, key, root), names) for said, names in alike.items()]
+        if lacking := frozenset(node for why, names in told if why is not None for node in names):
+            apart[name] = lacking
+            away[name] = {node: why for why, names in told if why for node in names}
+        folders = name if jobs else folders
+    healthy = frozenset(node.name for node in accepted if node.health == NodeHealth.HEALTHY)
+    return StorageTies(apart, away, folders, frozenset(node.name for node in accepted), healthy)
 
 
 @lru_cache(maxsize=16_384)
-def _tied(roots: str, ties: str, storage: int, root: str) -> bool:
-    return below(root, json.loads(roots)) and not is_untied(json.loads(ties), storage)
+def _lacks(roots: str, ties: str, told: str, faults: str, storage: int, root: str) -> str | None:
+    """Why a node of these texts does not have a storage: empty where it is not tied to it, None where it has it."""
+    if not below(root, json.loads(roots)) or is_untied(json.loads(ties), storage):
+        return ""
+    wrong = json.loads(faults)
+    return None if offers(root, json.loads(told), wrong) else wrong.get(root) or NO_FOLDER
 
 
 class StorageServer(NamedTuple):

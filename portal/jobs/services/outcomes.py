@@ -85,9 +85,11 @@ def _failed(row: TaskAttempt, attempt: JobAttempt, why: Verdict, now: datetime) 
         node_avoid(job=attempt.job, node=row.node.name)
         if attempt.job.gang:
             tasks_move(Task.objects.filter(pk=row.task_id), TaskState.STOPPED)
+            away = row.cause == Cause.STORAGE_MISSING  # which mostly is a file server's fault
             attempt_end(
-                attempt=attempt, reason=EndReason.NODE_FAULT, message=message, now=now, stop=StopReason.START_FAILED
-            )
+                attempt=attempt, reason=EndReason.START_FAILED if away else EndReason.NODE_FAULT, message=message,
+                now=now, behaviour=why.behaviour, stop=StopReason.START_FAILED,
+            )  # fmt: skip
         else:
             _task_again(row, message, now)
         # Behind the attempt's end, which holds the rows of several nodes in order.

@@ -17,10 +17,10 @@ from portal.clusters.models import Node
 from portal.common.bulk import rows_update
 from portal.common.sealing import SealBroken
 from portal.jobs.models import Allocation, JobAttempt, JobEvent, KeptFolder, TaskAttempt
-from portal.jobs.selectors import folder_of
+from portal.jobs.selectors import folder_of, job_folder_path
 from portal.jobs.services.environment import LEFT_OUT
 from portal.jobs.services.moves import job_event
-from portal.jobs.services.specs import AttemptFacts, HeldGpu, attempts_facts, container_spec, folder_given
+from portal.jobs.services.specs import AttemptFacts, HeldGpu, StorageGone, attempts_facts, container_spec
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +42,7 @@ NO_SECRETS = gettext_noop(
     "Its secrets cannot be opened: they were stored under another key than the portal has now. Submit the job again, "
     "with its secrets."
 )
+NO_STORAGE = gettext_noop("There is no storage %(storage)s any more, which it mounts: submit it again without it.")
 NO_SPEC = gettext_noop("Its container cannot be described, and the portal's log says why: tell an administrator.")
 
 
@@ -103,7 +104,7 @@ class _Writing:
         kept = [one for one in self._made if one[0].job_attempt_id not in failed]
         self._made, self._size = [], 0
         self.begun |= {row.job_attempt_id for row, *_ in kept}
-        _folders_store([(self._facts[row.job_attempt_id], row.node) for row, *_ in kept])
+        _folders_store(self._facts[key] for key in {row.job_attempt_id for row, *_ in kept})
         # Who was there first with one of them wins: what is sent is read again.
         new = [(row.pk, digest, sealed) for row, digest, sealed in kept]
         rows_update(TaskAttempt, ("spec_hash", "spec_sealed"), new, only={"spec_hash": ""})
@@ -121,19 +122,21 @@ def _told(attempt: JobAttempt, error: Exception) -> str:
     if isinstance(error, SealBroken):
         log.error("Attempt %s of %s cannot be prepared: %s", attempt.number, attempt.job.label, error)
         return NO_SECRETS
+    if isinstance(error, StorageGone):
+        return NO_STORAGE % {"storage": error.name}
     log.error("Attempt %s of %s cannot be prepared", attempt.number, attempt.job.label, exc_info=error)
     return NO_SPEC
 
 
-def _folders_store(given: Iterable[tuple[AttemptFacts, Node]]) -> None:
+def _folders_store(given: Iterable[AttemptFacts]) -> None:
     """Where the folders are that jobs are given now for the first time: worked out from later settings, one could be
     another's. No query where there is none."""
-    paths = {
-        facts.job.pk: KeptFolder(job=facts.job, storage=facts.job_storage, path=path)
-        for facts, node in given
-        if folder_of(facts.job) is None and (path := folder_given(facts, node)) is not None
-    }
-    KeptFolder.objects.bulk_create(paths.values(), ignore_conflicts=True)
+    new = [
+        KeptFolder(job=one.job, storage=one.job_storage, path=job_folder_path(storage=one.job_storage, job=one.job))
+        for one in given
+        if one.job_storage is not None and folder_of(one.job) is None
+    ]
+    KeptFolder.objects.bulk_create(new, ignore_conflicts=True)
 
 
 def _gpus(attempts: Collection[UUID]) -> dict[UUID, list[HeldGpu]]:

@@ -13,9 +13,8 @@ from django.db import DatabaseError
 from django.db.models import OuterRef, QuerySet, Subquery
 
 from nodes.protocol import Code, ContainerSpec, ImageAuth, Limits, Mount
-from portal.clusters.models import Node, Storage
+from portal.clusters.models import Storage
 from portal.clusters.selectors import ImagePatterns, roots_of_own_folders
-from portal.clusters.ties import below, is_untied
 from portal.common.sealing import unseal
 from portal.jobs.models import Job, JobAttempt, TaskAttempt
 from portal.jobs.selectors import job_folder_path
@@ -35,6 +34,14 @@ WORKDIR = "/workspace"
 JOB_DIR = "/berth/job"
 PIDS_PER_GPU = 4096
 NOBODY = 65534
+
+
+class StorageGone(Exception):
+    """A storage of a job, ``name``, is no storage of the cluster any more."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no storage {name}")
+        self.name = name
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,11 +244,13 @@ def _auth(role: TaskRoleSpec, secrets: Mapping[str, Any]) -> ImageAuth | None:
 
 
 def _job_folder(facts: AttemptFacts, row: TaskAttempt, uid: int, gid: int) -> tuple[str, tuple[Mount, ...], str | None]:
-    """Path in the container, its mounts, and the lease file on the node. Without a shared storage the folder is
-    the container's own and a requeued job starts from nothing."""
-    storage, source = facts.job_storage, folder_given(facts, row.node)
-    if storage is None or source is None:
+    """Path in the container, its mounts, and the lease file on the node. Where the cluster has no storage for job
+    folders, it is the container's own and a requeued job starts from nothing; a server that has not got that storage
+    refuses the start."""
+    storage = facts.job_storage
+    if storage is None:
         return JOB_DIR, (), None
+    source = job_folder_path(storage=storage, job=facts.job)
     mount = Mount(
         storage=storage.name,
         root=storage.root,
@@ -252,24 +261,6 @@ def _job_folder(facts: AttemptFacts, row: TaskAttempt, uid: int, gid: int) -> tu
     )
     # One lease for each task: where tasks are tried again one by one, a retry must not wait for its running siblings.
     return JOB_DIR, (mount,), f"{source}/.berth/lease.{row.task.role.name}.{row.task.index}"
-
-
-def folder_given(facts: AttemptFacts, node: Node) -> str | None:
-    """Where the job's folder lies on the node; None where the folder is the container's own."""
-    storage = facts.job_storage
-    if storage is None or not _has(node, storage):
-        return None
-    return job_folder_path(storage=storage, job=facts.job)
-
-
-def _has(node: Node, storage: Storage) -> bool:
-    """That one does not offer it now is no reason to begin from nothing there, unless it was untied from it: an NFS
-    storage is every node's, and any other one that of the nodes that were accepted with its folder, or one above it."""
-    if is_untied(node.ties, storage.pk):
-        return False
-    folders = [*node.storages, *(node.accepted or {}).get("storages", ())]
-    nfs = bool(storage.export) and storage.root in node.storage_faults
-    return nfs or below(storage.root, folders)
 
 
 def _checkpoint(wanted: str | None, mounts: tuple[Mount, ...]) -> str | None:
@@ -283,11 +274,10 @@ def _checkpoint(wanted: str | None, mounts: tuple[Mount, ...]) -> str | None:
 
 
 def _storage_mounts(facts: AttemptFacts, profile: str) -> tuple[Mount, ...]:
-    return tuple(
-        _mount(facts, facts.storages[wanted.name], wanted, profile)
-        for wanted in facts.spec.storages or ()
-        if wanted.name in facts.storages
-    )
+    wanted = facts.spec.storages or ()
+    if gone := [one.name for one in wanted if one.name not in facts.storages]:
+        raise StorageGone(gone[0])
+    return tuple(_mount(facts, facts.storages[one.name], one, profile) for one in wanted)
 
 
 def _mount(facts: AttemptFacts, storage: Storage, wanted: StorageMount, profile: str) -> Mount:
