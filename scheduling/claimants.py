@@ -24,7 +24,7 @@ class Claimants:
         state = self.state
         for name in sorted(state.claims):
             job = state.waiting.get(name)
-            if job is None or not self._usable(state.claims[name]):
+            if job is None or not self._usable(job, state.claims[name]):
                 self.trial.give_up(name)
                 continue
             found = self._claimed(job, state.claims[name])
@@ -37,14 +37,14 @@ class Claimants:
         return {
             waiting[name].vc
             for name, claims in self.state.claims.items()
-            if name in waiting and any(claim.victim is None for claim in claims.values())
+            if name in waiting and not waiting[name].paused and any(claim.victim is None for claim in claims.values())
         }
 
     def convert(self, name: str) -> None:
         """Whoever has taken cells starts there when the last victim is gone; of a job that is no gang, each task."""
         job, claims = self.state.waiting[name], self.state.claims[name]
         held = {claim.task for claim in claims.values() if claim.victim is not None}
-        if held and job.gang:
+        if job.paused or (held and job.gang):
             return
         ready = tuple(one for one in self._claimed(job, claims) if one.task not in held)
         powered = self._powered(ready)
@@ -59,7 +59,7 @@ class Claimants:
         GPUs that idle because it waits.
         """
         job, claims = self.state.waiting[name], self.state.claims[name]
-        if not job.gang or any(claim.victim is not None for claim in claims.values()):
+        if job.paused or not job.gang or any(claim.victim is not None for claim in claims.values()):
             return
         start = self._afresh(job, claims, lines[job.vc].owed if job.vc in lines else None)
         if start is not None:
@@ -81,13 +81,26 @@ class Claimants:
             ledger.take_back()
         return None
 
-    def _usable(self, claims: Mine) -> bool:
-        ledger = self.state.desk.ledger
-        for leaf in claims:
-            at = ledger.layout.leaf_at.get(leaf)
+    def _usable(self, job: Job, claims: Mine) -> bool:
+        """Whether the job can start there: on good hardware, in virtual cells of its own, on nodes that it does not
+        avoid. Who pauses keeps only what nobody holds: no victim is told to leave for it any more."""
+        ledger, nodes = self.state.desk.ledger, 0
+        for leaf, claim in claims.items():
+            at, cell = ledger.layout.leaf_at.get(leaf), ledger.layout.virtual_leaf(claim.virtual_cell)
             if at is None or not ledger.open_nodes >> at[0] & 1 or not ledger.healthy[at[0]] >> at[1] & 1:
                 return False
-        return True
+            if cell is None or not ledger.owners[cell[0]].get(job.id, 0) >> cell[1] & 1:
+                return False
+            nodes |= 1 << at[0]
+        if job.paused and any(claim.victim is not None for claim in claims.values()):
+            return False
+        return not job.avoid_nodes or self._stays(job, nodes)
+
+    def _stays(self, job: Job, nodes: int) -> bool:
+        """Whether a job that avoids some nodes would be placed on these."""
+        desk, choices = self.state.desk, self.state.shapes.of(job).choices
+        allowed = desk.allowed(job, None)
+        return any(not nodes & ~desk.preferred(job, unit, allowed) for choice in choices for unit in choice.units)
 
     def _claimed(self, job: Job, claims: Mine) -> tuple[TaskPlacement, ...]:
         """The places that the claims say."""

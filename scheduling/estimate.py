@@ -148,14 +148,20 @@ def _range(moments: list[int]) -> Estimate | None:
 
 
 def _front(snapshot: Snapshot, plan: Plan, depth: int) -> Snapshot:
-    """The snapshot with the first waiting jobs of each virtual cluster only: who comes later delays nobody."""
+    """The snapshot with the first waiting jobs of each virtual cluster only: who comes later delays nobody. A pause for
+    which cells are kept is as good as over."""
     counts: dict[str, int] = {}
     kept = {start.job.id for start in plan.starts} | {preempt.job.id for preempt in plan.preemptions}
     for wait in sorted(plan.waits, key=lambda one: one.place is None):
         counts[wait.job.vc] = counts.get(wait.job.vc, 0) + 1
         if counts[wait.job.vc] <= depth:
             kept.add(wait.job.id)
-    return replace(snapshot, waiting=tuple(job for job in snapshot.waiting if job.id in kept))
+    claimants = {claim.claimant for claim in snapshot.claims}
+    waiting = (job for job in snapshot.waiting if job.id in kept)
+    return replace(
+        snapshot,
+        waiting=tuple(job._replace(paused=False) if job.id in claimants else job for job in waiting),
+    )
 
 
 _OF_THE_TEAM = (Code.QUOTA, Code.USER_LIMIT, Code.BORROW_LIMIT)

@@ -54,6 +54,7 @@ class Job(NamedTuple):
     Order: higher `priority`, then earlier `submitted_ms`, then smaller `order_id`, then `id`. `led`: somebody gave it
     a place by hand: it comes before all others of its priority, such jobs by `submitted_ms`.
     `after` names jobs that must be over first: none of them may be finished, or the job waits for ever.
+    `paused`: it starts nothing now, and keeps what it claims.
     `avoid_nodes` were at fault: they are used only when the other nodes could never hold the job.
     `only_nodes` None is every node. `warm_nodes` have its images already.
     """

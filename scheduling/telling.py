@@ -48,6 +48,8 @@ class Teller:
         return tuple(told)
 
     def _preempting(self, name: str) -> Reason:
+        if self._state.waiting[name].paused:
+            return explain.paused()
         claims = self._state.claims[name].values()
         victims = sorted({claim.victim for claim in claims if claim.victim is not None})
         if victims:

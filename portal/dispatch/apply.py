@@ -128,7 +128,8 @@ class _Applying:
         }
         codes |= dict.fromkeys(short, PORTS)
         due = waits_due(codes=codes, told=loaded.told, now=self.now)
-        told = waits_told([wait for wait in waits if loaded.jobs[wait.job.id] not in short], loaded, due)
+        other = short.keys() | loaded.held_back.keys()
+        told = waits_told([wait for wait in waits if loaded.jobs[wait.job.id] not in other], loaded, due)
         told += [ports_told(job=job, short=found) for job, found in short.items() if job in due]
         return waits_write(waits=told, now=self.now)
 

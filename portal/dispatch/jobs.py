@@ -67,6 +67,7 @@ class JobRows:
 
     jobs: dict[int, scheduling.Job]  # by row id
     waiting: tuple[scheduling.Job, ...]
+    pausing: tuple[scheduling.Job, ...]  # those that are to be tried again, in a while
     told: dict[int, Told]  # row id of a waiting job -> what is stored of why it waits
     held_back: dict[int, HeldBack]  # row id -> why it is not in the order
     waits_for: dict[int, str]  # row id -> its unfinished dependencies, in words
@@ -168,11 +169,12 @@ class _Reader:
         rows = {key: reading.rows[key] for key in reading.others}
         needs = dependencies({key: own.after for key, own in facts.items() if own.after})
         jobs = self._others(rows, facts, needs)
-        held_back = needs.broken | _backoffs([
+        backoffs = _backoffs([
             (key, row.not_before)
             for key, row in rows.items()
             if row.not_before and self.now < row.not_before <= self.now + PAUSE_FURTHEST
         ])  # fmt: skip
+        held_back = needs.broken | backoffs
         waiting = [job for key, job in jobs.items() if job.wanted and key not in held_back and rows[key].may_start]
         every = reading.plain | jobs
         all_waiting = _by_id([*reading.waiting, *waiting]) if waiting else reading.waiting
@@ -185,6 +187,7 @@ class _Reader:
         return JobRows(
             jobs=every,
             waiting=all_waiting,
+            pausing=tuple(jobs[key]._replace(paused=True) for key in backoffs if rows[key].waits_whole),
             told=reading.told,
             held_back=held_back,
             waits_for=needs.words,

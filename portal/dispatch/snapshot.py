@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from operator import attrgetter
 
 from django.db import connection, transaction
 
@@ -11,7 +12,7 @@ import scheduling
 from portal.clusters.selectors import ClusterRows, StorageTies, cluster_read
 from portal.dispatch.dependencies import HeldBack
 from portal.dispatch.holdings import Claims, Holdings, demotions_read
-from portal.dispatch.jobs import jobs_read
+from portal.dispatch.jobs import JobRows, jobs_read
 from portal.dispatch.reservations import Reserved, reservations_read
 from portal.jobs.selectors import usage_folded
 from portal.jobs.services import Told
@@ -56,7 +57,7 @@ def read(*, now: datetime) -> Loaded:
     snapshot = scheduling.Snapshot(
         cluster=cluster.cluster,
         running=holdings.running(jobs, cluster),
-        waiting=jobs.waiting,
+        waiting=_waiting(jobs, claims),
         claims=claims.live,
         demotions=demotions_read(jobs.jobs),
         usage=_usage(cluster, now),
@@ -76,6 +77,13 @@ def read(*, now: datetime) -> Loaded:
         waits_for=jobs.waits_for,
         ties=jobs.ties,
     )
+
+
+def _waiting(jobs: JobRows, claims: Claims) -> tuple[scheduling.Job, ...]:
+    """Who waits, and who pauses with cells that are kept for it."""
+    claimants = {claim.claimant for claim in claims.live}
+    pausing = [job for job in jobs.pausing if job.id in claimants]
+    return tuple(sorted((*jobs.waiting, *pausing), key=attrgetter("id"))) if pausing else jobs.waiting
 
 
 def _usage(cluster: ClusterRows, now: datetime) -> tuple[scheduling.Usage, ...]:

@@ -99,5 +99,10 @@ def at_start(row: TaskAttempt) -> bool:
     return row.ended_at - row.started_at <= NODE_START_WINDOW
 
 
+def failed_at_start(attempt: JobAttempt) -> bool:
+    """Whether the attempt, which has ended, came to nothing: it never ran, or not for long."""
+    return _ran(attempt.started_at, attempt.ended_at) <= NODE_START_WINDOW
+
+
 def _ran(started: datetime | None, ended: datetime | None) -> timedelta:
     return ended - started if started and ended else timedelta()

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from contextlib import suppress
+from datetime import datetime, timedelta
 
-from django.db.models import Q
+from django.db import IntegrityError, transaction
+from django.db.models import DateTimeField, F, Q, Subquery, Value
+from django.db.models.functions import Coalesce
 
 from portal.common.bulk import rows_insert
-from portal.jobs.models import Allocation, Claim, Job, JobAttempt, Task
+from portal.jobs.models import Allocation, Claim, Job, JobAttempt, Preemption, Task
+from portal.jobs.services.backoff import NODE_START_WINDOW
 from portal.jobs.services.placing import Overtaken, Placed
 from portal.jobs.states import AttemptState, JobState, TaskState
+
+CLAIMS_KEPT = timedelta(minutes=1)
+"""For a longer pause nothing is kept: others use it meanwhile."""
 
 _MAY_CLAIM = {
     True: [JobState.WAITING],
@@ -63,6 +70,30 @@ def claims_convert(starts: Mapping[int, Sequence[Placed]]) -> None:
         raise Overtaken
     if done := [key for key, _, _, task in found if task in tasks]:
         Claim.objects.filter(pk__in=done).delete()
+
+
+def claims_keep(*, attempt: JobAttempt, now: datetime) -> None:
+    """The gang, whose start failed, has its cells kept through its pause where GPUs were taken back for it: else who
+    gave way would get them again meanwhile, and be ended for it again.
+
+    Inside the caller's transaction. Nothing where another has one of them by now.
+    """
+    job, held = attempt.job, Allocation.objects.filter(task_attempt__job_attempt=attempt)
+    rows = list(held.order_by("leaf").values_list("leaf", "task_attempt__task", "virtual_cell"))
+    leaves, cells = {leaf for leaf, _, _ in rows}, {cell for _, _, cell in rows}
+    others = Allocation.objects.filter(Q(leaf__in=leaves) | Q(virtual_cell__in=cells), released_at__isnull=True)
+    if not rows or "" in cells or not _took_back(job) or others.exclude(pk__in=held.values("pk")).exists():
+        return
+    made = [(leaf, job.pk, task, cell, None, now) for leaf, task, cell in rows]
+    with suppress(IntegrityError), transaction.atomic():  # another claims one of them
+        rows_insert(Claim, ("leaf", "claimant", "task", "virtual_cell", "victim", "created_at"), made)
+
+
+def _took_back(job: Job) -> bool:
+    """Whether GPUs were taken back for the job since its last attempt that came to something."""
+    ran = job.attempts.filter(ended_at__gt=F("started_at") + NODE_START_WINDOW).order_by("-number").values("ended_at")
+    since = Coalesce(Subquery(ran[:1]), Value(job.submitted_at), output_field=DateTimeField())
+    return Preemption.objects.filter(preemptor=job, at__gte=since).exists()
 
 
 def claims_release(*, claims: Collection[int]) -> int:

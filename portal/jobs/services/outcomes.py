@@ -13,7 +13,8 @@ from portal.clusters.services import node_start_failed
 from portal.jobs.exits import OOM_SEEN, Verdict, verdict
 from portal.jobs.models import Demotion, Job, JobAttempt, JobEvent, Task, TaskAttempt, TaskRole
 from portal.jobs.services.attempts import LIVE, attempt_end
-from portal.jobs.services.backoff import at_start, gave_way, job_backoff, task_backoff
+from portal.jobs.services.backoff import at_start, failed_at_start, gave_way, job_backoff, task_backoff
+from portal.jobs.services.claims import CLAIMS_KEPT, claims_keep
 from portal.jobs.services.idle import idle_priority_return
 from portal.jobs.services.moves import attempt_move, job_event, job_move, tasks_move, tasks_resume
 from portal.jobs.spec import FANCY_RETRY_OFF, RETRY_ALWAYS, JobSpec
@@ -268,3 +269,5 @@ def _requeue(job: Job, attempt: JobAttempt, now: datetime, *, counted: bool) -> 
         retries_counted=job.retries_counted + counted,
         message=f"{attempt.end_message} The job waits again, in its old place in the queue.",
     )  # fmt: skip
+    if job.gang and pause and pause <= CLAIMS_KEPT and failed_at_start(attempt):
+        claims_keep(attempt=attempt, now=now)
