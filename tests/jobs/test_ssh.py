@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 from nodes.protocol import Phase, SshServer
 from portal.accounts.keys import ssh_key_add, ssh_key_remove, ssh_keys_of
 from portal.accounts.models import User
-from portal.clusters.models import Node, NodeEvent
-from portal.clusters.services import member_set
+from portal.clusters.models import Node, NodeEvent, SecretKind
+from portal.clusters.services import member_set, secret_set
 from portal.jobs.models import Job, JobEvent, TaskAttempt
 from portal.jobs.services.job_ssh import public_line
 from portal.jobs.spec import SpecInvalid, parse
@@ -85,6 +85,20 @@ def test_the_keys_of_the_profile_as_they_are_now_and_the_jobs_own_go_with_the_or
     node.finish()
     world.settle()
     assert [one.ssh for one in node.desired().orders] in ([], [None])
+
+
+def test_a_key_of_the_jobs_own_may_be_a_secret_of_the_file_or_one_that_is_stored(
+    world: World, node: ScriptedNode
+) -> None:
+    secret: dict[str, Any] = {"owner": world.user, "kind": SecretKind.SECRET, "name": "desk", "actor": "alice"}
+    secret_set(**secret, value=DESK, now=world.now)
+    value = "<% $secrets.job %>\n<% $secrets.desk %>"
+    running(world, extras=extras(userssh={"type": "custom", "value": value}), secrets={"job": OF_JOB})
+    assert keys(node) == (OF_JOB, DESK)
+    secret_set(**secret, value="hunter2", now=world.now)
+    with pytest.raises(SpecInvalid) as refused:
+        world.submit(name="other", extras=extras(userssh={"type": "custom", "value": value}), secrets={"job": OF_JOB})
+    assert [(one.code, "hunter2" in one.message) for one in refused.value.problems] == [("ssh_key", False)]
 
 
 def test_the_tasks_of_one_attempt_share_a_key_that_opens_no_other(world: World, node: ScriptedNode) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
-from typing import Any, cast
+from typing import Any
 
 from django.conf import settings
 from django.db.models import F, Max
@@ -14,8 +14,6 @@ from portal.accounts.keys import ssh_keys_of
 from portal.accounts.models import User
 from portal.clusters.models import Node, Storage, VirtualCluster
 from portal.clusters.selectors import ImagePatterns, registry_logins, secret_values
-from portal.common.sealing import SealBroken, unseal
-from portal.jobs.models import Job
 from portal.jobs.selectors.code import code_missing
 from portal.jobs.selectors.facts import cluster_facts
 from portal.jobs.selectors.labels import label_read
@@ -30,15 +28,18 @@ from portal.jobs.spec import (
     SpecInvalid,
     image_as_root,
     image_problems,
+    no_key,
     parse,
     registries_open,
     secret_names_missing,
     share_hints,
+    ssh_keys,
     unused_keys,
     with_logins,
     with_secrets,
 )
-from portal.jobs.spec.problems import short
+from portal.jobs.spec.plugins import PLACE
+from portal.jobs.spec.problems import path_text, short
 
 EXTRAS = "extras.berth"
 
@@ -67,6 +68,7 @@ def job_check(
     spec = _with_stored(parse(text, cluster_facts(user=user, also=already_in), hidden=hidden), user)
     problems = [
         *_secrets(spec),
+        *_ssh_keys(spec),
         *_storages(spec),
         *_images(spec, text),
         *_container(spec),
@@ -82,14 +84,6 @@ def job_check(
     return spec
 
 
-def hidden_in(job: Job) -> Mapping[str, Any]:
-    """The secrets that the job's stored file does not show; none where they cannot be opened."""
-    try:
-        return cast(dict[str, Any], unseal(job.secrets_sealed))
-    except SealBroken:
-        return {}
-
-
 def _with_stored(spec: JobSpec, user: User) -> JobSpec:
     """With what the user or the team has stored of the secrets and log-ins that the file does not give."""
     missing = {name.partition(".")[0] for name in secret_names_missing(spec)} - spec.secrets.keys()
@@ -103,7 +97,7 @@ def job_hints(*, spec: JobSpec, text: str | bytes, user: User) -> list[str]:
     if not Storage.objects.filter(jobs=True).exists():
         hints.append("No shared storage is set up for job folders: a job that is requeued starts from nothing.")
     asked = [role.name for role in spec.roles if spec.asks_ssh(role.name)]
-    if asked and not all(spec.ssh_keys(name) for name in asked) and not ssh_keys_of(user=user).exists():
+    if asked and not all(ssh_keys(spec, name) for name in asked) and not ssh_keys_of(user=user).exists():
         hints.append("SSH lets nobody in: store a public key on your profile. One that you add later counts at once.")
     if spec.gpu_count:
         hints += share_hints(spec, cluster_facts(user=user))
@@ -115,6 +109,13 @@ def _secrets(spec: JobSpec) -> Iterator[Problem]:
     for name in secret_names_missing(spec):
         message = f"the job refers to <% $secrets.{short(name)} %>; give it under secrets, or store it"
         yield Problem(f"secrets.{name}", message, "missing")
+
+
+def _ssh_keys(spec: JobSpec) -> Iterator[Problem]:
+    """What stored secrets bring in; the file's own were looked at with it."""
+    if any(no_key(ssh_keys(spec, role.name)) is not None for role in spec.roles):
+        message = "what a secret brings in is no public SSH key; it is the content of a file that ends with .pub"
+        yield Problem(path_text(PLACE), message, "ssh_key")
 
 
 def _storages(spec: JobSpec) -> Iterator[Problem]:

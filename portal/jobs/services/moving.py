@@ -15,7 +15,8 @@ from portal.common.errors import Conflict
 from portal.common.live import announce
 from portal.common.wake import scheduler_wake
 from portal.jobs.models import Allocation, Claim, Job
-from portal.jobs.services.admission import hidden_in, job_check
+from portal.jobs.selectors.hidden import hidden_in
+from portal.jobs.services.admission import job_check
 from portal.jobs.services.moves import job_event, job_hold
 from portal.jobs.spec.rewrite import VC, with_value
 from portal.jobs.states import JobState

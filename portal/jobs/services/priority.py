@@ -15,7 +15,8 @@ from portal.common.live import announce
 from portal.common.priorities import PRIORITY_CLASSES, PriorityClass, priority_name
 from portal.common.wake import scheduler_wake
 from portal.jobs.models import Claim, Job
-from portal.jobs.services.admission import hidden_in, job_check
+from portal.jobs.selectors.hidden import hidden_in
+from portal.jobs.services.admission import job_check
 from portal.jobs.services.moves import job_event, job_hold
 from portal.jobs.services.rights import class_problems
 from portal.jobs.spec import JobSpec, SpecInvalid

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from uuid import UUID
 
 from nodes.protocol import ContainerReport, SshAccess
 from portal.accounts.keys import ssh_lines
 from portal.common.public_keys import NoPublicKey, public_key_parse
 from portal.jobs.models import Job, TaskAttempt
+from portal.jobs.selectors.hidden import hidden_in
 from portal.jobs.services.job_ssh import job_key, public_line
-from portal.jobs.spec import JobSpec
+from portal.jobs.spec import JobSpec, ssh_keys
 
 SSH_PORT = "ssh"
 """The label of its port, which every task has."""
 SSH_ASKED = {"state": "asked"}
+SPEC_OF = ("spec", "secrets_sealed", "user__is_active")
 MOST_BYTES = 16 * 1024
 """Keys that go along with an order, again and again: what is longer is cut off behind a whole key."""
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
@@ -30,16 +33,23 @@ def ssh_accesses(attempts: Iterable[UUID]) -> dict[UUID, SshAccess]:
         return {}
     columns = ("pk", "ports", "task__role__name", "job_attempt__job", "job_attempt")
     rows = list(TaskAttempt.objects.filter(pk__in=ids).values_list(*columns))
-    jobs = Job.objects.filter(pk__in={row[3] for row in rows}).select_related("user").only("spec", "user__is_active")
-    by_id = {job.pk: (JobSpec.from_json(job.spec), job.user) for job in jobs}
+    jobs = Job.objects.filter(pk__in={row[3] for row in rows}).select_related("user").only(*SPEC_OF)
+    by_id = {job.pk: (_spec(job), job.user) for job in jobs}
     stored = ssh_lines(users={user.pk for _, user in by_id.values() if user.is_active})
     accesses = {}
     for key, ports, role, job, attempt in rows:
         spec, user = by_id[job]
-        keys = _keys(spec.ssh_keys(role), stored.get(user.pk, [])) if user.is_active else ()
+        keys = _keys(ssh_keys(spec, role), stored.get(user.pk, [])) if user.is_active else ()
         among = (public_line(job_key(attempt)),) if spec.task_count > 1 and spec.job_ssh(role) else ()
         accesses[key] = SshAccess(port=ports[SSH_PORT][0], keys=(*among, *keys))
     return accesses
+
+
+def _spec(job: Job) -> JobSpec:
+    """With its secrets where keys may wait for one."""
+    spec = JobSpec.from_json(job.spec)
+    waits = any("<%" in line for role in spec.roles for line in ssh_keys(spec, role.name))
+    return replace(spec, secrets=hidden_in(job)) if waits else spec
 
 
 def _keys(given: Iterable[str], stored: Iterable[str]) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from portal.jobs.spec.model import (
     StorageMount,
     TaskRoleSpec,
 )
+from portal.jobs.spec.plugins import no_key, ssh_keys
 from portal.jobs.spec.problems import Problem, SpecInvalid
 from portal.jobs.spec.schema import schema_berth, schema_job
 from portal.jobs.spec.secrets import (
@@ -72,6 +73,7 @@ __all__ = [
     "image_refusal",
     "limit_problems",
     "mask_secrets",
+    "no_key",
     "parse",
     "parsed_form",
     "render_auth",
@@ -82,6 +84,7 @@ __all__ = [
     "secret_names_missing",
     "secret_texts",
     "share_hints",
+    "ssh_keys",
     "unused_keys",
     "with_logins",
     "with_secrets",

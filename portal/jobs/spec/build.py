@@ -6,10 +6,10 @@ import copy
 from typing import Any, cast
 
 from portal.common.priorities import DEFAULT_PRIORITY_CLASS, PRIORITY_CLASSES, PriorityClass
-from portal.jobs.spec import commands, durations, model, raw
+from portal.jobs.spec import commands, durations, model, plugins, raw
 from portal.jobs.spec.raw import Raw
 from portal.jobs.spec.rules import mount_path
-from portal.jobs.spec.secrets import held_apart
+from portal.jobs.spec.secrets import held_apart, storages_named
 from portal.jobs.spec.templates import number_text
 
 
@@ -34,8 +34,8 @@ def job_spec(job: Raw) -> model.JobSpec:
         submit_from=extras.get("submitFrom", ""),
         parameters=copy.deepcopy(raw.mapping(job, "parameters")),
         prerequisites=_prerequisites(job),
-        storages=_storages(extras),
-        plugins=_plugins(extras),
+        storages=storages_named(_storages(job), secrets),
+        plugins=_plugins(job),
         notify=_notify(extras),
         tags=tuple(dict.fromkeys(raw.texts(extras.get("tags")))),
         berth=_berth(raw.mapping(extras, "berth")),
@@ -121,27 +121,26 @@ def _prerequisite(item: Raw) -> model.Prerequisite:
     )
 
 
-def _storages(extras: Raw) -> tuple[model.StorageMount, ...] | None:
+def _storages(job: Raw) -> tuple[model.StorageMount, ...] | None:
     """`extras.storages`, or what the plug-in `teamwise_storage`, its forerunner, names."""
+    extras = raw.mapping(job, "extras")
     if "storages" in extras:
         given = raw.items(extras["storages"])
         return tuple(model.StorageMount(item["name"], mount_path(item)) for item in given)
-    for plugin in raw.items(extras.get(commands.PLUGINS_KEY)):
-        if plugin["plugin"] == "teamwise_storage":
-            names = dict.fromkeys(raw.texts(raw.mapping(plugin, "parameters").get("storageConfigNames")))
-            return tuple(model.StorageMount(name, mount_path({"name": name})) for name in names)
-    return None
+    found = [entry for _, entry in plugins.entries(job) if entry.plugin == "teamwise_storage"]
+    names = dict.fromkeys(name for entry in found for name in raw.texts(entry.parameters.get("storageConfigNames")))
+    return tuple(model.StorageMount(name, mount_path({"name": name})) for name in names) if found else None
 
 
-def _plugins(extras: Raw) -> tuple[model.RuntimePlugin, ...]:
+def _plugins(job: Raw) -> tuple[model.RuntimePlugin, ...]:
     return tuple(
         model.RuntimePlugin(
-            plugin=item["plugin"],
-            parameters=copy.deepcopy(raw.mapping(item, "parameters")),
-            failure_policy=item.get("failurePolicy", "fail"),
-            task_roles=None if "taskRoles" not in item else tuple(item["taskRoles"]),
+            plugin=entry.plugin,
+            parameters=copy.deepcopy(entry.parameters),
+            failure_policy=entry.failure_policy or "fail",
+            task_roles=None if entry.roles is None else tuple(entry.roles),
         )
-        for item in raw.items(extras.get(commands.PLUGINS_KEY))
+        for _, entry in plugins.entries(job)
     )
 
 

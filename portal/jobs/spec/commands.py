@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from portal.jobs.spec import git_clone, raw
+from portal.jobs.spec.plugins import Entry, entries_of
 from portal.jobs.spec.raw import Raw
 from portal.jobs.spec.templates import render
-
-PLUGINS_KEY = "com.microsoft.pai.runtimeplugin"
 
 
 def deployed_lines(job: Raw, role_name: str) -> list[str]:
@@ -25,12 +24,14 @@ def deployed_lines(job: Raw, role_name: str) -> list[str]:
 def task_lines(job: Raw, role_name: str) -> list[str]:
     """All lines of a task: those that prerequisites and the plug-ins `git` and `cmd` bring stand around
     `deployed_lines`, the last to begin being the first to end."""
-    first = [
-        *_callbacks(job, role_name, "taskStarts"),
-        *_clones(job, role_name),
-        *_cmd_lines(job, role_name, "preCommands"),
-    ]
-    last = [*_cmd_lines(job, role_name, "postCommands"), *_callbacks(job, role_name, "taskSucceeds")]
+    found = list(entries_of(job, role_name))
+    clones = [one for one in found if one.plugin == "git"]
+    first: list[str] = []
+    for one in found:
+        first += [git_clone.CLONE] if clones and one is clones[0] else []
+        first += git_clone.clone_lines(one) if one.plugin == "git" else _cmd_lines(one, "preCommands", "taskStarts")
+        first += [git_clone.FORGET] if clones and one is clones[-1] else []
+    last = [line for one in reversed(found) for line in _cmd_lines(one, "postCommands", "taskSucceeds")]
     return [*first, *deployed_lines(job, role_name), *last]
 
 
@@ -48,54 +49,11 @@ def context(job: Raw, role_name: str) -> Mapping[str, Any]:
     return found
 
 
-def needed_prerequisites(job: Raw, role_name: str) -> Iterator[Raw]:
-    """The prerequisites that the role lists, in order, each after those it requires, each once."""
-    known = raw.named(job.get("prerequisites"))
-    waiting = raw.texts(raw.mapping(job, "taskRoles", role_name).get("prerequisites"))[::-1]
-    opened: set[str] = set()
-    done: set[str] = set()
-    while waiting:
-        name = waiting.pop()
-        item = known.get(name, {})
-        if name in opened and name not in done:
-            done.add(name)
-            yield item
-        elif name not in opened:
-            opened.add(name)
-            waiting += [name, *raw.texts(item.get("require"))[::-1]]
-
-
-def _callbacks(job: Raw, role_name: str, event: str) -> list[str]:
-    lines = []
-    for item in needed_prerequisites(job, role_name):
-        for callback in raw.items(item.get("callbacks")):
-            if raw.mapping(callback).get("event") == event:
-                lines += _guarded(callback.get("commands"), item.get("failurePolicy"))
-    return lines
-
-
-def _clones(job: Raw, role_name: str) -> list[str]:
-    lines = [line for plugin in _plugins(job, role_name, "git") for line in git_clone.clone_lines(plugin)]
-    return [git_clone.CLONE, *lines, git_clone.FORGET] if lines else []
-
-
-def _cmd_lines(job: Raw, role_name: str, key: str) -> list[str]:
-    lines = []
-    for plugin in _plugins(job, role_name, "cmd"):
-        lines += _guarded(raw.mapping(plugin, "parameters").get(key), plugin.get("failurePolicy"))
-    return lines
-
-
-def _plugins(job: Raw, role_name: str, name: str) -> Iterator[Raw]:
-    """The entries of this plug-in for the role, in their order."""
-    for item in raw.items(raw.mapping(job, "extras").get(PLUGINS_KEY)):
-        plugin = raw.mapping(item)
-        roles = plugin.get("taskRoles")
-        if plugin.get("plugin") == name and (roles is None or role_name in raw.items(roles)):
-            yield plugin
-
-
-def _guarded(commands: Any, policy: Any) -> list[str]:
-    """The commands, made harmless to the script when their failure is to be ignored."""
-    lines = [line.strip() for line in raw.texts(commands)]
-    return ["{", *lines, "} || true"] if lines and policy == "ignore" else lines
+def _cmd_lines(entry: Entry, key: str, event: str) -> list[str]:
+    """What an entry of `cmd` runs then, made harmless to the script where its failure is to be ignored."""
+    if entry.plugin != "cmd":
+        return []
+    called = [raw.mapping(one) for one in raw.items(entry.parameters.get("callbacks"))]
+    given = [entry.parameters.get(key), *(one.get("commands") for one in called if one.get("event") == event)]
+    lines = [line.strip() for commands in given for line in raw.texts(commands)]
+    return ["{", *lines, "} || true"] if lines and entry.failure_policy == "ignore" else lines

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from portal.jobs.spec import raw
-from portal.jobs.spec.raw import Raw
+from portal.jobs.spec.plugins import Entry
 
 DEFAULT_FOLDER: Final = "code"
 """In the working folder: OpenPAI's `$PAI_WORK_DIR/code`."""
@@ -112,13 +112,13 @@ _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_
 _END = "BERTH_WORD"
 
 
-def clone_lines(plugin: Raw) -> Iterator[str]:
+def clone_lines(entry: Entry) -> Iterator[str]:
     """The lines of one entry of plug-in `git`, once `CLONE` is defined; none where it names no repository."""
-    parameters = raw.mapping(plugin, "parameters")
+    parameters = entry.parameters
     address = raw.text(parameters.get("repo_uri"))
     if address is None:
         return
-    ignored = plugin.get("failurePolicy") == "ignore"
+    ignored = entry.failure_policy == "ignore"
     scheme, login, rest = found.groups() if (found := _LOGIN.fullmatch(address)) else ("", "", address)
     yield f"(\nset -- {'ignore' if ignored else 'fail'}"
     yield _appended(login)

@@ -153,15 +153,6 @@ class RuntimePlugin:
             return 0
         return 60 * int(self.parameters.get("sshbarrierTimeout") or 30)
 
-    @property
-    def ssh_keys(self) -> list[str]:
-        """The lines of `userssh` that are no comments."""
-        given = self.parameters.get("userssh") if self.plugin == "ssh" else None
-        if not isinstance(given, Mapping) or given.get("type") != "custom":
-            return []
-        lines = map(str.strip, str(given.get("value") or "").splitlines())
-        return [line for line in lines if line and not line.startswith("#")]
-
 
 @dataclass(frozen=True, slots=True)
 class BerthExtras:
@@ -230,10 +221,6 @@ class JobSpec:
         """The wish that tasks of this role and the others reach each other by SSH."""
         wishes = (one for one in self.plugins if one.plugin == "ssh" and one.is_of(role))
         return next((one for one in wishes if one.parameters.get("jobssh") is not False), None)
-
-    def ssh_keys(self, role: str) -> list[str]:
-        """Lines that the file itself gives as public keys for this role."""
-        return [line for plugin in self.plugins if plugin.is_of(role) for line in plugin.ssh_keys]
 
     def role(self, name: str) -> TaskRoleSpec:
         """The task role of that name; `KeyError` when there is none."""

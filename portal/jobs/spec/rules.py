@@ -9,9 +9,7 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from portal.common.public_keys import NoPublicKey, public_key_parse
-from portal.jobs.spec import commands, durations, git_clone, image_names, raw
-from portal.jobs.spec.model import RuntimePlugin
+from portal.jobs.spec import commands, durations, git_clone, image_names, plugins, raw
 from portal.jobs.spec.problems import Path, short
 from portal.jobs.spec.raw import Raw
 from portal.jobs.spec.secrets import MASK
@@ -196,37 +194,37 @@ def storages_mountable(job: Raw) -> Iterator[Finding]:
 def plugins_match(job: Raw) -> Iterator[Finding]:
     """Runtime plug-ins speak of roles that exist."""
     roles = raw.mapping(job, "taskRoles")
-    for index, item in enumerate(raw.items(raw.mapping(job, "extras").get(commands.PLUGINS_KEY))):
-        for position, name in enumerate(raw.items(raw.mapping(item).get("taskRoles"))):
+    for index, item in enumerate(raw.items(raw.mapping(job, "extras").get(plugins.KEY))):
+        for position, name in enumerate(raw.items(raw.mapping(item).get("taskroles"))):
             if isinstance(name, str) and name not in roles:
-                path = ("extras", commands.PLUGINS_KEY, index, "taskRoles", position)
-                yield _missing(path, "task role", name, roles)
+                yield _missing((*plugins.PLACE, index, "taskroles", position), "task role", name, roles)
 
 
 def git_options_are_words(job: Raw) -> Iterator[Finding]:
     """The options of the plug-in `git` can be taken apart into words."""
-    for index, item in enumerate(raw.items(raw.mapping(job, "extras").get(commands.PLUGINS_KEY))):
-        plugin = raw.mapping(item)
-        options = raw.items(raw.mapping(plugin, "parameters").get("options"))
-        for place, option in enumerate(options if plugin.get("plugin") == "git" else ()):
+    for path, entry in plugins.entries(job):
+        for place, option in enumerate(raw.items(entry.parameters.get("options")) if entry.plugin == "git" else ()):
             if isinstance(option, str) and git_clone.option_words(option) is None:
-                path: Path = ("extras", commands.PLUGINS_KEY, index, "parameters", "options", place)
-                yield Finding(path, "has a quote that is not closed, or ends with a backslash", "quote")
+                message = "has a quote that is not closed, or ends with a backslash"
+                yield Finding((*path, "options", place), message, "quote")
 
 
 def ssh_keys_are_keys(job: Raw) -> Iterator[Finding]:
-    """What the plug-in `ssh` gives as one's own keys are public keys, without options."""
-    for index, item in enumerate(raw.items(raw.mapping(job, "extras").get(commands.PLUGINS_KEY))):
-        plugin = raw.mapping(item)
-        path: Path = ("extras", commands.PLUGINS_KEY, index, "parameters", "userssh", "value")
-        parameters = raw.mapping(plugin, "parameters")
-        for line in RuntimePlugin(raw.text(plugin.get("plugin")) or "", parameters).ssh_keys:
-            try:
-                public_key_parse(line)
-            except NoPublicKey:
-                message = f"{line[:40]!r} is no public SSH key; it is the content of a file that ends with .pub"
-                yield Finding(path, message, "ssh_key")
-                break
+    """What the plug-in `ssh` gives as one's own keys are public keys, without options. What a secret brings in is not
+    shown."""
+    for path, entry in plugins.entries(job):
+        value: Path = (*path, "userssh", "value")
+        try:
+            typed = plugins.key_lines(entry.parameters, {}) if entry.plugin == "ssh" else []
+            wrong = plugins.no_key(plugins.key_lines(entry.parameters, raw.mapping(job, "secrets")) if typed else ())
+        except RenderedTooLong:
+            message = f"are longer than {plugins.MOST_KEYS:,} characters with their parameters filled in"
+            yield Finding(value, message, "too_large")
+            continue
+        if wrong is not None:
+            shown = repr(wrong[:40]) if wrong in typed else "what a secret brings in"
+            message = f"{shown} is no public SSH key; it is the content of a file that ends with .pub"
+            yield Finding(value, message, "ssh_key")
 
 
 def berth_durations_agree(job: Raw) -> Iterator[Finding]:

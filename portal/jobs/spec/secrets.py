@@ -11,13 +11,15 @@ import yaml
 
 from portal.jobs.spec import raw, scalars
 from portal.jobs.spec.loader import checked_text, load
-from portal.jobs.spec.model import JobSpec, RegistryAuth
+from portal.jobs.spec.model import JobSpec, RegistryAuth, StorageMount
 from portal.jobs.spec.problems import SpecInvalid
 from portal.jobs.spec.raw import Raw
-from portal.jobs.spec.templates import lookup, references, value_text
+from portal.jobs.spec.templates import RenderedTooLong, lookup, references, render, value_text
 
 DOCKER_HUB: Final = "docker.io"
 MASK: Final = "******"
+LONGEST_NAME: Final = 255
+"""Of a storage."""
 LITERAL_PASSWORDS: Final = "berth-registry-passwords"
 """Where `JobSpec.secrets` keeps a registry password that the file gives in clear, by image name."""
 
@@ -66,6 +68,10 @@ def secret_names_missing(spec: JobSpec) -> tuple[str, ...]:
         if role.image.auth is not None:
             auth = role.image.auth
             texts += [auth.username, auth.password, auth.registry_uri]
+    texts += [mount.name for mount in spec.storages or ()]
+    texts += [
+        str(raw.mapping(one.parameters.get("userssh")).get("value")) for one in spec.plugins if one.plugin == "ssh"
+    ]
     found = [steps for text in texts for steps in references(text, "secrets") if steps]
     return tuple(dict.fromkeys(".".join(steps) for steps in found if lookup(spec.secrets, steps) is None))
 
@@ -84,7 +90,26 @@ def secret_texts(secrets: Mapping[str, Any]) -> tuple[str, ...]:
 
 def with_secrets(spec: JobSpec, stored: Mapping[str, Any]) -> JobSpec:
     """The job with these stored secrets beside those that its file gives, which go first."""
-    return replace(spec, secrets={**stored, **spec.secrets}) if stored else spec
+    if not stored:
+        return spec
+    secrets = {**stored, **spec.secrets}
+    return replace(spec, secrets=secrets, storages=storages_named(spec.storages, secrets))
+
+
+def storages_named(
+    mounts: tuple[StorageMount, ...] | None, secrets: Mapping[str, Any]
+) -> tuple[StorageMount, ...] | None:
+    """The storages with these secrets filled in where one is named by a secret: what is mounted is shown."""
+    return mounts and tuple(_named(one, {"secrets": secrets}) for one in mounts)
+
+
+def _named(mount: StorageMount, context: Mapping[str, Any]) -> StorageMount:
+    try:
+        name = render(mount.name, context, LONGEST_NAME)
+    except RenderedTooLong:
+        return mount  # no storage has such a name
+    own_place = mount.mount_path != f"/mnt/{mount.name}"
+    return StorageMount(name, mount.mount_path if own_place else f"/mnt/{name}")
 
 
 def registries_open(spec: JobSpec) -> frozenset[str]:

@@ -23,11 +23,11 @@ _PLAIN_FROM, _PLAIN_BELOW = 1e-6, 1e21
 
 
 class RenderedTooLong(ValueError):
-    """The text grows beyond `MAX_RENDERED` characters when its references are filled in."""
+    """The text grows beyond its bound when its references are filled in."""
 
 
-def render(text: str, context: Mapping[str, Any]) -> str:
-    """`text` with the references that `context` knows filled in; raises `RenderedTooLong`."""
+def render(text: str, context: Mapping[str, Any], most: int = MAX_RENDERED) -> str:
+    """`text` with the references that `context` knows filled in; raises `RenderedTooLong` beyond `most` characters."""
     parts: list[str] = []
     length = position = 0
     for match in _REFERENCE.finditer(text):
@@ -35,10 +35,10 @@ def render(text: str, context: Mapping[str, Any]) -> str:
         parts += [text[position : match.start()], match[0] if value is None else value]
         length += len(parts[-1]) + len(parts[-2])
         position = match.end()
-        if length > MAX_RENDERED:
+        if length > most:
             raise RenderedTooLong
     parts.append(text[position:])
-    if length + len(parts[-1]) > MAX_RENDERED:
+    if length + len(parts[-1]) > most:
         raise RenderedTooLong
     return "".join(parts)
 

@@ -97,7 +97,7 @@ def _walk_mapping(value: Raw, known: list[Mapping[str, Any]], path: Path) -> Ite
     for key, item in value.items():
         read = [schema["properties"][key] for schema in known if key in schema.get("properties", {})]
         read = read or [more for schema in known if isinstance(more := schema.get("additionalProperties"), dict)]
-        if any(one.get("x-unused") for one in read) or not (read or refused):
+        if read and all(one.get("x-unused") for one in read) or not (read or refused):
             yield Unused((*path, key), item, () if read else names)
         elif read:
             yield from _walk(item, read, (*path, key))

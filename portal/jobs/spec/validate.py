@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
-from portal.jobs.spec import build, commands, fit, raw, rules
+from portal.jobs.spec import build, commands, fit, plugins, raw, rules
 from portal.jobs.spec.facts import ClusterFacts
 from portal.jobs.spec.loader import Document, load
 from portal.jobs.spec.model import JobSpec
@@ -16,7 +15,7 @@ from portal.jobs.spec.problems import MAX_PROBLEMS, Problem, SpecInvalid, path_t
 from portal.jobs.spec.raw import Raw
 from portal.jobs.spec.schema import shape_problems
 from portal.jobs.spec.secrets import unmasked
-from portal.jobs.spec.templates import render
+from portal.jobs.spec.templates import MAX_RENDERED, RenderedTooLong, render
 
 MAX_ENTRIES: Final = 100
 """Task roles, prerequisites, deployments, each."""
@@ -36,7 +35,8 @@ def parse(
 def parsed_form(source: str | bytes) -> dict[str, Any]:
     """The file as OpenPAI's REST server hands it on: prerequisites and deployments by name, `auth` with its
     secrets, and each role's rendered `entrypoint` added. Holds secrets in clear. Raises `SpecInvalid`."""
-    job = copy.deepcopy(_checked(source, None).value)
+    _checked(source, None)
+    job = load(source).value  # plug-ins are filled in later
     for name, role in raw.roles(job):
         role["entrypoint"] = commands.script(job, name, commands.deployed_lines(job, name))
     job["prerequisites"] = {
@@ -51,6 +51,7 @@ def _checked(source: str | bytes, cluster: ClusterFacts | None, hidden: Mapping[
     document = load(source)
     if hidden is not None:
         document = replace(document, value=unmasked(document.value, hidden))
+    document = _filled(document)
     crowded = _located(_crowded(document.value), document)
     problems = [*document.problems, *(crowded or _all_problems(document, cluster))]
     if not problems and cluster is not None:
@@ -58,6 +59,15 @@ def _checked(source: str | bytes, cluster: ClusterFacts | None, hidden: Mapping[
     if problems:
         raise SpecInvalid(sorted(problems, key=lambda problem: problem.line or 0))
     return document
+
+
+def _filled(document: Document) -> Document:
+    try:
+        return replace(document, value=plugins.filled(document.value))
+    except RenderedTooLong:
+        message = f"are longer than {MAX_RENDERED:,} characters with their parameters filled in"
+        line = document.line(plugins.PLACE)
+        raise SpecInvalid([Problem(path_text(plugins.PLACE), message, "too_large", line)]) from None
 
 
 def _all_problems(document: Document, cluster: ClusterFacts | None) -> list[Problem]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from portal.accounts.keys import ssh_keys_of
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.selectors.ssh import SshWay, ssh_way
-from portal.jobs.spec import JobSpec
+from portal.jobs.spec import JobSpec, ssh_keys
 from portal.jobs.views.ports import LISTED
 
 
@@ -27,6 +27,6 @@ def ssh_shown(*, job: Job, runs: Iterable[tuple[str, TaskAttempt]], own: bool) -
     if not ways:
         return None
     spec = JobSpec.from_json(job.spec)
-    given = any(spec.ssh_keys(role.name) for role in spec.roles)
+    given = any(ssh_keys(spec, role.name) for role in spec.roles)
     waits = not given and any(way.state != "none" for _, way in ways)
     return SshShown(ways, waits and not ssh_keys_of(user=job.user).exists(), own)

@@ -36,7 +36,7 @@ def test_a_clone_comes_after_prerequisites_and_before_the_commands_of_cmd() -> N
 
 
 def test_it_is_for_the_roles_that_it_names_and_each_entry_clones_for_itself() -> None:
-    both, other = [git(clone_dir="a"), git(clone_dir="b")], {**git(), "taskRoles": []}
+    both, other = [git(clone_dir="a"), git(clone_dir="b")], {**git(), "taskroles": []}
     assert script(*both).count('berth_git "$@"') == 2
     assert script(*both).count("berth_git() {") == 1
     assert script(other) == "true"

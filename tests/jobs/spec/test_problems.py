@@ -163,8 +163,8 @@ WRONG: list[tuple[Change, str, str]] = [
         "is required",
     ),
     (
-        (f"extras/{PLUGIN}", [{"plugin": "cmd", "taskRoles": ["eval"]}]),
-        f'extras."{PLUGIN}"[0].taskRoles[0]',
+        (f"extras/{PLUGIN}", [{"plugin": "cmd", "taskroles": ["eval"]}]),
+        f'extras."{PLUGIN}"[0].taskroles[0]',
         "no task role is named eval",
     ),
     (("extras/berth/timelimit", "2h"), "extras.berth.timelimit", "did you mean timeLimit?"),

@@ -31,7 +31,7 @@ EVERYTHING: list[Change] = [
         {"skuType": "A100", "affinityGroupName": "g", "lazyPreemptionEnable": True},
     ),
     ("extras/storages", [{"name": "home"}, {"name": "sets", "mountPath": "/sets/"}]),
-    (PLUGINS, [{"plugin": "ssh", "parameters": {"jobssh": True}, "taskRoles": ["train"]}]),
+    (PLUGINS, [{"plugin": "ssh", "parameters": {"jobssh": True}, "taskroles": ["train"]}]),
     ("extras/jobStatusChangeNotification", {"failed": True, "running": False}),
     ("extras/tags", ["a", "b", "a"]),
     (
@@ -143,7 +143,7 @@ def test_lines_of_prerequisites_plugins_and_deployment_stand_around_the_commands
             PLUGINS,
             [
                 {"plugin": "cmd", "parameters": {"preCommands": ["before"], "postCommands": ["after"]}},
-                {"plugin": "cmd", "parameters": {"preCommands": ["elsewhere"]}, "taskRoles": []},
+                {"plugin": "cmd", "parameters": {"preCommands": ["elsewhere"]}, "taskroles": []},
             ],
         ),
         ("deployments", [{"name": "d", "taskRoles": {"train": {"preCommands": ["pre"], "postCommands": ["post"]}}}]),
