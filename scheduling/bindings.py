@@ -95,7 +95,8 @@ class Grid:
     def address(self, cell: QuotaCell, position: int) -> str:
         """Address of a leaf of a quota cell."""
         whole = f"{cell.vc}/{self._names[cell]}/{cell.number}"
-        return whole if self.size(cell) == 1 and not cell.pinned else f"{whole}/{position}"
+        counted = len(self.sizes[cell.chain, cell.cell_type]) == 1 and not cell.pinned  # in leaves, not in nodes of one
+        return whole if counted else f"{whole}/{position}"
 
     def find(self, address: str) -> tuple[QuotaCell, int] | None:
         """Quota cell and position of a virtual leaf; None where the cluster has no such quota any more."""

@@ -140,5 +140,5 @@ class Borrowing:
 def may_borrow(state: State, job: Job, choice: Choice) -> bool:
     """Whether the limits of borrowing and lending leave the job what it needs at least."""
     needs = needs_of(choice, job.gang)
-    vc = state.desk.ledger.layout.virtual_clusters[job.vc]
+    vc = state.desk.ledger.layout.team(job.vc)
     return not (state.loans.within_own(vc, needs) or state.loans.within_lent(state.desk.ledger, needs))

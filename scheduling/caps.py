@@ -24,7 +24,7 @@ def over_cap(state: State, job: Job, needs: Mapping[str, int]) -> Reason | None:
 
 def is_capped(state: State, vc: str) -> bool:
     """Whether the rules limit what may be held, so that tasks are counted one by one."""
-    return capped(state.desk.ledger.layout.virtual_clusters[vc].rules)
+    return capped(state.desk.ledger.layout.team(vc).rules)
 
 
 def within_caps(state: State, job: Job, choices: tuple[Choice, ...]) -> tuple[Choice, ...]:

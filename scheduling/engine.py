@@ -180,7 +180,7 @@ class Engine:
         if reason is not None:
             return Wait(job, reason)
         shape, desk = self._terrain.shapes.of(job), self._basis.desk(now)
-        limited = not job.opportunistic and capped(layout.virtual_clusters[job.vc].rules)
+        limited = not job.opportunistic and capped(layout.team(job.vc).rules)
         choices = self._within_limits(job, shape, now) if limited or job.opportunistic else shape.choices
         if isinstance(choices, Reason):
             return Wait(job, choices)

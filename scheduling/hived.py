@@ -162,10 +162,10 @@ def _virtual_nodes(
 
 
 def _height(layout: Layout, quota: Quota) -> int:
-    """Whole nodes and what is above them alike, then smaller cells by their size."""
+    """Whole nodes and what is above them alike, then smaller cells by their level."""
     kind = layout.types.get(quota.cell_type)
     whole = quota.upper or (kind is not None and kind.node_level)
-    return 1 << 30 if whole else 1 if quota.loose else quota.leaves
+    return 1 << 30 if whole else 1 if quota.loose else len(quota.shape.sizes)
 
 
 def _node_of(ledger: Ledger, cell: int) -> int | None:
@@ -236,7 +236,7 @@ def spots(ledger: Ledger, quota: Quota, nodes: int) -> Iterator[Spot]:
     """Free physical cells, of at most a node, that a quota cell may be bound to: as few splits as possible, then
     the fewest borrowed leaves, in each cell on the way down from the free cell that is split.
     """
-    layout, size = ledger.layout, quota.shape.width
+    layout, size = ledger.layout, 1 if quota.loose else quota.shape.width
     found = []
     for number in bits(nodes & layout.nodes_of_chain.get(quota.chain, 0)):
         shape = layout.shapes[number]

@@ -43,7 +43,8 @@ class Quota:
     """One quota cell of a virtual cluster (HiveD: a preassigned cell), made of cell nodes from `first` on.
 
     A cell node is the part of it that lies on one node. `loose`: all single leaves of a line together, which
-    are tied to no place. `pinned_at`: the physical cell it is bound to for ever.
+    are tied to no place. `upper`: it lies above the nodes, were it made of one node alone. `pinned_at`: the physical
+    cell it is bound to for ever.
     """
 
     number: int
@@ -58,11 +59,7 @@ class Quota:
     loose: bool = False
     pinned_at: "Spot | None" = None
     pinned: str = ""
-
-    @property
-    def upper(self) -> bool:
-        """Whether it is larger than a node."""
-        return not self.loose and self.count > 1
+    upper: bool = False
 
 
 class Spot(NamedTuple):
@@ -146,6 +143,10 @@ class Layout:
     def owned_gpus(self, vc: str, leaf_type: str) -> int:
         """Leaves of this type in the quota of the virtual cluster, over all chains."""
         return sum(self.owned.get((vc, chain), 0) for chain in self.chains_of(leaf_type))
+
+    def team(self, vc: str) -> VirtualCluster:
+        """The virtual cluster; one with nothing where only jobs are left of it."""
+        return self.virtual_clusters.get(vc) or VirtualCluster(vc)
 
     def chain_of_pin(self, vc: str, pin: str) -> str:
         """The chain of a pinned cell of the virtual cluster; empty when it has none of this name."""
@@ -282,10 +283,12 @@ class Layout:
         self, vc: str, chain: str, cell_type: str, address: str, pinned_at: Spot | None, pinned: str = ""
     ) -> None:
         shape, cells = self._parts(cell_type)
+        kind = self.types.get(cell_type)
         self._enter(
             Quota(
                 len(self.quotas), vc, chain, cell_type, address, shape, len(self.cell_quota), cells,
                 cells * shape.width, pinned_at=pinned_at, pinned=pinned,
+                upper=kind is not None and self._above_nodes(kind),
             )
         )  # fmt: skip
 

@@ -86,9 +86,10 @@ class Loans:
         """A virtual cluster's share on loan is what it has beyond its own idle quota: while jobs that may move into
         that run elsewhere, others may have what is its own, and it owes nobody for it."""
         for vc, returning in self._returning.items():
-            if self._apart_at.get(vc) == ledger.virtual_state[vc]:
+            state = ledger.virtual_state.get(vc, -1)  # -1: one that is no more has nothing of its own
+            if self._apart_at.get(vc) == state:
                 continue
-            self._apart_at[vc] = ledger.virtual_state[vc]
+            self._apart_at[vc] = state
             own: dict[str, int] = {}
             for kind in returning.keys() - {CPU, MEMORY}:
                 idle = sum(ledger.quota_free(vc, chain) for chain in self._layout.chains_of(kind))

@@ -26,7 +26,7 @@ def limit_passed(
 ) -> Limit | None:
     """The limit that the guaranteed job would pass with these GPUs (by leaf type) more; None: none. `mine`: what its
     user holds, `of_class`: what the jobs of the limited class hold."""
-    rules = layout.virtual_clusters[job.vc].rules
+    rules = layout.team(job.vc).rules
     for kind, need in needs.items():
         cap, held = user_cap(rules, layout.owned_gpus(job.vc, kind)), mine.get(kind, 0)
         if cap is not None and held + need > cap:

@@ -1,9 +1,10 @@
 """Quota counted in single leaves, which are tied to no place: hardware for tasks that use it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
 
+from scheduling import hived
 from scheduling.ground import Ground, Idle
 from scheduling.layout import Quota, Spot
 from scheduling.preemption import Loss
@@ -18,13 +19,31 @@ def place_loose(ground: Ground, quota: Quota, seats: list[Seat]) -> bool:
     task after the other where least is taken back.
 
     Only where that fails may other leaves of ending tasks do: their virtual leaves would be free before the tasks
-    are gone, and stand open to jobs that come after theirs.
+    are gone, and stand open to jobs that come after theirs. HiveD has an order of its own.
     """
+    if ground.ledger.layout.policy.hived:
+        return _in_order(ground, quota, seats)
     rest = [seat for seat in seats if not _in_place(ground, seat)]
     ways = (False, True) if ground.doomed else (False,)
     if ground.alone and rest and _at_once(ground, quota, rest[0]):
         return True
     return not rest or any(ground.attempt(partial(_place, ground, quota, rest, swap)) for swap in ways)
+
+
+def _in_order(ground: Ground, quota: Quota, seats: list[Seat]) -> bool:
+    """HiveD's way: the first leaf for each, one after the other; one that is bound stays where it is."""
+    ledger = ground.ledger
+    for seat in seats:
+        if seat.leaves & ledger.used[seat.cell]:
+            if not _in_place(ground, seat):
+                return False
+            continue
+        spots = hived.spots(ledger, quota, ground.allowed)
+        usable = (one for one in spots if ledger.healthy[one.node] & ~ledger.claimed[one.node] & 1 << one.base)
+        spot = next(usable, None)
+        if spot is None or not _sit(ground, spot.node, 1 << spot.base, seat):
+            return False
+    return True
 
 
 def _at_once(ground: Ground, quota: Quota, seat: Seat) -> bool:
@@ -52,22 +71,40 @@ def _place(ground: Ground, quota: Quota, seats: list[Seat], swap: bool) -> bool:
     ground.swap = swap
     _give_up(ground, seats)
     nodes = ground.ledger.layout.nodes_of_chain.get(quota.chain, 0)
-    by_task = {seat.task: seat for seat in seats}
-    split = 0
-    while True:
-        bins = Idle(ground, nodes & ~split, unbound=True)
-        fills = find(bins, _demands(seats))
-        if fills is None:
-            break
-        tasks = {id(fill.demand): iter(fill.demand.tasks) for fill in fills}
-        plan = [(fill.bin, by_task[next(tasks[id(fill.demand)])]) for fill in fills for _ in range(fill.count)]
+    plan = _idle_plan(ground, nodes, seats)
+    if plan is not None:
         if ground.attempt(partial(_sit_idle, ground, plan)):
             return True
-        wrong = _unsafe(ground, plan)
-        if not wrong:
-            break
-        split |= wrong
+        if any(_elsewhere(ground, nodes, seats, plan, wrong) for wrong in (_unsafe, _splitting)):
+            return True
     return ground.evict and ground.attempt(partial(_sit_evicting, ground, nodes, seats))
+
+
+Plan = list[tuple[int, Seat]]
+"""Seats, each with its node."""
+
+
+def _idle_plan(ground: Ground, nodes: int, seats: list[Seat]) -> Plan | None:
+    """The fewest of these nodes that have leaves for all seats which nobody holds."""
+    fills = find(Idle(ground, nodes, unbound=True), _demands(seats))
+    if fills is None:
+        return None
+    by_task = {seat.task: seat for seat in seats}
+    tasks = {id(fill.demand): iter(fill.demand.tasks) for fill in fills}
+    return [(fill.bin, by_task[next(tasks[id(fill.demand)])]) for fill in fills for _ in range(fill.count)]
+
+
+def _elsewhere(ground: Ground, nodes: int, seats: list[Seat], plan: Plan, wrong: Callable[[Ground, Plan], int]) -> bool:
+    """Where a plan would split a cell that is owed to somebody: other plans, each without the nodes that are `wrong` in
+    the one before."""
+    found: Plan | None = plan
+    while found is not None:
+        out = wrong(ground, found)
+        nodes &= ~out
+        found = _idle_plan(ground, nodes, seats) if out else None
+        if found is not None and ground.attempt(partial(_sit_idle, ground, found)):
+            return True
+    return False
 
 
 def _demands(seats: list[Seat]) -> tuple[Demand, ...]:
@@ -97,7 +134,7 @@ def _free(ground: Ground, number: int) -> int:
     return ledger.healthy[number] & ~ledger.claimed[number] & ground.unbound_on(number) & ~held
 
 
-def _sit_idle(ground: Ground, plan: list[tuple[int, Seat]]) -> bool:
+def _sit_idle(ground: Ground, plan: Plan) -> bool:
     for number, seat in plan:
         picked = pick(ground.ledger.layout.shapes[number].sizes, _free(ground, number), seat.demand.gpus)
         if picked is None or not _sit(ground, number, picked.bits, seat):
@@ -105,7 +142,7 @@ def _sit_idle(ground: Ground, plan: list[tuple[int, Seat]]) -> bool:
     return True
 
 
-def _unsafe(ground: Ground, plan: list[tuple[int, Seat]]) -> int:
+def _unsafe(ground: Ground, plan: Plan) -> int:
     """The first node of the plan that cannot take its tasks beside the nodes before it, because a larger cell would
     be split; the first of all where that is none. Nothing is left changed."""
     fit: list[int] = []
@@ -120,6 +157,15 @@ def _unsafe(ground: Ground, plan: list[tuple[int, Seat]]) -> int:
 
     ground.attempt(one_by_one)
     return 1 << next((number for number, _ in plan if number not in fit), plan[0][0]) if plan else 0
+
+
+def _splitting(ground: Ground, plan: Plan) -> int:
+    """The first node of the plan where a larger cell is split: what it spends so may be wanted where more is idle."""
+    for number, seat in plan:
+        picked = pick(ground.ledger.layout.shapes[number].sizes, _free(ground, number), seat.demand.gpus)
+        if picked is not None and any(ground.ledger.split_by(Spot(number, bit), 1) for bit in bits(picked.bits)):
+            return 1 << number
+    return 0
 
 
 def _sit(ground: Ground, number: int, mask: int, seat: Seat, make_room: bool = True) -> bool:

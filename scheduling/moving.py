@@ -81,7 +81,7 @@ class MovingIn:
         """Where its tasks would go if they started now. That follows from the virtual cluster's own cells and those
         that are owed to others: it is worked out once for as long as these stay what they are."""
         desk, unit = self.state.desk, shape.choices[number].units[0]
-        known = self.state.memory.seatings(job.vc).of(desk.ledger.virtual_state[job.vc])
+        known = self.state.memory.seatings(job.vc).of(desk.ledger.virtual_state.get(job.vc, -1))
         key = owed.number, shape.number, number
         if key not in known:
             known[key] = _seats_beside(owed, unit) if desk.enough_quota(job, unit) else None

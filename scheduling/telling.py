@@ -202,7 +202,7 @@ def _largest(state: State, vc: str, pool: Pool) -> int:
 
 def _loan_missing(state: State, job: Job, unit: Unit) -> Reason | None:
     ledger, loans = state.desk.ledger, state.loans
-    vc = ledger.layout.virtual_clusters[job.vc]
+    vc = ledger.layout.team(job.vc)
     needs: dict[str, int] = {}
     for part in unit.parts:
         if part.gpus:

@@ -104,7 +104,7 @@ class Owed(dict[int, int]):
 
     def share(self, pool: str) -> Share:
         """What the next in the queue may look at."""
-        state = self._ledger.virtual_state[self._vc]
+        state = self._ledger.virtual_state.get(self._vc, -1)
         known = self._alike.get(pool)
         if known is None or known[0] != state:
             known = self._alike[pool] = state, Share(self._ledger, self._vc, pool, taken=self).alike()
@@ -120,7 +120,7 @@ class Owed(dict[int, int]):
             known = self._alike.get(pool)
             if known is None or layout.loose_cells >> cell & 1:
                 continue
-            if known[0] != ledger.virtual_state[self._vc]:
+            if known[0] != ledger.virtual_state.get(self._vc, -1):
                 del self._alike[pool]
                 continue
             sizes = layout.quotas[layout.cell_quota[cell]].shape.sizes

@@ -36,10 +36,11 @@ def told_of(step: Mapping[str, Any]) -> dict[str, Any]:
 def recorded_group(world: World, steps: Sequence[Mapping[str, Any]], at: int) -> dict[str, Spot]:
     """Where the record puts the pods of the group that step `at` asks for, as far as it goes on to say.
 
-    A gang is placed as a whole; its other pods are told their places when they ask. Looked for up to the end of
-    the group, a withdrawal or a restart.
+    A gang is placed as a whole; its other pods are told their places when they ask, those of one that preempts in
+    any order. Looked for up to the end of the group, a withdrawal or a restart.
     """
     name = world.requests[steps[at]["pod"]].group
+    claims = told_of(steps[at]).get("result") == "preempt"
     found: dict[str, Spot] = {}
     added: set[str] = set()
     for step in steps[at:]:
@@ -51,7 +52,7 @@ def recorded_group(world: World, steps: Sequence[Mapping[str, Any]], at: int) ->
         if step["op"] == "addAllocated":
             added.add(pod)
         elif step["op"] == "schedule" and (spot := spot_of(told_of(step))) is not None:
-            if added or pod == steps[at]["pod"]:
+            if added or claims or pod == steps[at]["pod"]:
                 found.setdefault(pod, spot)
         elif step["op"] in ("deleteAllocated", "deleteUnallocated"):
             added.discard(pod)

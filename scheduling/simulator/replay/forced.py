@@ -11,7 +11,7 @@ from scheduling.bindings import Bindings, uses_of
 from scheduling.decisions import Demotion
 from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.simulator.replay.mapper import Kind, Mapper
-from scheduling.simulator.replay.world import World
+from scheduling.simulator.replay.world import Group, World
 
 MOST_STEPS = 20_000
 """Ways that are tried to find virtual cells for one recorded group."""
@@ -39,7 +39,8 @@ class Place:
 
 
 def recover(world: World, group: str) -> None:
-    """A group that ran before a restart runs on: on what is left of its GPUs, in its quota where that is legal."""
+    """A group that ran before a restart runs on: on what is left of its GPUs, be it nothing, in its quota where that is
+    legal."""
     job, before = world.last[group]
     places, kinds = [], []
     for placement in before:
@@ -61,7 +62,9 @@ def recover(world: World, group: str) -> None:
             world.engine.demote(Demotion(name, group))
     if placed:
         world.start(job, tuple(placed))
-        world.last[group] = (job, before)
+    else:  # all its GPUs have left the configuration: it runs on all the same, on nothing that is known
+        world.groups[group] = Group(job)
+    world.last[group] = (job, before)
 
 
 def _found_again(world: World, leaf: str) -> str | None:

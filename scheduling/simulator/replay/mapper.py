@@ -60,7 +60,7 @@ class Mapper:
         if not self.bindings.taken().isdisjoint(physical):
             return None
         chain = self.grid.chain_of_leaf[physical[0]]
-        mine = [one for one in self.grid.quota[self.job.vc] if not one.pinned]
+        mine = [one for one in self.grid.quota.get(self.job.vc, []) if not one.pinned]
         mine = [one for one in mine if (one.chain, one.cell_type) == (chain, kind.cell_type)]
         for cell in mine:
             if cell not in self.bindings.bound:

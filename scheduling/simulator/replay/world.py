@@ -225,7 +225,8 @@ class World:
         name = self.requests[pod].group
         group = self.groups.get(name)
         if group is not None and group.pods.pop(pod, None) is not None and not group.pods:
-            self.engine.finish(name)
+            if self.placements(name):
+                self.engine.finish(name)
             del self.groups[name]
 
     def withdraw(self, pod: str) -> None:
@@ -305,10 +306,9 @@ class World:
 
     def demoted(self, group: str) -> bool:
         """Whether a bound group has lost its virtual cells."""
-        found = self.groups.get(group)
-        return (
-            found is not None and not found.job.opportunistic and all(not use.virtual_cell for use in self.uses(group))
-        )
+        found, uses = self.groups.get(group), self.uses(group)
+        guaranteed = found is not None and not found.job.opportunistic
+        return guaranteed and bool(uses) and all(not use.virtual_cell for use in uses)
 
     def node_of(self, leaf: str) -> str:
         """The node of a leaf."""

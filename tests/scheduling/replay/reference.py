@@ -243,10 +243,10 @@ class Reference:
         made: list[tuple[object, View]] = []
         doomed = Doomed(bindings, self.node_of)
         cells = [one for one in self.grid.quota[vc] if one.chain == chain and one.pinned == pinned]
-        cells.sort(key=lambda cell: -min(self._node_size(cell), self.grid.size(cell)))
+        cells.sort(key=lambda cell: -min(self._node_levels(cell), len(self.grid.sizes[cell.chain, cell.cell_type])))
         for cell in cells:
             sizes = self.grid.sizes[cell.chain, cell.cell_type]
-            inner = tuple(size for size in sizes if size <= self._node_size(cell))
+            inner = sizes[-self._node_levels(cell) :]
             hidden = doomed.inside(cell)
             for first in range(0, sizes[0], inner[0]):
                 view = self._virtual_view(cell, first, inner, bindings, nodes)
@@ -256,9 +256,9 @@ class Reference:
                 made.append(((cell, first), view))
         return made
 
-    def _node_size(self, cell: QuotaCell) -> int:
+    def _node_levels(self, cell: QuotaCell) -> int:
         leaf = self.grid.cells[cell.chain, cell.cell_type][0][0]
-        return len(self.sites.nodes[self.node_of[leaf]].leaves)
+        return len(self.sites.levels(self.sites.nodes[self.node_of[leaf]]))
 
     def _virtual_view(
         self, cell: QuotaCell, first: int, sizes: tuple[int, ...], bindings: Bindings, nodes: frozenset[str] | None

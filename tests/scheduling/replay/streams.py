@@ -37,6 +37,29 @@ def cluster_document(random: Random) -> dict[str, Any]:
     return {"physicalCluster": {"cellTypes": types, "physicalCells": cells}, "virtualClusters": quotas}
 
 
+def narrow_document(random: Random) -> dict[str, Any]:
+    """A chain of nodes of one or two GPUs, perhaps in racks of one node or more and with sockets of one GPU; quotas of
+    every level, single GPUs too."""
+    nodes = random.choice([1, 2, 3])
+    types: dict[str, Any] = {}
+    path = ["GPU"]
+    if random.random() < 0.3:
+        types["SOCKET"] = {"childCellType": path[0], "childCellNumber": random.choice([1, 2])}
+        path.insert(0, "SOCKET")
+    types["NODE"] = {"childCellType": path[0], "childCellNumber": random.choice([1, 1, 2]), "isNodeLevel": True}
+    path.insert(0, "NODE")
+    names = [{"cellAddress": f"n{number}"} for number in range(max(3, 2 * nodes))]
+    cells: list[dict[str, Any]] = [{"cellType": "NODE", **name} for name in names]
+    if random.random() < 0.6:
+        types["RACK"] = {"childCellType": "NODE", "childCellNumber": nodes}
+        path.insert(0, "RACK")
+        racks = (names[first : first + nodes] for first in range(0, len(names), nodes))
+        cells = [{"cellType": "RACK", "cellChildren": some} for some in racks]
+    paths = [".".join(path[:depth]) for depth in range(1, len(path) + 1)]
+    quotas = _quotas(random, types, cells, paths)
+    return {"physicalCluster": {"cellTypes": types, "physicalCells": cells}, "virtualClusters": quotas}
+
+
 def _chain(types: dict[str, Any], sku: str, quads: bool, nodes: int) -> list[str]:
     """Cell types of a SKU, the rack's first and without the leaf's."""
     inner = [f"{sku}-PAIR", *([f"{sku}-QUAD"] if quads else [])]
@@ -52,7 +75,8 @@ def _chain(types: dict[str, Any], sku: str, quads: bool, nodes: int) -> list[str
 def _quotas(random: Random, types: dict[str, Any], cells: list[Any], paths: list[str]) -> dict[str, Any]:
     """Quota lines are added as long as they can be carved out."""
     quotas: dict[str, Any] = {f"vc{number}": {"virtualCells": []} for number in range(random.choice([2, 2, 3]))}
-    pins = [child["pinnedCellId"] for cell in cells for child in cell["cellChildren"] if "pinnedCellId" in child]
+    children = [child for cell in cells for child in cell.get("cellChildren", ())]
+    pins = [child["pinnedCellId"] for child in children if "pinnedCellId" in child]
     for pin in pins:
         quotas[random.choice(sorted(quotas))].setdefault("pinnedCells", []).append({"pinnedCellId": pin})
     for _ in range(random.randint(3, 12)):
@@ -224,10 +248,15 @@ class Stream:
         self.waiting = [one for one in self.waiting if one != name]
 
 
-def stream(seed: int, make: Callable[[Cluster], Scheduler], length: int = 40) -> tuple[dict[str, Any], list[str]]:
+def stream(
+    seed: int,
+    make: Callable[[Cluster], Scheduler],
+    length: int = 40,
+    cluster: Callable[[Random], dict[str, Any]] = cluster_document,
+) -> tuple[dict[str, Any], list[str]]:
     """A case file with one random stream as this scheduler answered it, and the invariants that broke on the way."""
     random = Random(seed)
-    document = cluster_document(random)
+    document = cluster(random)
     made = Stream(random, document, World(read_cluster(document), {}, make))
     moves = [made.submit] * 8 + [made.retry] * 3 + [made.end] * 5 + [made.withdraw, made.health, made.restart]
     faults: list[str] = []

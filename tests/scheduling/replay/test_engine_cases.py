@@ -8,7 +8,7 @@ import pytest
 from scheduling import Engine
 from scheduling.simulator.replay import Difference, Tally, read, replay
 from tests.scheduling.replay.reference import Reference
-from tests.scheduling.replay.streams import stream
+from tests.scheduling.replay.streams import narrow_document, stream
 from tests.support.facts import hived_cases, hived_streams
 
 CASES = hived_cases()
@@ -45,6 +45,14 @@ def test_our_own_random_streams_break_no_invariant_and_replay_as_they_were(seed:
 @pytest.mark.parametrize("seed", [*range(20), 1065, 1139, 1215, 1398, 1558, 1613])
 def test_a_random_stream_of_the_oracle_has_no_difference_when_followed(seed: int) -> None:
     document, _ = stream(seed, Reference)
+    assert differences(json.loads(json.dumps(document)), follow=True)[0] == []
+
+
+@pytest.mark.parametrize("make", [Engine, Reference])
+@pytest.mark.parametrize("seed", range(25))
+def test_streams_on_nodes_of_one_gpu_and_racks_of_one_node_have_no_difference(seed: int, make: Any) -> None:
+    document, faults = stream(seed, make, cluster=narrow_document)
+    assert faults == []
     assert differences(json.loads(json.dumps(document)), follow=True)[0] == []
 
 

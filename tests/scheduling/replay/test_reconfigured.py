@@ -1,0 +1,93 @@
+"""A restart with another configuration: teams and machines that are gone; and claims that are followed."""
+
+from typing import Any
+
+import pytest
+
+from scheduling.simulator.replay import Tally, read, replay
+
+
+def configuration(nodes: list[str], *teams: str) -> dict[str, Any]:
+    """A rack of nodes of two GPUs; each team owns a node."""
+    types = {
+        "RACK": {"childCellType": "NODE", "childCellNumber": len(nodes)},
+        "NODE": {"childCellType": "GPU", "childCellNumber": 2, "isNodeLevel": True},
+    }
+    cells = [{"cellType": "RACK", "cellChildren": [{"cellAddress": name} for name in nodes]}]
+    quotas = {team: {"virtualCells": [{"cellType": "RACK.NODE", "cellNumber": 1}]} for team in teams}
+    return {"physicalCluster": {"cellTypes": types, "physicalCells": cells}, "virtualClusters": quotas}
+
+
+def pod(team: str, group: str, priority: int = 0, gpus: int = 2, pods: int = 1) -> dict[str, Any]:
+    members = [{"podNumber": pods, "leafCellNumber": gpus}]
+    asked = {"virtualCluster": team, "priority": priority, "leafCellType": "GPU", "leafCellNumber": gpus}
+    return {**asked, "affinityGroup": {"name": group, "members": members}}
+
+
+def asks(name: str, node: str, *gpus: int) -> list[dict[str, Any]]:
+    """The pod is told to bind there, and is bound."""
+    told = {"result": "bind", "node": node, "leafCells": list(gpus)}
+    return [{"op": "schedule", "pod": name, "observed": told}, {"op": "addAllocated", "pod": name}]
+
+
+def restarted(config: str, name: str) -> list[dict[str, Any]]:
+    return [{"op": "newScheduler", "config": config}, {"op": "addAllocated", "pod": name, "recovered": True}]
+
+
+def state(group: str, expected: str) -> dict[str, Any]:
+    return {"op": "assertGroupState", "group": group, "state": expected}
+
+
+def told(steps: list[dict[str, Any]], pods: dict[str, Any], follow: bool, config: str = "two") -> list[Any]:
+    configs = {
+        "two": configuration(["n0", "n1"], "a", "b"),
+        "without a": configuration(["n0", "n1"], "b"),
+        "elsewhere": configuration(["m0", "m1"], "a", "b"),
+        "gpus": configuration(["n0", "n1"]),
+    }
+    configs["gpus"]["virtualClusters"] = {"c": {"virtualCells": [{"cellType": "RACK.NODE.GPU", "cellNumber": 2}]}}
+    document = {"configs": configs, "pods": pods, "tests": [{"name": "it", "config": config, "steps": steps}]}
+    return list(replay(read(document), follow, Tally()))
+
+
+@pytest.mark.parametrize("follow", [False, True], ids=["strict", "follow"])
+def test_a_group_of_a_team_that_is_gone_runs_on_outside_every_quota(follow: bool) -> None:
+    steps = [
+        *asks("p", "n0", 0, 1),
+        *restarted("without a", "p"),
+        {"op": "assertGroupLazyPreempted", "group": "p"},
+        {"op": "schedule", "pod": "late", "observed": {"result": "wait"}},
+        *asks("q", "n1", 0, 1),
+        {"op": "deleteAllocated", "pod": "p"},
+        {"op": "assertGroupAbsent", "group": "p"},
+    ]
+    assert told(steps, {"p": pod("a", "p"), "q": pod("b", "q"), "late": pod("a", "late")}, follow) == []
+
+
+@pytest.mark.parametrize("follow", [False, True], ids=["strict", "follow"])
+def test_a_group_whose_machines_are_all_gone_stays_allocated_until_its_pods_end(follow: bool) -> None:
+    steps = [
+        *asks("p", "n0", 0, 1),
+        *restarted("elsewhere", "p"),
+        state("p", "Allocated"),
+        {"op": "assertGroupNotLazyPreempted", "group": "p"},
+        {"op": "deleteAllocated", "pod": "p"},
+        {"op": "assertGroupAbsent", "group": "p"},
+    ]
+    assert told(steps, {"p": pod("a", "p")}, follow) == []
+
+
+def test_followed_claims_lie_where_the_group_binds_later_whichever_of_its_pods_asks_first() -> None:
+    preempts = {"result": "preempt", "victimsByNode": {"n0": ["low"]}}
+    steps = [
+        *asks("low", "n0", 0),
+        {"op": "schedule", "pod": "high-0", "observed": preempts},
+        *asks("lent", "n0", 1),
+        state("high", "Preempting"),
+        {"op": "deleteAllocated", "pod": "low"},
+        *asks("high-1", "n1", 0),
+        *asks("high-0", "n0", 0),
+    ]
+    both = {f"high-{number}": pod("c", "high", 5, 1, 2) for number in (0, 1)}
+    pods = both | {"low": pod("c", "low", 0, 1), "lent": pod("c", "lent", -1, 1)}
+    assert told(steps, pods, follow=True, config="gpus") == []
