@@ -18,7 +18,7 @@ from berth.downloads import Going, Held
 from berth.endpoint import Awaiting, Blocking, WayT_co
 from berth.everything import Everything, Tokens
 from berth.jobs import CodeFolders, Jobs
-from berth.logs import PATIENCE_S, AsyncLogFollow, Following, LogFollow
+from berth.logs import PATIENCE_S, AsyncLogFollow, Following, LogFollow, Tail, no_tail
 from berth.model import Page
 from berth.server import Server
 from berth.shell import AsyncShell, Shell, ShellOptions, Terminal
@@ -138,10 +138,13 @@ class Client(Parts[Blocking], Blocking):
         of ``rows``, ``columns`` and type ``term``. Use it in a ``with``."""
         return Shell(self.server, ShellOptions(task_attempt, command, **terminal))
 
-    def follow(self, task_attempt: str, *, offset: int | str = 0, patience_s: float = PATIENCE_S) -> LogFollow:
+    def follow(
+        self, task_attempt: str, *, offset: int | str = 0, patience_s: float = PATIENCE_S, tail: Tail = no_tail
+    ) -> LogFollow:
         """A log from ``offset`` on (``"tail"``: from shortly before its end) and live until it has ended. A lost
-        connection is taken up again where it broke; raises Unreachable after ``patience_s`` without one."""
-        return LogFollow(Following(self.server, task_attempt, offset, patience_s))
+        connection is taken up again where it broke; raises Unreachable after ``patience_s`` without one. ``tail`` is
+        told what there is of lines that have no end yet, such as a progress bar; they come as records all the same."""
+        return LogFollow(Following(self.server, task_attempt, offset, patience_s, tail))
 
     def close(self) -> None:
         """Closes its connections."""
@@ -227,9 +230,11 @@ class AsyncClient(Parts[Awaiting], Awaiting):
         """See `Client.exec`."""
         return AsyncShell(self.server, ShellOptions(task_attempt, command, **terminal))
 
-    def follow(self, task_attempt: str, *, offset: int | str = 0, patience_s: float = PATIENCE_S) -> AsyncLogFollow:
+    def follow(
+        self, task_attempt: str, *, offset: int | str = 0, patience_s: float = PATIENCE_S, tail: Tail = no_tail
+    ) -> AsyncLogFollow:
         """See `Client.follow`."""
-        return AsyncLogFollow(Following(self.server, task_attempt, offset, patience_s))
+        return AsyncLogFollow(Following(self.server, task_attempt, offset, patience_s, tail))
 
     async def close(self) -> None:
         """Closes its connections."""

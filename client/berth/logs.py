@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from urllib.parse import quote
 
 import msgspec
@@ -21,13 +21,19 @@ from berth.sockets import LOST, Closable, final_error
 
 PATIENCE_S = 300.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
+Tail = Callable[[Sequence[LogRecord]], None]
+"""Is told what a task has printed of lines that have no end yet: it replaces what was told before."""
 SETTLED_S = 5.0
 """A connection that lived so long was a good one, though the log was silent."""
 
 
+def no_tail(records: Sequence[LogRecord]) -> None:
+    """Nobody wants to know of lines without an end."""
+
+
 class _Message(msgspec.Struct):
-    """``records`` up to the offset ``to``; or ``end``, which names the node that is gone with the rest, or says that
-    the log was deleted; or ``skipped``, after which the server reads on by itself."""
+    """``records`` up to the offset ``to``; or a ``tail`` of some; or ``end``, which names the node that is gone with
+    the rest, or says that the log was deleted; or ``skipped``, after which the server reads on by itself."""
 
     type: str
     to: int = 0
@@ -39,10 +45,12 @@ class _Message(msgspec.Struct):
 class Following:
     """How far one reader of a log is, and what a lost connection means; opens and reads nothing itself.
 
-    ``offset`` moves once a message's records are taken by whoever reads, so that it is a good one to come back with.
+    ``tail`` is told of lines without an end. ``offset`` moves once a message's records are taken by whoever reads, so
+    that it is a good one to come back with.
     """
 
-    def __init__(self, server: Server, task_attempt: str, offset: int | str, patience_s: float) -> None:
+    def __init__(self, server: Server, task_attempt: str, offset: int | str, patience_s: float, tail: Tail) -> None:
+        self._tail = tail
         self.server, self.task_attempt = server, task_attempt
         self.offset: int | str = offset
         self.over = False
@@ -74,6 +82,8 @@ class Following:
             return [LogRecord(time.time_ns() // 1_000_000, MARK, text)]
         if self.over and message.deleted:
             return [LogRecord(time.time_ns() // 1_000_000, MARK, message.deleted)]
+        if message.type == "tail":
+            self._tail([LogRecord(*record) for record in message.records])
         if message.type != "records":
             return []
         self._next = message.to

@@ -54,3 +54,37 @@ test("lines that are dropped at the end of a message can be read again from ther
   expect([buffer.start, buffer.end, texts(buffer)]).toEqual([100, 300, ["c", "half a line", "e"]]);
   expect(buffer.offsetOf(0)).toBe(100);
 });
+
+test("what has no end yet stands as a line of its own until it comes", () => {
+  const buffer = new LogBuffer(0);
+  buffer.append([out("begun\n")], 6);
+  buffer.tail([out("\r 10%|#"), [0, STDERR, "loading"]]);
+  expect(texts(buffer)).toEqual(["begun", " 10%|#", "loading"]);
+  expect(buffer.lines.map((line) => line.provisional)).toEqual([undefined, true, true]);
+
+  buffer.tail([out("\r 20%|##"), [0, STDERR, "loading the model"]]);
+  expect(texts(buffer)).toEqual(["begun", " 20%|##", "loading the model"]);
+
+  buffer.append([out(" 10%|#\r 20%|##\r 30%|###\n")], 40);
+  expect(texts(buffer)).toEqual(["begun", " 30%|###", "loading the model"]);
+  expect(buffer.lines.map((line) => line.provisional)).toEqual([undefined, false, true]);
+});
+
+test("of a long line that comes in pieces the rest stands behind them, and is not twice in it", () => {
+  const buffer = new LogBuffer(0);
+  buffer.append([out("0123")], 4);
+  buffer.tail([out("45")]);
+  expect(texts(buffer)).toEqual(["012345"]);
+  buffer.append([out("4567\n")], 9);
+  expect(texts(buffer)).toEqual(["01234567"]);
+});
+
+test("what stands before is put in front of a line that has no end yet", () => {
+  const buffer = new LogBuffer(4);
+  buffer.append([out("cd")], 6);
+  buffer.tail([out("ef")]);
+  buffer.prepend([out("x\nab")], 0);
+  expect(texts(buffer)).toEqual(["x", "abcdef"]);
+  buffer.append([out("efg\n")], 10);
+  expect(texts(buffer)).toEqual(["x", "abcdefg"]);
+});

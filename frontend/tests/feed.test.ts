@@ -15,5 +15,6 @@ test.each<[string, number | undefined, Message, string]>([
   ["the end ends it", 900, { type: "end", offset: 900, state: "terminated" }, "end"],
   ["an end beyond what was read makes it read on", 800, { type: "end", offset: 900, state: "terminated" }, "seek"],
   ["an empty log may end at once", undefined, { type: "end", offset: 0, state: "terminated" }, "end"],
+  ["what has no end yet moves nothing", 900, { type: "tail", records: [] }, "tail"],
   ["a log whose server came back is open again", 900, { type: "open", offset: 900 }, "open"],
 ])("%s", (_, next, message, expected) => expect(judge(next, message)).toBe(expected));

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from nodes.protocol import LogRecord
 
@@ -43,6 +43,16 @@ class LogStatus:
     sent: bool = False
 
 
+class OpenLine(NamedTuple):
+    """What has come of a line that has no end yet, up to ``time_ns``. ``text``: its newest part as it came; ``new``:
+    from where on none of it was given as a record; ``cut``: something may stand before it that nobody knows."""
+
+    time_ns: int
+    text: bytes
+    new: int = 0
+    cut: bool = False
+
+
 class FrameSource(Protocol):
     """The output of one container. A runtime makes one and hands it to ``LogPipeline.attach``."""
 
@@ -61,6 +71,11 @@ class FrameSource(Protocol):
 
     def thaw(self) -> None:
         """The inverse of ``freeze``. Idempotent; also called for a container that was never frozen."""
+        ...
+
+    def unfinished(self) -> Mapping[int, OpenLine]:
+        """By stream what the container has printed of lines that ``frames`` keeps back until they have an end; nothing
+        where it keeps none back."""
         ...
 
     def missing(self) -> str:

@@ -13,8 +13,9 @@ import structlog
 from nodes.logs.base import MAX_PAYLOAD, FrameSource
 from nodes.logs.masking import Masking
 from nodes.logs.masks import Masks
+from nodes.logs.provisional import provisional
 from nodes.logs.spool import Spool
-from nodes.protocol import LogRecord
+from nodes.protocol import LogRecord, record_encode
 from nodes.saying import Saying
 from nodes.writing import cannot_write
 
@@ -25,6 +26,8 @@ BEHIND_S = 1.0
 """How long it must have been behind before the container is frozen: a short backlog is read faster than that."""
 IDLE_S = 0.5
 """A frozen container whose reader found nothing for this long has been caught up with."""
+HEARD_WITHIN_S = 0.1
+"""How much later than a record its bytes may be heard by who listens for lines without an end."""
 RETRY_FIRST_S, RETRY_LAST_S = 0.1, 5.0
 
 logger = structlog.get_logger(__name__)
@@ -60,6 +63,7 @@ class Follower:
         self._stuck = False
         self._behind_since: float | None = None
         self._taken_at = monotonic()
+        self._read_at: dict[int, float] = {}
         self._complete = False
         self._thread = threading.Thread(target=self._run, name=f"log-{attempt}", daemon=True)
 
@@ -94,6 +98,18 @@ class Follower:
         if self._frozen and not self._stuck and self._monotonic() - self._taken_at > IDLE_S:
             self._thaw()
 
+    def tail(self) -> tuple[int, bytes]:
+        """The log's end, and as records what the container has printed behind it of lines that have no end yet. None of
+        a stream of which a record has just come: it may still be heard as such a line."""
+        lines = {} if self._complete or self._closing.is_set() else self._source.unfinished()
+        end, now = self._spool.end, self._monotonic()
+        records = (
+            LogRecord(line.time_ns, stream, provisional(line, self._masks))
+            for stream, line in sorted(lines.items())
+            if now - self._read_at.get(stream, float("-inf")) > HEARD_WITHIN_S
+        )
+        return end, b"".join(record_encode(record) for record in records if record.payload)
+
     def _run(self) -> None:
         while self._spool.doubtful:
             if self._closing.wait(0.2):
@@ -113,6 +129,7 @@ class Follower:
         with self._taking:
             self._masking = Masking(self._masks, self._spool.unfinished)
         for record in self._source.frames(self._spool.position):
+            self._read_at[record.stream] = self._monotonic()
             with self._taking:
                 self._keep(self._masking.take(record, self._monotonic()))
             self._watch_lag(record)

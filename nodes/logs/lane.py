@@ -12,6 +12,9 @@ from nodes.saying import Saying
 MOST = 16 * BATCH
 """Bytes of one log in one round, so that a flood does not hold up the others."""
 
+TAIL_S, TAIL_AGAIN_S, TAIL_KEPT_S = 0.5, 20.0, 60
+"""How often a new tail is told, how soon one that has not changed is, and for how long Redis keeps it."""
+
 
 @dataclass(slots=True)
 class Block:
@@ -23,10 +26,26 @@ class Block:
 
 
 @dataclass(slots=True)
+class Tail:
+    """What is to be told of lines without an end, and was told last, with the log's end then: at most each 0.5 s, and
+    again before Redis forgets it."""
+
+    wanted: tuple[int, bytes] = (0, b"")
+    told: tuple[int, bytes] = (0, b"")
+    told_at: float = float("-inf")
+
+    def due(self, now: float) -> bool:
+        wanted, told = self.wanted, self.told
+        new = wanted[1] != told[1] or (bool(wanted[1]) and wanted != told)
+        return now - self.told_at >= (TAIL_S if new else TAIL_AGAIN_S) and bool(wanted[1] or told[1])
+
+
+@dataclass(slots=True)
 class Lane:
     """``shipped``: offset up to which the stream was filled, None: not known, ask Redis; ``archived``: acknowledged
     offset, None: not heard yet; ``taken_back``: that offset has become smaller, as after a restore of the archive;
-    ``exists``: the stream is there; ``full``: the window is; ``saying``: of what is wrong with this log alone."""
+    ``exists``: the stream is there; ``full``: the window is; ``saying``: of what is wrong with this log alone;
+    ``tail``: of lines that have no end yet."""
 
     attempt: str
     key: str
@@ -39,6 +58,7 @@ class Lane:
     full: bool = False
     blocks: deque[Block] = field(default_factory=deque)
     saying: Saying = field(default_factory=Saying)
+    tail: Tail = field(default_factory=Tail)
 
     @property
     def acknowledged(self) -> int:
@@ -74,6 +94,7 @@ class Lane:
     def lost(self) -> None:
         """What Redis holds is unknown again."""
         self.shipped, self.full = None, False
+        self.tail.told_at = float("-inf")
         self.blocks.clear()
 
     def found(self, last: int, first: int, count: int) -> None:

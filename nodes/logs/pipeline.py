@@ -193,18 +193,19 @@ class LogPipeline:
         """Writes what waits in memory, and thaws containers whose output has been read to its end."""
         while not self._closing.wait(TICK_S):
             with self._lock:
-                logs = list(self._logs.values())
-            for log in logs:
-                self._tick_one(log)
-            self._share_out([log.spool for log in logs])
+                logs = dict(self._logs)
+            for attempt, log in logs.items():
+                self._tick_one(attempt, log)
+            self._share_out([log.spool for log in logs.values()])
 
-    def _tick_one(self, log: _Log) -> None:
+    def _tick_one(self, attempt: str, log: _Log) -> None:
         """Whatever fails with one log ends neither the thread nor the turn of the others."""
         try:
             with contextlib.suppress(OSError):  # the follower waits for the disk; nothing is lost
                 log.spool.flush()
             if log.follower is not None:
                 log.follower.tick()
+                self._shipper.tail(attempt, *log.follower.tail())
         except Exception as error:
             if log.saying.new(repr(error)):
                 logger.exception("a log cannot be looked after")

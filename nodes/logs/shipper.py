@@ -13,9 +13,9 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from nodes.connecting import redis_fault
-from nodes.logs.lane import Lane
+from nodes.logs.lane import TAIL_KEPT_S, Lane
 from nodes.logs.spool import Spool
-from nodes.protocol import WAKE_CHANNEL, NodeKey, log_stream, signed_batch
+from nodes.protocol import WAKE_CHANNEL, NodeKey, log_stream, log_tail, signed_batch, signed_tail
 from nodes.saying import Saying
 
 CHECK_S = 5.0
@@ -66,6 +66,17 @@ class Shipper:
             if attempt not in self._lanes:
                 self._lanes[attempt] = Lane(attempt, log_stream(self._node, attempt), spool, self._window)
         self.wake()
+
+    def tail(self, attempt: str, end: int, data: bytes) -> None:
+        """What the log has behind its ``end`` of lines without one; it replaces what was told before."""
+        with self._lock:
+            lane = self._lanes.get(attempt)
+            if lane is None:
+                return
+            lane.tail.wanted = end, data
+            due = lane.tail.due(time.monotonic())
+        if due:
+            self.wake()
 
     def has_sent(self, attempt: str) -> bool:
         """Whether Redis was given all that the log has now."""
@@ -156,10 +167,23 @@ class Shipper:
             if end is not None or lane.full:
                 pipe.xlen(lane.key)
                 calls.append(_on_length(lane))
+            calls += self._send_tail(pipe, lane)
         before = [lane.shipped for lane in lanes]
         for call, answer in zip(calls, pipe.execute(raise_on_error=False), strict=True):
             call(answer)
         return any(lane.shipped not in (None, old) for lane, old in zip(lanes, before, strict=True))
+
+    def _send_tail(self, pipe: Any, lane: Lane) -> list[Callable[[Any], None]]:
+        """What answers each of its calls: a tail that Redis did not take is told again as any that has not changed."""
+        tail, now = lane.tail, time.monotonic()
+        if not tail.due(now):
+            return []
+        tail.told, tail.told_at = tail.wanted, now
+        key = log_tail(self._node, lane.attempt)
+        pipe.xadd(key, signed_tail(self._key, lane.attempt, *tail.told), maxlen=1, approximate=False)
+        pipe.expire(key, TAIL_KEPT_S)
+        pipe.publish(WAKE_CHANNEL, f"{lane.attempt} tail")
+        return [_ignored] * 3
 
     def _ask(self, lanes: list[Lane]) -> None:
         """What Redis holds of logs whose stream is unknown."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from nodes.protocol.envelope import NodeKey, verify
 
 RECORD_HEADER = struct.Struct(">QBI")
+_OFFSET_DIGITS = 20
 STDOUT, STDERR, MARK = 1, 2, 3
 """Streams; MARK is a line of Berth's own (dropped lines, stop notices)."""
 
@@ -70,6 +71,19 @@ def _signed_text(attempt: str, start: int, data: bytes) -> bytes:
 def signed_batch(key: NodeKey, attempt: str, start: int, data: bytes) -> dict[str, bytes]:
     """Fields of a stream entry: its bytes with a signature that binds them to attempt and offset."""
     return {"data": data, "sig": key.sign(_signed_text(attempt, start, data))}
+
+
+def signed_tail(key: NodeKey, attempt: str, at: int, data: bytes) -> dict[str, bytes]:
+    """Fields of the entry that says what stands behind offset ``at`` of lines that have no end yet: ``data``, records
+    that count for nothing once others come, or none."""
+    return {"at": str(at).encode(), **signed_batch(key, f"{attempt} tail", at, data)}
+
+
+def verified_tail(node_public: str, attempt: str, fields: dict[bytes, bytes]) -> tuple[int, bytes]:
+    """(offset, records) of such an entry. Raises EnvelopeForged."""
+    text = fields.get(b"at", b"")
+    at = int(text) if text.isdigit() and len(text) < _OFFSET_DIGITS else 0
+    return verified_batch(node_public, f"{attempt} tail", at + len(fields.get(b"data", b"")), fields)
 
 
 def verified_batch(node_public: str, attempt: str, end: int, fields: dict[bytes, bytes]) -> tuple[int, bytes]:

@@ -8,7 +8,8 @@ REPORTS_QUEUE = "reports"
 REPORT_TASK = "reports.node_report"
 DESIRED_TASK = "node.desired"
 WAKE_CHANNEL = "berth:logs"
-"""Redis pub/sub channel of log hints, ``<task attempt id> <end offset>``; a hint may be lost, never trusted."""
+"""Redis pub/sub channel of log hints, ``<task attempt id> <end offset>``, and ``<task attempt id> tail`` of lines that
+have no end yet; a hint may be lost, never trusted."""
 
 
 FOREIGN_PROCESS = "a process that no job started uses it: "
@@ -29,6 +30,12 @@ def log_stream(node: str, attempt: str) -> str:
     "after id N-0" gives every entry with bytes beyond offset N, and adding one twice is refused by Redis itself.
     """
     return f"berth:node:{node}:log:{attempt}"
+
+
+def log_tail(node: str, attempt: str) -> str:
+    """Redis stream of one entry at most: what the attempt has printed of lines that have no end yet (``signed_tail``).
+    It goes by itself a minute after it was written last."""
+    return f"berth:node:{node}:tail:{attempt}"
 
 
 def session_requests(node: str) -> str:

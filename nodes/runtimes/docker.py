@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from nodes.ports import ports_check
 from nodes.protocol import LABEL, Cause, ContainerSpec, GpuInfo, Progress, ShellRequest, SshServer, container_name
 from nodes.runtimes.base import CodePlace, Failed, Found, Image, RuntimeAway, RuntimeFacts, Status, Usage
 from nodes.runtimes.docker_accounts import AccountFiles
+from nodes.runtimes.docker_attach import Unfinished
 from nodes.runtimes.docker_client import EngineClient, engine_client
 from nodes.runtimes.docker_disk import DockerStore
 from nodes.runtimes.docker_ends import made_before, status_lost
@@ -94,6 +96,7 @@ class DockerRuntime:
         self._cdi: frozenset[str] = frozenset()
         self._alive: dict[str, tuple[str, int]] = {}  # attempt -> (container id, host pid of its first process)
         self._equipped: set[str] = set()
+        self._unfinished: dict[str, Unfinished] = {}
         self._raises_limits = raises_limits
         self._closed = threading.Event()
         self._events: CancellableStream[dict[str, Any]] | None = None
@@ -205,6 +208,7 @@ class DockerRuntime:
                 raise Failed(Cause.ENGINE_FAULT, FORGOTTEN)
             notice_folder(self._notices / spec.attempt)
             self._equip(spec)
+            self._unfinished_of(spec.attempt).attach(started=False)
             self._start(spec, found)
         return self.find(spec.attempt) or found
 
@@ -273,9 +277,16 @@ class DockerRuntime:
                     raise RuntimeAway(f"the Engine cannot remove the container: {error.explanation}") from error
         self._alive.pop(attempt, None)
         self._equipped.discard(attempt)
+        if (heard := self._unfinished.pop(attempt, None)) is not None:
+            heard.close()
 
     def source(self, attempt: str) -> DockerOutput:
-        return DockerOutput(container_name(attempt), lambda: self._connect(None), lambda: engine_age_s(self._url))
+        age = partial(engine_age_s, self._url)
+        return DockerOutput(container_name(attempt), lambda: self._connect(None), age, self._unfinished_of(attempt))
+
+    def _unfinished_of(self, attempt: str) -> Unfinished:
+        fresh = Unfinished(container_name(attempt), lambda: self._connect(_TIMEOUT_S))
+        return self._unfinished.setdefault(attempt, fresh)
 
     # ------------------------------------------------------------ shells
 
@@ -301,6 +312,8 @@ class DockerRuntime:
 
     def close(self) -> None:
         self._closed.set()
+        for heard in self._unfinished.copy().values():
+            heard.close()
         events = self._events
         if events is not None:
             with suppress(Exception):

@@ -17,10 +17,11 @@ import requests
 import urllib3
 from docker.errors import APIError, NotFound
 
-from nodes.logs import Position
+from nodes.logs import OpenLine, Position
 from nodes.logs.sidecar import position_after
 from nodes.protocol import LogRecord
 from nodes.runtimes.base import RuntimeAway, records_beyond
+from nodes.runtimes.docker_attach import Unfinished, frames_in
 from nodes.runtimes.docker_ends import ended_unread, engine_began_s
 from nodes.runtimes.docker_faults import EngineAway, engine_errors
 
@@ -33,14 +34,13 @@ NEVER_ROTATED_BYTES = 8 << 20
 ENDED_UNSEEN = "The container engine was away when this task ended: what it printed last may be missing."
 
 
-_HEADER = 8
 _STAMP = 30
 """``2026-11-21T00:07:57.123456789Z``: Docker writes all nine digits."""
 
 
 class DockerOutput:
     """A ``FrameSource`` over one container. ``connect`` makes a client of its own, for the read blocks for days;
-    ``engine_age_s`` tells for how long the Engine has run.
+    ``engine_age_s`` tells for how long the Engine has run; ``unfinished`` hears what it keeps back of open lines.
 
     A log that cannot have been rotated yet is read from its start, and the bytes that were taken of each stream are
     passed over. A longer one is resumed at the newest record that was taken in: Docker's file keeps its order, so
@@ -56,9 +56,13 @@ class DockerOutput:
     """
 
     def __init__(
-        self, container: str, connect: Callable[[], docker.APIClient], engine_age_s: Callable[[], float | None]
+        self,
+        container: str,
+        connect: Callable[[], docker.APIClient],
+        engine_age_s: Callable[[], float | None],
+        unfinished: Unfinished,
     ) -> None:
-        self._container = container
+        self._container, self._unfinished = container, unfinished
         self._engine_age_s = engine_age_s
         self._connect = connect
         self._closed = threading.Event()
@@ -75,6 +79,8 @@ class DockerOutput:
             while fresh and not self._closed.is_set():
                 state = client.inspect_container(self._container)["State"]
                 self._running = fresh = bool(state["Running"])
+                if self._running:
+                    self._unfinished.attach(started=True)
                 if not self._running and not self._ended_unseen:
                     self._ended_unseen = self._may_be_cut(client, state)
                 self._cut = False
@@ -96,6 +102,9 @@ class DockerOutput:
 
     def thaw(self) -> None:
         self._call(lambda client: client.unpause(self._container))
+
+    def unfinished(self) -> dict[int, OpenLine]:
+        return self._unfinished.lines() if self._running else {}
 
     def missing(self) -> str:
         return ENDED_UNSEEN if self._ended_unseen else ""
@@ -186,24 +195,9 @@ def cut(connection: Any) -> None:
             sock.shutdown(socket.SHUT_RDWR)
 
 
-def _frames(response: requests.Response) -> Iterator[tuple[int, bytes]]:
-    """(stream, frame with its stamp) of Docker's multiplexed stream; a frame that is cut at the end is left out."""
-    rest = b""
-    for chunk in response.raw.stream(1 << 16):
-        data, position = rest + chunk if rest else chunk, 0
-        while len(data) - position >= _HEADER:
-            size = int.from_bytes(data[position + 4 : position + _HEADER], "big")
-            end = position + _HEADER + size
-            if end > len(data):
-                break
-            yield data[position], data[position + _HEADER : end]
-            position = end
-        rest = data[position:]
-
-
 def _records(response: requests.Response) -> Iterator[LogRecord]:
     stamps = Stamps()
-    for stream, frame in _frames(response):
+    for stream, frame in frames_in(response.raw.stream(1 << 16)):
         yield LogRecord(stamps.time_ns(frame[:_STAMP]), stream, frame[_STAMP + 1 :])
 
 

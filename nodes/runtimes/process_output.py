@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from nodes.logs import Position
+from nodes.logs import OpenLine, Position
 from nodes.protocol import STDERR, STDOUT, LogRecord, records_decode
 from nodes.runtimes.base import records_beyond
 from nodes.runtimes.wrapper import SEGMENT_BYTES
@@ -51,6 +51,9 @@ class ProcessOutput:
 
     def thaw(self) -> None:
         self._send(signal.SIGCONT)
+
+    def unfinished(self) -> dict[int, OpenLine]:
+        return {}  # the wrapper writes whatever it reads
 
     def missing(self) -> str:
         return ""

@@ -20,7 +20,7 @@ from typing import Any
 
 import redis
 
-from nodes.logs import LogPipeline, Masks, Position
+from nodes.logs import LogPipeline, Masks, OpenLine, Position
 from nodes.protocol import STDOUT, LogRecord, NodeKey, record_encode
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.hub import Hub, LogEnd
@@ -50,6 +50,9 @@ class Printing:
                 now, printed = time.time_ns(), printed + 1
                 yield LogRecord(now, STDOUT, b"%020d %s" % (now, TEXT))
             time.sleep(0.005)
+
+    def unfinished(self) -> dict[int, OpenLine]:
+        return {}
 
     def missing(self) -> str:
         return ""

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from berth import AsyncClient, Client, NotFound, NotSignedIn, TlsFailed, Unreachable
+from berth.model import LogRecord
+from nodes.logs import OpenLine
+from nodes.protocol import STDOUT
 from tests.client.conftest import token_for
 from tests.nodes.logs.support import lines, text_of
 from tests.support.proxy import CuttingProxy
@@ -120,6 +123,23 @@ def test_a_log_that_was_deleted_says_so_in_place_of_lines(
         text = "".join(berth.log_text(job, running_log.attempt))
     assert said.text == text == f"… this log was deleted at {at} UTC: its virtual cluster has no room for more logs\n"
     assert "was deleted at" in shell.start("logs", str(job), "--tail").communicate(timeout=60)[1]
+
+
+def test_what_has_no_end_yet_is_told_and_comes_once(running_log: RunningLog, url: str, token: str) -> None:
+    tails: list[list[str]] = []
+
+    def tail(records: Sequence[LogRecord]) -> None:
+        tails.append([record.text for record in records])
+        if len(tails) == 1:
+            running_log.source.open = {}
+            printed(running_log, 1)
+            ended(running_log)
+
+    running_log.source.open = {STDOUT: OpenLine(0, b"\r 10%")}
+    with Client(url, token, trust_env=False) as berth:
+        seen = [record.text for record in berth.follow(running_log.attempt, tail=tail)]
+    assert tails[0] == ["\r 10%"]
+    assert "".join(seen) == text_of(lines(1))
 
 
 def test_who_has_no_token_or_no_right_is_not_tried_again(running_log: RunningLog, url: str) -> None:

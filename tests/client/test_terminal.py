@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.cli.follow import LONGEST_LINE, Lines
+from berth.cli.follow import LONGEST_LINE, Lines, Stream
 from berth.cli.screen import clean, memory, span, table, when
 from berth.cli.terminal import LONGEST, PLAIN, Screened
 from berth.model import MARK, LogRecord
@@ -135,6 +135,23 @@ def test_lines_among_those_of_other_tasks_are_whole_and_of_what_was_written_over
         lines.take(LogRecord(0, 1, text))
     lines.end()
     assert capsys.readouterr().out == "".join(f"[worker/0] {line}\n" for line in printed)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_has_no_end_yet_is_shown_in_one_row_of_a_terminal_until_something_else_comes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    monkeypatch.setenv("COLUMNS", "11")
+    stream = Stream(raw=False)
+    stream.tail([LogRecord(0, 1, "\r 10%|#"), LogRecord(0, 2, "\x1b]0;title\x07loading")])
+    stream.tail([LogRecord(0, 1, "\r 20%|##")])
+    stream.take(LogRecord(0, 1, "\r 10%|#\r100%|##########\n"))
+    stream.tail([LogRecord(0, 1, "last")])
+    stream.end()
+    shown = capsys.readouterr().out
+    whole = "\r 10%|#\r100%|##########\n"
+    assert shown == (f" 10%|# \\x1\r\x1b[K 20%|##\r\x1b[K{whole}last\r\x1b[K" if terminal else whole)
 
 
 def test_a_line_of_berth_stands_on_a_line_of_its_own_among_other_tasks(capsys: pytest.CaptureFixture[str]) -> None:

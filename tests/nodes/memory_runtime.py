@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from threading import Event, Lock
 from time import time_ns
 
-from nodes.logs import FrameSource, Position
+from nodes.logs import FrameSource, OpenLine, Position
 from nodes.protocol import STDOUT, Cause, ContainerSpec, LogRecord, Progress, ShellRequest, SshServer
 from nodes.runtimes.base import CodePlace, Ending, Failed, Found, Image, RuntimeAway, RuntimeFacts, Shell, Status, Usage
 
@@ -18,6 +18,9 @@ class Silence:
 
     def frames(self, after: Position) -> Iterator[LogRecord]:
         return iter(())
+
+    def unfinished(self) -> dict[int, OpenLine]:
+        return {}
 
     def missing(self) -> str:
         return ""

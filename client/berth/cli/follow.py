@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
 import time
 from collections.abc import Sequence
 from typing import Protocol
 
+from rich.cells import chop_cells
 from rich.status import Status
 
 from berth.cli.screen import clean, console, say, show_json_line, span, when
@@ -37,6 +39,9 @@ class Output(Protocol):
     def take(self, record: LogRecord) -> None:
         """One record."""
 
+    def tail(self, records: Sequence[LogRecord]) -> None:
+        """What there is now of lines without an end."""
+
     def end(self) -> None:
         """The log has ended."""
 
@@ -46,10 +51,11 @@ class Stream:
 
     def __init__(self, *, raw: bool) -> None:
         self._screen = screen(raw=raw)
-        self._open_line = False
+        self._open_line = self._shown = False
 
     def take(self, record: LogRecord) -> None:
         """Prints it at once."""
+        self._take_back()
         text = self._screen.feed(record.text)
         if record.stream == MARK and self._open_line:
             text = "\n" + text
@@ -57,8 +63,25 @@ class Stream:
         sys.stdout.write(text)
         sys.stdout.flush()
 
+    def tail(self, records: Sequence[LogRecord]) -> None:
+        """Shows it until something else comes; on a terminal alone, and in one row, so that it can be taken back."""
+        if self._open_line or not sys.stdout.isatty():
+            return
+        self._take_back()
+        text = clean(" ".join(record.text.rpartition("\r")[2] for record in records).expandtabs())
+        row = next(iter(chop_cells(text, shutil.get_terminal_size().columns - 1)), "")
+        self._shown = bool(row)
+        sys.stdout.write(row)
+        sys.stdout.flush()
+
+    def _take_back(self) -> None:
+        if self._shown:
+            sys.stdout.write("\r\x1b[K")
+        self._shown = False
+
     def end(self) -> None:
         """Leaves the terminal as it was."""
+        self._take_back()
         sys.stdout.write(self._screen.end())
         sys.stdout.flush()
 
@@ -81,6 +104,9 @@ class Lines:
             rest = rest[LONGEST_LINE:]
         self._rest = rest
         self._print(lines)
+
+    def tail(self, records: Sequence[LogRecord]) -> None:
+        """Nothing: every line is whole."""
 
     def end(self) -> None:
         """Prints the last line, though it is not whole."""
@@ -111,8 +137,11 @@ class JsonLines:
         row = {"task": self._task, "time_ms": record.time_ms, "stream": record.stream, "text": record.text}
         show_json_line({"kind": "log", **row})
 
-    def end(self) -> None:
+    def tail(self, records: Sequence[LogRecord]) -> None:
         """Nothing: every line is whole."""
+
+    def end(self) -> None:
+        """Nothing either."""
 
 
 class Notices:
@@ -218,8 +247,13 @@ class Follower:
         return Stream(raw=self._raw) if single else Lines(name, raw=self._raw)
 
     async def _print(self, attempt: TaskAttempt, output: Output) -> None:
+        def tail(records: Sequence[LogRecord]) -> None:
+            if records:
+                self._notices.hide()
+            output.tail(records)
+
         try:
-            async for record in self._client.follow(attempt.id, offset=self._start):
+            async for record in self._client.follow(attempt.id, offset=self._start, tail=tail):
                 self._notices.hide()
                 output.take(record)
         finally:

@@ -33,6 +33,11 @@ export class LogBuffer {
     if (!this.#live.unfinished) this.#marks.push([to, this.lines.length]);
   }
 
+  /** What there is of lines without an end, in place of what there was. */
+  tail(records: readonly LogRecord[]): void {
+    this.#live.tail(records);
+  }
+
   /** Drops the oldest lines beyond the limit and says how many. */
   trim(limit = MAX_LINES, step = STEP): number {
     if (this.lines.length <= limit + step) return 0;
@@ -52,7 +57,7 @@ export class LogBuffer {
     const earlier: Line[] = [];
     const assembler = new LineAssembler((line) => earlier.push(line), from > 0);
     for (const record of records) assembler.push(record);
-    mend(earlier, (stream) => this.lines.find((line) => line.stream === stream));
+    this.#live.withoutTail(() => mend(earlier, (stream) => this.lines.find((line) => line.stream === stream)));
     this.lines = earlier.concat(this.lines);
     this.start = from;
     this.before = from === 0 ? 0 : undefined;

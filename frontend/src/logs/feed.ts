@@ -13,18 +13,21 @@ export interface FeedHandlers {
   /** Records from the log's offset `from` up to `to`; `to` is where the next ones begin. */
   records: (records: readonly LogRecord[], from: number, to: number) => void;
   state: (state: FeedState, retryMs: number) => void;
+  /** What there is of lines without an end; it replaces what there was. */
+  tail: (records: readonly LogRecord[]) => void;
   /** The server that is gone with the rest of the log; empty: more may come, or nothing is missing. */
   lost: (node: string) => void;
 }
 
 export type Message =
   | { type: "records"; from: number; to: number; records: LogRecord[] }
+  | { type: "tail"; records: LogRecord[] }
   | { type: "skipped"; offset: number }
   | { type: "open"; offset: number }
   | { type: "end"; offset: number; state: string; lost?: string | null };
 
 /** What to do with a message, given the offset that comes next (`undefined`: wherever the server begins). */
-export function judge(next: number | undefined, message: Message): "take" | "drop" | "seek" | "end" | "open" {
+export function judge(next: number | undefined, message: Message): "take" | "drop" | "seek" | "end" | "open" | "tail" {
   switch (message.type) {
     case "records":
       if (next === undefined || message.from === next) return "take";
@@ -33,7 +36,8 @@ export function judge(next: number | undefined, message: Message): "take" | "dro
     case "skipped": // the server reads on from there by itself
       return message.offset === next ? "drop" : "seek";
     case "open":
-      return "open";
+    case "tail":
+      return message.type;
     case "end":
       return next === undefined || next >= message.offset ? "end" : "seek";
   }
@@ -79,6 +83,9 @@ export class Feed {
         break;
       case "open":
         this.#reopened();
+        break;
+      case "tail":
+        this.#handlers.tail((message as Message & { type: "tail" }).records);
         break;
       case "end":
         this.#end(message as Message & { type: "end" });

@@ -31,6 +31,8 @@ export interface Line {
   torn: boolean;
   /** No line break has come yet. */
   open: boolean;
+  /** Its end is not in the log yet, and may be another. */
+  provisional?: boolean;
   /** Among the logs of several tasks: whose it is, and the time by which it is ordered. */
   task?: TaskName;
   order?: number;
@@ -54,6 +56,8 @@ class OpenLine implements Sink {
   readonly #stream: number;
   readonly #begun: (line: Line) => void;
   #first: boolean;
+  /** What the line had before its tail. */
+  #kept: Span[] | undefined;
 
   constructor(stream: number, begun: (line: Line) => void, torn: boolean) {
     this.#stream = stream;
@@ -90,6 +94,28 @@ class OpenLine implements Sink {
     this.#cursor += text.length;
     this.#length = Math.max(this.#length, this.#cursor);
     line.version += 1;
+  }
+
+  /** What stands behind that which came, as far as it is known; it is taken back with what comes next. */
+  tail(time: number, text: string): void {
+    this.takeBack();
+    const shown = new OpenLine(this.#stream, () => undefined, false);
+    shown.reader.read(text, shown);
+    if (!shown.line) return;
+    this.time = time;
+    const line = (this.line ??= this.#begin());
+    this.#kept = line.spans.map((span) => ({ ...span }));
+    line.spans = text.startsWith("\r") ? shown.line.spans : joined([...this.#kept, ...shown.line.spans]);
+    line.provisional = true;
+    line.version += 1;
+  }
+
+  takeBack(): void {
+    if (!this.line || !this.#kept) return;
+    this.line.spans = this.#kept;
+    this.line.provisional = false;
+    this.line.version += 1;
+    this.#kept = undefined;
   }
 
   newline(): void {
@@ -158,6 +184,8 @@ export class LineAssembler {
   readonly #open: Record<number, OpenLine>;
   readonly #begun: (line: Line) => void;
 
+  #tail: readonly LogRecord[] = [];
+
   /** `torn`: the first record may begin in the middle of a line. */
   constructor(begun: (line: Line) => void, torn: boolean) {
     this.#begun = begun;
@@ -178,8 +206,27 @@ export class LineAssembler {
       this.#mark(time, text);
       return;
     }
+    if (this.#tail.length > 0) {
+      open.takeBack();
+      this.#tail = this.#tail.filter(([, other]) => other !== stream);
+    }
     open.time = time;
     open.reader.read(text, open);
+  }
+
+  /** What there is of lines without an end, in place of what there was. */
+  tail(records: readonly LogRecord[]): void {
+    this.#tail = records;
+    for (const open of Object.values(this.#open)) open.takeBack();
+    for (const [time, stream, text] of records) this.#open[stream]?.tail(time, text);
+  }
+
+  /** Does something to the lines as they are in the log. */
+  withoutTail(act: () => void): void {
+    const tail = this.#tail;
+    this.tail([]);
+    act();
+    this.tail(tail);
   }
 
   #mark(time: number, text: string): void {

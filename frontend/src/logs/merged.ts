@@ -51,6 +51,10 @@ export class MergedViewer {
         this.#buffer.append(log, records, from);
         this.#changed();
       },
+      tail: (log, records) => {
+        this.#buffer.tail(log, records);
+        this.#changed();
+      },
       live: (log) => this.#buffer.live(log),
       earlier: (parts) => {
         this.#loading = false;

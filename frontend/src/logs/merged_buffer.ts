@@ -61,16 +61,28 @@ export class MergedBuffer {
     const source = this.#sources.get(log);
     const [first] = records;
     if (!source || !first) return;
-    const fresh: Line[] = [];
     if (source.start === undefined) {
       source.start = from;
       source.first = first[0];
-      source.lines = new LineAssembler((line) => this.#begun(source, line), from > 0);
       if (from > 0) this.#raise(source.first);
     }
-    this.#fresh = fresh;
-    for (const record of records) source.lines?.push(record);
-    this.#put(fresh);
+    const lines = this.#linesOf(source, from > 0);
+    for (const record of records) lines.push(record);
+    this.#put(this.#fresh);
+  }
+
+  /** What there is of one log's lines without an end, in place of what there was. */
+  tail(log: string, records: readonly LogRecord[]): void {
+    const source = this.#sources.get(log);
+    if (!source) return;
+    this.#linesOf(source, false).tail(records);
+    this.#put(this.#fresh);
+  }
+
+  /** What puts a log's lines together; those that it begins now are the fresh ones. */
+  #linesOf(source: Source, torn: boolean): LineAssembler {
+    this.#fresh = [];
+    return (source.lines ??= new LineAssembler((line) => this.#begun(source, line), torn));
   }
 
   #fresh: Line[] = [];
@@ -106,10 +118,10 @@ export class MergedBuffer {
     const lines: Line[] = [];
     const assembler = new LineAssembler((line) => lines.push(line), from > 0);
     for (const record of records) assembler.push(record);
-    mend(lines, (stream) => {
+    this.#linesOf(source, false).withoutTail(() => mend(lines, (stream) => {
       const own = (line: Line): boolean => line.task === source.task && line.stream === stream;
       return this.#held.find(own) ?? this.lines.find(own);
-    });
+    }));
     let order = Number.NEGATIVE_INFINITY;
     for (const line of lines) {
       line.task = source.task;

@@ -17,6 +17,8 @@ export interface MergedHandlers {
   tasks: (tasks: readonly { log: string; name: string }[]) => void;
   /** Records of one log from its offset `from` on. */
   records: (log: string, records: readonly LogRecord[], from: number) => void;
+  /** What there is of one log's lines without an end; it replaces what there was. */
+  tail: (log: string, records: readonly LogRecord[]) => void;
   earlier: (parts: readonly EarlierPart[]) => void;
   /** What comes of this log from now on is new. */
   live: (log: string) => void;
@@ -85,6 +87,9 @@ export class MergedFeed {
         break;
       case "open":
         this.#reopened(log);
+        break;
+      case "tail":
+        this.#handlers.tail(log, (message as Message & { type: "tail" }).records);
         break;
       case "end":
         this.#ended.add(log);

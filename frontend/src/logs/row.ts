@@ -31,6 +31,7 @@ export function rowElement(line: Line, look: RowLook): HTMLElement {
   row.className = "log-row";
   if (line.stream === STDERR) row.classList.add("is-stderr");
   if (line.stream === MARK) row.classList.add("is-mark");
+  if (line.provisional) row.classList.add("is-provisional");
   if (look.current) row.classList.add("is-current");
   row.append(numberElement(look.number), timeElement(line.time));
   if (line.task) row.append(taskElement(line.task));

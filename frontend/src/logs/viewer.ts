@@ -86,6 +86,11 @@ export class LogViewer {
         this.#buffer.append(records, to);
         this.#changed();
       },
+      tail: (records) => {
+        if (this.#turn !== turn) return;
+        this.#buffer.tail(records);
+        this.#changed();
+      },
       state: (state, retryMs) => {
         if (this.#turn === turn) this.#toolbar.setState(state, retryMs);
       },

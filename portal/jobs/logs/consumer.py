@@ -3,6 +3,9 @@
 To the browser: ``{"type": "records", "from": o, "to": o2, "records": [[time in ms, stream (1 output, 2 errors,
 3 Berth's own), text], …]}``, ``{"type": "end", "offset": o, "state": …, "lost": null}`` once nothing is added any more,
 and ``{"type": "skipped", "offset": o}`` to one too slow for the live feed, which then reads on by itself from ``o``.
+``{"type": "tail", "records": […]}`` has, of lines that have no end yet, what was printed so far (at most 4 kB of each
+stream; behind a carriage return, what stands behind the last one), or nothing: it replaces the tail before it, and
+records of a stream replace what stands of it there.
 ``lost`` names the server that is gone with the rest; should it come back, ``records``, ``{"type": "open"}`` or another
 ``end`` follow. Of a log that was deleted ``end`` has ``deleted``: a line that says so, and why.
 From the browser: ``{"type": "seek", "offset": n}``. Each ``to`` is a good ``offset`` to come back with.

@@ -7,7 +7,6 @@ messages that are made once for everybody. One that cannot keep up is sent back 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -24,7 +23,7 @@ from portal.common.shared_calls import SharedCalls
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.records import Run
 from portal.jobs.logs.stream import LogOf
-from portal.jobs.logs.text import TextDecoder, records_message
+from portal.jobs.logs.text import TextDecoder, rows_message, tail_message, text_rows
 from portal.jobs.logs.together import earlier
 
 MESSAGE = 64 * 1024
@@ -43,6 +42,8 @@ OPENING_S = 1.0
 """Whoever opens a log within that finds its end where the one before found it."""
 READ_S, READS = 10.0, 64
 """So long, and so many, are pieces of history kept for those who come right behind; records never change."""
+
+NO_TAIL = tail_message([])
 
 Answer = TypeVar("Answer")
 
@@ -114,10 +115,15 @@ class Feed:
         self._seats: set[Seat] = set()
         self._rest_lost = False
         self._ended: LogEnd | None = None
+        self._behind: dict[int, int] = {}
+        """By stream the end of what was told of it: what was unfinished before that is told."""
+        self._tail, self._tail_due = NO_TAIL, True
         self._woken = asyncio.Event()
         self._task = asyncio.create_task(self._run())
 
-    def wake(self) -> None:
+    def wake(self, *, tail: bool = False) -> None:
+        """Something is new; ``tail``: of lines that have no end yet."""
+        self._tail_due |= tail
         self._woken.set()
 
     def take_seat(self, offset: int) -> Seat | None:
@@ -128,6 +134,8 @@ class Feed:
         self._seats.add(seat)
         if offset < self.offset:
             seat.put(RestLost(self.offset))
+        if self._tail not in (NO_TAIL, ""):
+            seat.put(self._provisional(self._tail))
         if self._ended is not None:
             seat.put(self._ended)
         return seat
@@ -143,11 +151,14 @@ class Feed:
             try:
                 if not await self._read() or self._ended is not None:
                     await self._look_for_end()
+                await self._look_at_tail()
             except Exception as error:  # Redis, database or disk: the viewers wait, and it goes on where it was
                 log.warning("log of %s cannot be read now: %r", self._source.attempt, error)
                 await asyncio.sleep(RETRY_S)
-            with contextlib.suppress(TimeoutError):
+            try:
                 await asyncio.wait_for(self._woken.wait(), SILENCE_S if self._ended is None else ENDED_S)
+            except TimeoutError:
+                self._tail_due = True
             self._woken.clear()
             await asyncio.sleep(PACE_S)
 
@@ -159,9 +170,27 @@ class Feed:
             if not run.data or run.end <= self.offset:
                 return found
             found = True
-            text = records_message(run, self.decoder, expected=self.offset)
+            rows = text_rows(run, self.decoder, expected=self.offset)
+            text = rows_message(min(run.start, self.offset), run.end, rows)
+            self._behind.update(dict.fromkeys({stream for _, stream, _ in rows}, run.end))
+            self._tail = "" if self._tail != NO_TAIL else NO_TAIL
             self.offset = run.end
             self._tell(Piece(text, run.end, self.decoder.copy()))
+
+    async def _look_at_tail(self) -> None:
+        """Tells what there is of lines without an end, where that is another than before, or records have come, which
+        a viewer shows in its place."""
+        if not self._tail_due:
+            return
+        self._tail_due = False
+        run = await self._hub.unfinished(self._source) if self._ended is None else Run(0, b"")
+        rows = [row for row in text_rows(run, TextDecoder()) if run.start >= self._behind.get(row[1], 0)]
+        if (text := tail_message(rows)) != self._tail:
+            self._tail = text
+            self._tell(self._provisional(text))
+
+    def _provisional(self, text: str) -> Piece:
+        return Piece(text, self.offset, self.decoder.copy())
 
     async def _look_for_end(self) -> None:
         """All that is there is read. A server that is lost may come back with more."""
@@ -178,6 +207,9 @@ class Feed:
         else:
             self._ended = None
         if self._ended is not None and self._ended != before:
+            if self._tail not in (NO_TAIL, ""):
+                self._tell(self._provisional(NO_TAIL))
+            self._tail = NO_TAIL
             self._tell(self._ended)
         elif self._ended is None and before is not None:
             text = json.dumps({"type": "open", "offset": self.offset})
@@ -208,6 +240,10 @@ class Hub:
     async def read(self, source: LogOf, offset: int, limit: int) -> Run:
         """The same, once for all who ask at about the same time: what came since is not in it."""
         return await self._reads.get((source, offset, limit), lambda: self.read_now(source, offset, limit))
+
+    async def unfinished(self, source: LogOf) -> Run:
+        """``LogReader.unfinished`` in a thread."""
+        return await self._call(self._reader.unfinished, source)
 
     async def boundary(self, source: LogOf, offset: int) -> int:
         """``LogReader.boundary`` in a thread."""
@@ -273,6 +309,7 @@ class Hub:
                 self._hint(message["data"])
 
     def _hint(self, data: Any) -> None:
-        feed = self._feeds.get(data.partition(b" ")[0].decode(errors="replace")) if isinstance(data, bytes) else None
+        attempt, _, what = data.partition(b" ") if isinstance(data, bytes) else (b"", b"", b"")
+        feed = self._feeds.get(attempt.decode(errors="replace"))
         if feed is not None:
-            feed.wake()
+            feed.wake(tail=what == b"tail")

@@ -10,7 +10,7 @@ from redis import Redis, RedisError
 from nodes.protocol import MARK
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.records import Row, Run, lost, rows_told
-from portal.jobs.logs.stream import ForgedEntry, LogOf, read_stream, stream_end
+from portal.jobs.logs.stream import ForgedEntry, LogOf, read_stream, read_tail, stream_end
 
 CHUNK = 256 * 1024
 
@@ -42,6 +42,13 @@ class LogReader:
         archived = self.archive.read(log.attempt, offset, limit)
         found = [run for run in (archived, fresh) if run.data]
         return min(found, key=lambda run: run.start) if found else Run(offset, b"")
+
+    def unfinished(self, log: LogOf) -> Run:
+        """``read_tail``, and nothing while Redis does not answer."""
+        try:
+            return read_tail(self.redis, log)
+        except RedisError:
+            return Run(0, b"")
 
     def end(self, log: LogOf) -> int:
         """Offset behind the newest record known here; of the archived part while Redis does not answer.

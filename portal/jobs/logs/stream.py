@@ -11,7 +11,7 @@ from redis import Redis, ResponseError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from nodes.protocol import EnvelopeForged, log_stream, verified_batch
+from nodes.protocol import EnvelopeForged, log_stream, log_tail, verified_batch, verified_tail
 from portal.common.told import LONGEST_LOG
 from portal.jobs.logs.records import Run, is_whole
 
@@ -77,6 +77,17 @@ def read_stream(redis: Redis, log: LogOf, after: int, limit: int) -> Run:
             break
         page = PAGE
     return run.within(limit) if limit < len(run.data) else run
+
+
+def read_tail(redis: Redis, log: LogOf) -> Run:
+    """What the node has told last of lines that have no end yet, as records that stand nowhere: ``start`` is the log's
+    end then. Empty where there is nothing, and of what the node has not signed."""
+    newest: Any = redis.xrevrange(log_tail(log.node, log.attempt), count=1)
+    try:
+        run = Run(*verified_tail(log.public_key, log.attempt, newest[0][1])) if newest else Run(0, b"")
+    except EnvelopeForged:
+        return Run(0, b"")
+    return run if is_whole(run.data) else Run(0, b"")
 
 
 def stream_end(redis: Redis, log: LogOf) -> int | None:

@@ -53,13 +53,19 @@ def records_message(run: Run, decoder: TextDecoder, *, expected: int) -> str:
 
     ``expected``: the offset asked for; where the run begins beyond it, a line says how much is missing.
     """
-    return _message(min(run.start, expected), run.end, text_rows(run, decoder, expected=expected))
+    return rows_message(min(run.start, expected), run.end, text_rows(run, decoder, expected=expected))
 
 
 def lost_message(start: int, end: int) -> str:
     """The same of a log's last bytes, where they are lost."""
-    return _message(start, end, [lost_row(end - start)])
+    return rows_message(start, end, [lost_row(end - start)])
 
 
-def _message(start: int, end: int, rows: list[tuple[int, int, str]]) -> str:
+def tail_message(rows: list[tuple[int, int, str]]) -> str:
+    """``{"type": "tail", "records": …}``: what there is of lines that have no end yet."""
+    return msgspec.json.encode({"type": "tail", "records": rows}).decode()
+
+
+def rows_message(start: int, end: int, rows: list[tuple[int, int, str]]) -> str:
+    """``records_message`` of rows that are texts already."""
     return msgspec.json.encode({"type": "records", "from": start, "to": end, "records": rows}).decode()

@@ -55,8 +55,15 @@ class Facts:
 
 def environment(facts: Facts, shared: Mapping[str, str]) -> dict[str, str]:
     """All variables, in no particular order; ``shared`` are those of the task's siblings too. The user's own come from
-    the script, and win there."""
-    return {**shared, **_pai_job(facts), **_pai_compatibility(facts), **_torch(facts), **_berth(facts)}
+    the script, and win there: a Python program's output is in the log as it prints it, unless they say otherwise."""
+    return {
+        "PYTHONUNBUFFERED": "1",
+        **shared,
+        **_pai_job(facts),
+        **_pai_compatibility(facts),
+        **_torch(facts),
+        **_berth(facts),
+    }
 
 
 def shared_variables(peers: Sequence[Peer]) -> dict[str, str]:

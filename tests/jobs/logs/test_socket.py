@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from nodes.logs import OpenLine
 from nodes.protocol import STDOUT, LogRecord, record_encode
 from tests.nodes.logs.support import lines, text_of
 from tests.support.redis_server import RedisServer
@@ -106,6 +107,29 @@ def test_coming_back_when_redis_has_lost_what_was_read_gives_no_line_twice(
     assert text_in(everything) == text_of(lines(1000))
     assert text_in(rest) == text_of(lines(1000 - had, first=had))
     assert rest[0]["from"] == 23 * had
+
+
+def test_what_has_no_end_yet_is_shown_to_all_until_it_has_one_or_its_log_has(
+    running_log: RunningLog, web: LiveWeb
+) -> None:
+    running_log.source.print(*lines(1))
+    address, known = f"/ws/logs/{running_log.attempt}?offset=0", credentials(running_log)
+    with web.socket(address, **known) as listener:
+        read_until(listener, 23)
+        running_log.source.open = {STDOUT: OpenLine(1_000_000, b"\r 10%")}
+        tail = {"type": "tail", "records": [[1, STDOUT, "\r 10%"]]}
+        assert listener.next() == tail
+        with web.socket(address, **known) as newcomer:
+            read_until(newcomer, 23)
+            assert newcomer.next() == tail
+        running_log.source.open = {STDOUT: OpenLine(2_000_000, b"last words")}
+        assert listener.next()["records"] == [[2, STDOUT, "last words"]]
+        running_log.source.end()
+        wait_until(lambda: running_log.pipeline.status(running_log.attempt).complete, "the container's end")
+        running_log.report()
+        assert listener.next() == {"type": "tail", "records": []}
+        assert listener.next()["type"] == "end"
+    assert running_log.text() == text_of(lines(1))
 
 
 def test_it_opens_at_the_tail_and_seeks_on_request(running_log: RunningLog, web: LiveWeb) -> None:

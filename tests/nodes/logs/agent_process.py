@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from nodes.logs import LogPipeline, Position
+from nodes.logs import LogPipeline, OpenLine, Position
 from nodes.protocol import STDOUT, LogRecord, NodeKey
 from tests.nodes.logs.support import NO_MASKS, NODE
 
@@ -31,6 +31,9 @@ class GrowingFile:
                 if over:
                     return
                 self._closed.wait(0.01)
+
+    def unfinished(self) -> dict[int, OpenLine]:
+        return {}
 
     def missing(self) -> str:
         return ""

@@ -9,7 +9,7 @@ from typing import Any
 
 import redis
 
-from nodes.logs import LogPipeline, Masks, Position
+from nodes.logs import LogPipeline, Masks, OpenLine, Position
 from nodes.protocol import MARK, STDOUT, LogRecord, NodeKey, log_stream, records_decode, verified_batch
 from tests.support.waiting import wait_until
 
@@ -36,6 +36,7 @@ class Printed:
         self.frozen = self.closed = False
         self.failures: list[Exception] = []
         self.reads = 0
+        self.open: dict[int, OpenLine] = {}
         self._ended = ended
         self._changed = threading.Condition()
 
@@ -64,6 +65,9 @@ class Printed:
                 at_last += 1
             if (record.time_ns, at_last) > (after.last_time_ns, after.at_last) or not after.at_last:
                 yield record
+
+    def unfinished(self) -> dict[int, OpenLine]:
+        return self.open
 
     def missing(self) -> str:
         return ""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from nodes.logs.sidecar import position_after
 from nodes.protocol import STDERR, STDOUT, LogRecord
 from nodes.runtimes import docker_logs
 from nodes.runtimes.base import records_beyond
+from nodes.runtimes.docker_attach import Unfinished
 from nodes.runtimes.docker_client import engine_client
 from nodes.runtimes.docker_logs import CROSSING_NS, DockerOutput, Stamps, records_behind
 from tests.support.scripted_engine import ScriptedEngine
@@ -128,7 +130,8 @@ class LoggingEngine(ScriptedEngine):
         self.answers["GET /containers/c/logs"] = lambda request: (200, self._frames(request.query))
 
     def output(self) -> DockerOutput:
-        return DockerOutput("c", lambda: engine_client(self.url, timeout=5), lambda: None)
+        client = partial(engine_client, self.url, timeout=5)
+        return DockerOutput("c", client, lambda: None, Unfinished("c", client))
 
     def _frames(self, query: dict[str, str]) -> bytes:
         seconds, _, nanos = query.get("since", "0").partition(".")

@@ -1,0 +1,111 @@
+"""What a task has printed of a line that has no end yet is told until it has one, and is never kept."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+import redis
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodes.logs import Masks, OpenLine
+from nodes.logs.lane import TAIL_AGAIN_S, TAIL_KEPT_S, TAIL_S, Tail
+from nodes.logs.provisional import MOST, provisional
+from nodes.protocol import STDERR, STDOUT, EnvelopeForged, log_tail, records_decode, signed_tail, verified_tail
+from tests.nodes.logs.support import KEY, NO_MASKS, NODE, Printed, Start, line, reader, text_of
+from tests.support.waiting import wait_until
+
+SECRET = "hf_s3cr3tT0ken"
+KEY_OF_TAIL = log_tail(NODE, "a1")
+
+
+def told(client: redis.Redis) -> tuple[int, str]:
+    """(offset, text) of what is told now."""
+    entries: Any = client.xrange(KEY_OF_TAIL)
+    at, data = verified_tail(KEY.public, "a1", entries[0][1]) if entries else (0, b"")
+    return at, text_of(list(records_decode(data)))
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        (b"calling the server ...", b"calling the server ..."),
+        (b"\r 10%|#\r 20%|##", b"\r 20%|##"),
+        (b" 10%|#\r 20%|##\r", b"\r 20%|##"),
+        (b"whole\r", b"whole"),
+        (b"x" * 9000, b"x" * MOST),
+    ],
+)
+def test_of_a_line_that_was_written_over_the_newest_writing_is_shown(line: bytes, shown: bytes) -> None:
+    assert provisional(OpenLine(0, line), NO_MASKS) == shown
+
+
+@given(st.text("ab", max_size=10), st.integers(0, len(SECRET)), st.booleans())
+def test_nothing_of_a_secret_is_ever_shown(before: str, known: int, cut: bool) -> None:
+    """However much of it has come, and wherever hearing began."""
+    text = f"{before}{SECRET}"[: len(before) + known].encode()
+    for first in range(len(text)) if cut else (0,):
+        shown = provisional(OpenLine(0, text[first:], cut=cut), Masks([SECRET]))
+        assert not set(shown.decode()) - set("ab*")
+
+
+def test_a_secret_over_the_border_of_what_is_in_the_log_is_hidden() -> None:
+    text = f"{'x' * 20}{SECRET} is it".encode()
+    assert provisional(OpenLine(0, text, new=26), Masks([SECRET])) == b"*" * (len(SECRET) - 6) + b" is it"
+
+
+def test_a_tail_is_told_each_half_second_at_most_and_again_before_it_is_forgotten() -> None:
+    tail, begun = Tail(), 1000.0
+    assert not tail.due(begun)
+    tail.wanted = (10, b"a")
+    assert tail.due(begun)
+    tail.told, tail.told_at = tail.wanted, begun
+    tail.wanted = (20, b"a")
+    assert [tail.due(begun + s) for s in (0.9 * TAIL_S, TAIL_S)] == [False, True]
+    tail.told, tail.told_at = tail.wanted, begun
+    assert [tail.due(begun + s) for s in (TAIL_S, TAIL_AGAIN_S)] == [False, True]
+    tail.wanted = (30, b"")
+    assert tail.due(begun + TAIL_S)
+    tail.told, tail.told_at = tail.wanted, begun
+    tail.wanted = (40, b"")
+    assert not tail.due(begun + TAIL_AGAIN_S)
+
+
+@pytest.mark.redis
+def test_what_has_no_end_is_told_and_replaced_and_never_in_the_log(start: Start, client: redis.Redis) -> None:
+    pipeline, source, log = start(), Printed(), reader(client)
+    pipeline.attach("a1", source, Masks([SECRET]))
+    source.open = {STDOUT: OpenLine(time.time_ns(), f"\r 10% {SECRET} ".encode())}
+    wait_until(lambda: told(client) == (0, f"\r 10% {'*' * len(SECRET)} "), "the first tail")
+    source.open = {STDOUT: OpenLine(time.time_ns(), b"\r 20%"), STDERR: OpenLine(time.time_ns(), b"loading")}
+    wait_until(lambda: told(client) == (0, "\r 20%loading"), "the next one")
+    assert 0 < client.ttl(KEY_OF_TAIL) <= TAIL_KEPT_S
+
+    source.open = {}
+    source.print(line(time.time_ns(), "done\n"))
+    wait_until(lambda: told(client) == (18, ""), "the line in its place")
+    log.take()
+    assert text_of(log.records) == "done\n"
+
+
+@pytest.mark.redis
+def test_what_is_heard_a_moment_late_is_not_told_beside_its_record(start: Start, client: redis.Redis) -> None:
+    pipeline, source = start(), Printed()
+    pipeline.attach("a1", source, NO_MASKS)
+    source.open = {STDERR: OpenLine(time.time_ns(), b"bar"), STDOUT: OpenLine(time.time_ns(), b"half a line")}
+    wait_until(lambda: told(client)[1] == "half a linebar", "both")
+    source.print(line(time.time_ns(), "half a line, whole\n"))
+    source.open = {STDERR: OpenLine(time.time_ns(), b"bar")}
+    wait_until(lambda: told(client) == (32, "bar"), "the other one alone")
+
+
+def test_a_tail_that_its_node_has_not_signed_is_none() -> None:
+    fields = {name.encode(): value for name, value in signed_tail(KEY, "a1", 5, b"data").items()}
+    assert verified_tail(KEY.public, "a1", fields) == (5, b"data")
+    for name, other in ((b"at", b"6"), (b"data", b"other"), (b"at", b"x"), (b"at", b"9" * 100)):
+        with pytest.raises(EnvelopeForged):
+            verified_tail(KEY.public, "a1", fields | {name: other})
+    with pytest.raises(EnvelopeForged):
+        verified_tail(KEY.public, "a2", fields)
