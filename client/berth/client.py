@@ -18,7 +18,7 @@ from berth.downloads import Going, Held
 from berth.endpoint import Awaiting, Blocking, WayT_co
 from berth.everything import Everything, Tokens
 from berth.jobs import CodeFolders, Jobs
-from berth.logs import PATIENCE_S, AsyncLogFollow, Following, LogFollow, Tail, no_tail
+from berth.logs import END_S, MOST_BYTES, PATIENCE_S, AsyncLogFollow, Following, LogFollow, LogRest, Tail, no_tail
 from berth.model import Page
 from berth.server import Server
 from berth.shell import AsyncShell, Shell, ShellOptions, Terminal
@@ -103,16 +103,22 @@ class Client(Parts[Blocking], Blocking):
             yield from page.results
             call = listing.after(page)
 
-    def log_text(self, job_id: int, task_attempt: str) -> Iterator[str]:
-        """The whole log as it is now, in pieces, however long it is."""
+    def log_text(self, job_id: int, task_attempt: str, *, patience_s: float = END_S) -> Iterator[str]:
+        """The whole log as it is now, in pieces, however long it is; of a task that has ended, to its end, which may be
+        on its way: raises LogIncomplete where nothing more of it comes for ``patience_s``."""
         try:
             with self._http.stream("GET", **_log_text(job_id, task_attempt)) as response:
                 if not response.is_success:
                     response.read()
                     raise problem_of(response)
+                rest = _rest_of_log(response, patience_s)
                 yield from response.iter_text()
         except httpx.HTTPError as error:
             raise failure(error) from error
+        while not rest.over:
+            piece = self.jobs.log(job_id, task_attempt, offset=rest.offset, limit=MOST_BYTES)
+            yield "".join(text for _, _, text in piece.records)
+            time.sleep(rest.take(piece))
 
     def download(self, job_id: int, path: str = "", *, held: Held | None = None) -> Iterator[bytes]:
         """A file of a job's folder in pieces, or a folder of it as a tar archive. A file goes on by itself where the
@@ -196,17 +202,22 @@ class AsyncClient(Parts[Awaiting], Awaiting):
                 yield row
             call = listing.after(page)
 
-    async def log_text(self, job_id: int, task_attempt: str) -> AsyncIterator[str]:
-        """The whole log as it is now, in pieces, however long it is."""
+    async def log_text(self, job_id: int, task_attempt: str, *, patience_s: float = END_S) -> AsyncIterator[str]:
+        """See `Client.log_text`."""
         try:
             async with self._http.stream("GET", **_log_text(job_id, task_attempt)) as response:
                 if not response.is_success:
                     await response.aread()
                     raise problem_of(response)
-                async for piece in response.aiter_text():
-                    yield piece
+                rest = _rest_of_log(response, patience_s)
+                async for text in response.aiter_text():
+                    yield text
         except httpx.HTTPError as error:
             raise failure(error) from error
+        while not rest.over:
+            piece = await self.jobs.log(job_id, task_attempt, offset=rest.offset, limit=MOST_BYTES)
+            yield "".join(text for _, _, text in piece.records)
+            await asyncio.sleep(rest.take(piece))
 
     async def download(self, job_id: int, path: str = "", *, held: Held | None = None) -> AsyncIterator[bytes]:
         """See `Client.download`."""
@@ -261,6 +272,14 @@ def _request(call: Call[Any]) -> dict[str, Any]:
 async def _sent_async(body: FileBody) -> AsyncIterator[bytes]:
     for piece in body.pieces():
         yield piece
+
+
+def _rest_of_log(response: httpx.Response, patience_s: float) -> LogRest:
+    """What is missing behind this text; nothing while the task runs."""
+    rest = LogRest(int(response.headers.get("Berth-Log-End", 0)), patience_s)
+    whole, over = (response.headers.get(name) for name in ("Berth-Log-Complete", "Berth-Task-Over"))
+    rest.over = whole != "false" or over != "true"
+    return rest
 
 
 def _log_text(job_id: int, task_attempt: str) -> dict[str, Any]:

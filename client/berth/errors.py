@@ -52,6 +52,14 @@ class BadAnswer(BerthError):
     """What answered is no Berth, or one of another version: its answer cannot be read."""
 
 
+class LogIncomplete(BerthError):
+    """The end of an ended task's log did not come: what was given is not all of it. ``offset``: where it goes on."""
+
+    def __init__(self, offset: int, waited_s: float) -> None:
+        super().__init__(f"the end of the log has not come within {waited_s:g} s: it is not all here")
+        self.offset, self.waited_s = offset, waited_s
+
+
 class JobUnfinished(BerthError):
     """Waiting for a job took longer than it was allowed to; the job goes on."""
 

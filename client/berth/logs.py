@@ -14,12 +14,15 @@ from websockets.sync.client import connect
 
 from berth.calls import unreachable
 from berth.decoding import decoded
-from berth.errors import BadAnswer
-from berth.model import MARK, LogRecord
+from berth.errors import BadAnswer, LogIncomplete
+from berth.model import MARK, LogRecord, LogSlice
 from berth.server import Server
 from berth.sockets import LOST, Closable, final_error
 
 PATIENCE_S = 300.0
+END_S, REST_PAUSE_S = 30.0, 0.5
+"""For how long nothing more may come of an ended task's log before its end, and how often it is asked for."""
+MOST_BYTES = 1_000_000
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
 Tail = Callable[[Sequence[LogRecord]], None]
 """Is told what a task has printed of lines that have no end yet: it replaces what was told before."""
@@ -108,6 +111,25 @@ class Following:
         pause: float = min(FIRST_PAUSE_S * 2.0**self._failures, LONGEST_PAUSE_S)
         self._failures += 1
         return pause * (0.5 + random.random())
+
+
+class LogRest:
+    """What is still to come of an ended task's log from ``offset`` on; asks nothing itself. ``over`` once it has."""
+
+    def __init__(self, offset: int, patience_s: float) -> None:
+        self.offset, self.over = offset, False
+        self._patience_s, self._moved_at = patience_s, time.monotonic()
+
+    def take(self, piece: LogSlice) -> float:
+        """Seconds to rest before the next one is asked for. Raises LogIncomplete where none has come for too long."""
+        now = time.monotonic()
+        self.over = piece.complete
+        if piece.next_offset > self.offset or piece.records:
+            self.offset, self._moved_at = piece.next_offset, now
+            return 0
+        if not self.over and now - self._moved_at >= self._patience_s:
+            raise LogIncomplete(self.offset, self._patience_s)
+        return 0 if self.over else REST_PAUSE_S
 
 
 class LogFollow:

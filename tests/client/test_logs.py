@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from berth import AsyncClient, Client, NotFound, NotSignedIn, TlsFailed, Unreachable
+from berth import AsyncClient, Client, LogIncomplete, NotFound, NotSignedIn, TlsFailed, Unreachable
+from berth.cli.failing import told
 from berth.model import LogRecord
 from nodes.logs import OpenLine
 from nodes.protocol import STDOUT
@@ -123,6 +124,45 @@ def test_a_log_that_was_deleted_says_so_in_place_of_lines(
         text = "".join(berth.log_text(job, running_log.attempt))
     assert said.text == text == f"… this log was deleted at {at} UTC: its virtual cluster has no room for more logs\n"
     assert "was deleted at" in shell.start("logs", str(job), "--tail").communicate(timeout=60)[1]
+
+
+def over(running_log: RunningLog) -> None:
+    """The task's end is known, of its log no more than what has come."""
+    running_log.report()
+    type(running_log.row).objects.update(state="terminated", ended_at=running_log.world.now)
+
+
+def test_the_log_of_a_task_that_has_ended_is_printed_to_its_end(running_log: RunningLog, shell: Shell) -> None:
+    printed(running_log, 500)
+    over(running_log)
+    job = str(running_log.row.task.job_id)
+    commands = [shell.start("logs", job), shell.start("logs", job, "--json")]
+    for command in commands:
+        assert command.stdout
+        assert "000000000" in command.stdout.readline()
+    printed(running_log, 500, first=500)
+    ended(running_log)
+    texts = [command.communicate(timeout=60)[0] for command in commands]
+    assert [command.returncode for command in commands] == [0, 0]
+    assert texts[0] == text_of(lines(1000, first=0)).split("\n", 1)[1]
+    assert "".join(json.loads(row)["text"] for row in texts[1].splitlines()) == text_of(lines(999, first=1))
+
+
+def test_a_log_whose_end_does_not_come_is_not_taken_for_the_whole(
+    running_log: RunningLog, url: str, token: str
+) -> None:
+    printed(running_log, 500)
+    job, seen = running_log.row.task.job_id, list[str]()
+    with Client(url, token, trust_env=False) as berth:
+        assert "".join(berth.log_text(job, running_log.attempt)) == text_of(lines(500)), "as it is now: the task runs"
+        over(running_log)
+        with pytest.raises(LogIncomplete) as failed:
+            seen.extend(berth.log_text(job, running_log.attempt, patience_s=0.2))
+        assert "".join(seen) == text_of(lines(500))
+        assert failed.value.offset == 500 * LINE
+        assert told(failed.value)[1] == 74
+        ended(running_log)
+        assert "".join(berth.log_text(job, running_log.attempt, patience_s=0)) == text_of(lines(500))
 
 
 def test_what_has_no_end_yet_is_told_and_comes_once(running_log: RunningLog, url: str, token: str) -> None:

@@ -8,6 +8,7 @@ from berth.errors import (
     BadAnswer,
     BerthError,
     Conflict,
+    LogIncomplete,
     Misused,
     NotAllowed,
     NotFound,
@@ -23,6 +24,7 @@ from berth.errors import (
 
 REFUSED = 1
 NOT_VALID = 65
+INCOMPLETE = 74
 INTERRUPTED = 130
 
 # Kinds from the special to the general: code, and what to do about it.
@@ -33,6 +35,7 @@ ANSWERS: tuple[tuple[type[BerthError], int, str], ...] = (
     (ShellLost, 69, ""),
     (ServerFault, 70, "Try again later; an administrator finds more in the portal's log."),
     (BadAnswer, 70, ""),
+    (LogIncomplete, INCOMPLETE, "Later: berth logs"),
     (TooMany, 75, ""),
     (NotSignedIn, 77, "Sign in again: berth login"),
     (NotAllowed, 77, ""),

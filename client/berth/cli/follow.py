@@ -17,15 +17,13 @@ from berth.cli.target import TaskName
 from berth.cli.terminal import AsIs, Screened
 from berth.client import AsyncClient
 from berth.errors import ServerFault, Unreachable
-from berth.logs import PATIENCE_S
+from berth.logs import END_S, PATIENCE_S
 from berth.model import MARK, JobDetail, LogRecord, Task, TaskAttempt
 
 POLL_S = 1.0
 MOST_TASKS = 16
 LONGEST_LINE = 8192
 """Characters; of a line among those of other tasks that is longer and has no end yet, so much is printed as one."""
-REST_OF_LOG_S = 30.0
-"""How long after a job's end its logs may still take to come."""
 
 
 def screen(*, raw: bool) -> AsIs | Screened:
@@ -184,6 +182,9 @@ class Follower:
         self._readers: dict[str, asyncio.Task[None]] = {}
         self._seen_first: dict[str, int] = {}
         self._notices = Notices()
+        self._heard_at = time.monotonic()
+        self.incomplete = False
+        """The end of a log did not come."""
 
     async def run(self, job_id: int) -> JobDetail:
         """To the job's end, and that of its logs. Raises BerthError."""
@@ -255,6 +256,7 @@ class Follower:
         try:
             async for record in self._client.follow(attempt.id, offset=self._start, tail=tail):
                 self._notices.hide()
+                self._heard_at = time.monotonic()
                 output.take(record)
         finally:
             output.end()
@@ -273,12 +275,15 @@ class Follower:
     async def _rest_of_logs(self) -> None:
         if not self._readers:
             return
-        done, late = await asyncio.wait(self._readers.values(), timeout=REST_OF_LOG_S)
-        for reader in done:
-            reader.result()
+        ended_at, late = time.monotonic(), set(self._readers.values())
+        while late and (left := max(ended_at, self._heard_at) + END_S - time.monotonic()) > 0:
+            done, late = await asyncio.wait(late, timeout=left)
+            for reader in done:
+                reader.result()
         if late:
+            self.incomplete = True
             self._notices.hide()
-            say("berth: the end of the log has not come yet; later: berth logs")
+            say("berth: the end of the log has not come: it is not all here. Later: berth logs")
 
     def _tell(self, job: JobDetail, tasks: Sequence[Task]) -> None:
         if text := outlook(job, tasks):

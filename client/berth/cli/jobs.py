@@ -16,7 +16,7 @@ import typer
 
 from berth.cli import completion
 from berth.cli.code import upload
-from berth.cli.failing import INTERRUPTED, NOT_VALID, place, told
+from berth.cli.failing import INCOMPLETE, INTERRUPTED, NOT_VALID, place, told
 from berth.cli.follow import Follower, ending_line, exit_code
 from berth.cli.job_page import job_page, start_lines, why_lines
 from berth.cli.run_file import Run
@@ -301,20 +301,21 @@ def followed(
 ) -> int:
     """Goes along with a job to its end; its exit code."""
 
-    async def go() -> JobDetail:
+    async def go() -> tuple[JobDetail, bool]:
         server = on.server()
         async with AsyncClient(server.url, server.token, ca_file=server.ca_file) as client:
-            return await Follower(client, task=task, tail=tail, raw=raw, as_json=as_json).run(job)
+            follower = Follower(client, task=task, tail=tail, raw=raw, as_json=as_json)
+            return await follower.run(job), follower.incomplete
 
     try:
-        ended = asyncio.run(go())
+        ended, incomplete = asyncio.run(go())
     except KeyboardInterrupt:
         say(f"\n- the job goes on; stop it: berth stop {job}")
         return INTERRUPTED
     if as_json:
         show_json_line({"kind": "job", "job": ended})
     say(f"- {ending_line(ended)}")
-    return exit_code(ended)
+    return exit_code(ended) or (INCOMPLETE if incomplete else 0)
 
 
 def check_lines(found: Validation) -> Iterator[str]:

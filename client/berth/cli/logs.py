@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import Annotated
 
 import typer
@@ -12,6 +13,7 @@ from berth.cli.jobs import AsJson, JobName, Raw, followed, session
 from berth.cli.screen import say, show_json_line, when
 from berth.cli.target import TaskName, job_id, newest_attempt
 from berth.client import Client
+from berth.logs import END_S, MOST_BYTES, LogRest
 from berth.model import LogRecord, TaskAttempt
 
 TAIL = 64 * 1024
@@ -35,7 +37,8 @@ def logs(
     raw: Raw = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print the log of a task: as it is now, or with -f as it grows. The exit code of -f is the job's."""
+    """Print the log of a task: as it is now, of one that has ended to its end, or with -f as it grows. The exit code of
+    -f is the job's; 74 where the end of the log does not come."""
     if everything and (task is not None or not follow):
         raise typer.BadParameter("--all goes with -f, and without --task")
     wanted = TaskName.of(task) if task is not None else None
@@ -61,19 +64,26 @@ def _first(client: Client, job: int) -> TaskName | None:
 def _print(client: Client, job: int, attempt: TaskAttempt, *, raw: bool, tail: bool, as_json: bool) -> None:
     if not tail and not as_json:
         through = screen(raw=raw)
-        for text in client.log_text(job, attempt.id):
-            sys.stdout.write(through.feed(text))
-        sys.stdout.write(through.end())
+        try:
+            for text in client.log_text(job, attempt.id):
+                sys.stdout.write(through.feed(text))
+        finally:
+            sys.stdout.write(through.end())
         return
     output = Stream(raw=raw)
     offset = max(0, attempt.log_end - TAIL) if tail else 0
-    while (piece := client.jobs.log(job, attempt.id, offset=offset, limit=1_000_000)).records:
+    rest = LogRest(offset, END_S)
+    while not rest.over:
+        piece = client.jobs.log(job, attempt.id, offset=rest.offset, limit=MOST_BYTES)
         for record in (LogRecord(*row) for row in piece.records):
             if as_json:
                 show_json_line({"time_ms": record.time_ms, "stream": record.stream, "text": record.text})
             else:
                 output.take(record)
-        offset = piece.next_offset
+        pause = rest.take(piece)
+        if pause and attempt.ended_at is None:
+            break
+        time.sleep(pause)
     output.end()
     if piece.deleted_at:
         say(f"- this log was deleted at {when(piece.deleted_at)}: {_WHY[piece.deleted_because]}")

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
 from django.conf import settings
 from django.http import HttpResponseBase
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from redis import RedisError
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.accounts.credentials import still_may
+from portal.accounts.models import User
 from portal.accounts.rest import ApiView
 from portal.common.errors import Unavailable
 from portal.common.negotiation import Unnegotiated
@@ -23,7 +25,7 @@ from portal.jobs.api.answers import LogAnswer
 from portal.jobs.api.chosen import ChosenTask, chosen_task
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.archiver import log_of
-from portal.jobs.logs.ending import last_line, log_archived, log_gone, log_lost_with
+from portal.jobs.logs.ending import last_line, log_archived, log_given_whole, log_gone, log_lost_with
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.stream import streams_client
 from portal.jobs.logs.text import TextDecoder, lost_row, text_rows
@@ -33,6 +35,16 @@ from portal.jobs.services import log_read
 
 MOST_BYTES = 1_000_000
 FURTHEST = 2**62
+
+
+TOLD = [
+    OpenApiParameter(name, kind, OpenApiParameter.HEADER, response=[200], description=f"of `text`: {description}")
+    for name, kind, description in (
+        ("Berth-Log-Complete", bool, "whether it is all that there will be"),
+        ("Berth-Log-End", int, "the `offset` where it ends"),
+        ("Berth-Task-Over", bool, "whether the task has ended, so that what is missing is on its way"),
+    )
+]
 
 
 class LogQuery(ChosenTask):
@@ -53,12 +65,13 @@ class LogsView(ApiView):
 
     @extend_schema(
         operation_id="job_log",
-        parameters=[LogQuery],
+        parameters=[LogQuery, *TOLD],
         responses={200: LogAnswer, (200, "text/plain"): str},
     )
     def get(self, request: Request, job_id: int) -> HttpResponseBase:
-        """Records from an offset on, or the whole text. Every `next_offset` is a good `offset`; any other number is
-        rounded down to one. In `records`, a character that two answers cut in half is lost to both."""
+        """Records from an offset on, or the whole text as it is now, whose headers say whether that is all. Every
+        `next_offset` is a good `offset`; any other number is rounded down to one. In `records`, a character that two
+        answers cut in half is lost to both."""
         query = LogQuery(data=request.query_params)
         query.is_valid(raise_exception=True)
         wanted = query.validated_data
@@ -68,15 +81,32 @@ class LogsView(ApiView):
         reader = LogReader(Archive(settings.LOG_DIR), streams_client())
         try:
             if wanted["format"] == "text":
-                text = reader.download(log_of(row), last_line(row, row.task.job, now=now))
                 still = still_may(request, lambda user: job_get(user=user, job_id=job_id))
-                return Download(text, seat=DOWNLOADS.take(self.user.pk), still=still, content_type=TEXT, ahead=True)
+                return _text(reader, row, now, user=self.user, still=still)
             return Response(_records(reader, row, wanted["offset"], wanted["limit"], now))
         except RedisError:
             raise Unavailable("The newest part of the log cannot be reached now.") from None
 
 
 TEXT = "text/plain; charset=utf-8"
+
+
+def _text(reader: LogReader, row: TaskAttempt, now: datetime, *, user: User, still: Callable[[], bool]) -> Download:
+    log, job = log_of(row), row.task.job
+    end = reader.end(log)
+    told = {
+        "Berth-Log-Complete": log_given_whole(row, end, gone=log_gone(job, now=now)),
+        "Berth-Log-End": end,
+        "Berth-Task-Over": row.over,
+    }
+    return Download(
+        reader.download(log, last_line(row, job, now=now), end=end),
+        seat=DOWNLOADS.take(user.pk),
+        still=still,
+        content_type=TEXT,
+        ahead=True,
+        headers={name: str(value).lower() for name, value in told.items()},
+    )
 
 
 def _records(reader: LogReader, row: TaskAttempt, offset: int, limit: int, now: datetime) -> dict[str, Any]:

@@ -29,6 +29,13 @@ def log_archived(row: TaskAttempt) -> bool:
     return row.log_complete and row.archived_to >= row.log_end
 
 
+def log_given_whole(row: TaskAttempt, end: int, *, gone: LogGone | None) -> bool:
+    """Whether who has read up to ``end``, and what is said behind it, has all that there will be. Needs the node
+    loaded."""
+    read = row.log_complete and (end >= row.log_end or log_archived(row))
+    return read or gone is not None or bool(log_lost_with(row))
+
+
 def log_lost_with(row: TaskAttempt) -> str:
     """The server with which the rest of this log was lost; empty while more may come, and where nothing is missing.
     Needs the node loaded."""

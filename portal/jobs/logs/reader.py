@@ -77,7 +77,7 @@ class LogReader:
         Berth's own says how many; of the last ones as far as they were archived, since others may be on their way."""
         run = Run(offset, b"")
         while offset < end:
-            more = self.read(log, offset, size)
+            more = self.read(log, offset, size).until(end)
             if not more.data:
                 break
             yield rows_told(more, offset)
@@ -86,11 +86,11 @@ class LogReader:
         if offset < kept:
             yield iter([lost(max((time_ns for time_ns, _, _ in run.rows()), default=0), kept - offset)])
 
-    def download(self, log: LogOf, last: str = "") -> Iterator[bytes]:
-        """The whole text as it is now, in chunks; lines of Berth's own stand on lines of their own. ``last``: what is
-        said behind it."""
+    def download(self, log: LogOf, last: str = "", *, end: int | None = None) -> Iterator[bytes]:
+        """The whole text as it is now, or up to ``end``, in chunks; lines of Berth's own stand on lines of their own.
+        ``last``: what is said behind it."""
         open_line = False
-        for rows in self.pieces(log, 0, self.end(log)):
+        for rows in self.pieces(log, 0, self.end(log) if end is None else end):
             text = bytearray()
             for _, stream, payload in rows:
                 if stream == MARK and open_line:
