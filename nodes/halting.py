@@ -24,6 +24,9 @@ log = structlog.get_logger(__name__)
 GRACE_S = 30
 UNKILLABLE_AFTER_S = 120.0
 _LOOK_EVERY_S = 5.0
+_REST_EVERY_S, _LAST_S = 1.0, 5.0
+"""How often it is looked whether who reads what others write may be told to end, and how long before SIGKILL that is
+done."""
 _KILLED_WITHIN_S = 1.0
 _TERMS_LOST = 5
 
@@ -77,7 +80,7 @@ class Halting:
             return self._term(record, replace(stopping, term_at=now, kill_at=None))
         kill_after = stopping.term_at + stopping.grace_s
         if stopping.kill_at is None and now < kill_after:
-            return kill_after - now
+            return self._term_rest(record, stopping, kill_after - now)
         if stopping.kill_at is not None and now >= stopping.kill_at + UNKILLABLE_AFTER_S:
             return exit_unkillable(stopping)
         self._world.runtime.signal(record.attempt, SIGKILL)
@@ -123,7 +126,15 @@ class Halting:
                 self._terms_lost += 1
                 self._save(replace(record, stopping=replace(stopping, term_at=None)))
             raise
-        return min(float(stopping.grace_s), _LOOK_EVERY_S)
+        return min(float(stopping.grace_s), _REST_EVERY_S)
+
+    def _term_rest(self, record: Record, stopping: Stopping, left_s: float) -> float:
+        """SIGTERM for who has waited for others to end, all of them shortly before SIGKILL. Seconds until the next
+        look."""
+        last_s = min(_LAST_S, stopping.grace_s / 2)
+        if self._world.runtime.term_rest(record.attempt, last=left_s <= last_s):
+            return min(left_s - last_s, _REST_EVERY_S) if left_s > last_s else left_s
+        return left_s
 
     def _tell_task(self, record: Record, stopping: Stopping) -> None:
         self._warned = True

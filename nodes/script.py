@@ -25,6 +25,39 @@ fi
 eval "$berth_script"
 """.replace("@every@", str(LEASE_EVERY_S))
 
+_AROUND = """\
+exec 3>&2 2>/dev/null
+trap 'berth_patience=${BERTH_GRACE_SECONDS:-30} berth_stopped=1' TERM
+berth_patience=5 berth_stopped=
+if command -v bash >/dev/null; then bash -e -c "$0" 2>&3 3>&-; else sh -e -c "$0" 2>&3 3>&-; fi
+code=$? looks=0
+ignores_term() {
+  while read -r name value; do
+    case $name$value in SigIgn:*[4-7c-f]???) return 0;; esac
+  done <"$1/status"
+  return 1
+}
+is_waited_for() {
+  read -r line <"$1/stat" || return 1
+  set -- "$1" ${line##*) }
+  [ "$4" = $$ ] && [ "$2" != Z ] && [ "$1" != /proc/$$ ] || return 1
+  if [ "$berth_stopped" ]; then ! ignores_term "$1"; else [ -p "$1/fd/0" ]; fi
+}
+somebody_is() {
+  for process in /proc/[0-9]*; do
+    if is_waited_for "$process"; then return 0; fi
+  done
+  return 1
+}
+while [ $looks -lt $((5 * berth_patience)) ] && somebody_is; do
+  sleep 0.2 || sleep 1 || break
+  looks=$((looks + 1))
+done
+exit $code
+"""
+"""Around the script: it has ended, and those who still read what it printed have five seconds for that; after SIGTERM
+all of its process group have their grace. Looks five times a second, and only while there is somebody."""
+
 
 def script_environment(script: str) -> dict[str, str]:
     """The variables that carry the script: ``BERTH_SCRIPT``, and ``BERTH_SCRIPT_1`` ... for what does not fit."""
@@ -35,8 +68,7 @@ def script_environment(script: str) -> dict[str, str]:
 
 def script_command() -> list[str]:
     """The fixed command of every container: no word of the job's stands in it, for ``ps`` shows it to everybody."""
-    choose = 'if command -v bash >/dev/null 2>&1; then exec bash -e -c "$0"; fi; exec sh -e -c "$0"'
-    return ["/bin/sh", "-c", choose, _MAIN]
+    return ["/bin/sh", "-c", _AROUND, _MAIN]
 
 
 def _pieces(script: str) -> list[str]:

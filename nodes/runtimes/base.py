@@ -258,7 +258,13 @@ class Runtime(Protocol):
         ...
 
     def signal(self, attempt: str, number: int) -> None:
-        """Sends a signal (SIGTERM or SIGKILL); nothing happens when it has ended."""
+        """Sends a signal (SIGTERM or SIGKILL); nothing happens when it has ended. Who reads what others of the task
+        write is sent SIGTERM by ``term_rest``."""
+        ...
+
+    def term_rest(self, attempt: str, *, last: bool) -> bool:
+        """Sends SIGTERM, after ``signal`` has, to those who waited for the end of who writes for them; to all that
+        still wait, ``last``. Whether some are left."""
         ...
 
     def warn(self, attempt: str, text: str) -> None:

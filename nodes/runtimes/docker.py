@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import docker
+import psutil
 import structlog
 from docker.errors import APIError, NotFound
 from docker.types import CancellableStream
@@ -41,6 +42,7 @@ from nodes.runtimes.docker_logs import DockerOutput
 from nodes.runtimes.docker_shell import DockerShell, exec_end, left_behind
 from nodes.runtimes.docker_socket import engine_age_s
 from nodes.runtimes.docker_ssh import ssh_start
+from nodes.runtimes.terms import Terms, group_of
 from nodes.saying import Saying
 from nodes.ssh import KEYS_NAME, OPEN_WITHIN_S
 from nodes.storages import own_job_folder
@@ -97,6 +99,7 @@ class DockerRuntime:
         self._alive: dict[str, tuple[str, int]] = {}  # attempt -> (container id, host pid of its first process)
         self._equipped: set[str] = set()
         self._unfinished: dict[str, Unfinished] = {}
+        self._terms = Terms()
         self._raises_limits = raises_limits
         self._closed = threading.Event()
         self._events: CancellableStream[dict[str, Any]] | None = None
@@ -250,10 +253,28 @@ class DockerRuntime:
             try:
                 if number == signal.SIGTERM and client.inspect_container(name)["State"].get("Paused"):
                     client.unpause(name)
+                if number == signal.SIGTERM and self._terms.begin(attempt, self._group(attempt)):
+                    return
                 client.kill(name, signal=number)
             except APIError as error:
                 if error.status_code not in (404, 409) and not sent_in_vain(error):
                     raise RuntimeAway(f"the Engine cannot send a signal: {error.explanation}") from error
+
+    def term_rest(self, attempt: str, *, last: bool) -> bool:
+        with suppress(RuntimeAway):
+            return self._terms.rest(attempt, self._group(attempt), last=last)
+        return True
+
+    def _group(self, attempt: str) -> list[psutil.Process]:
+        """The process group of the container's command, below its init; nobody where these processes are not seen from
+        here."""
+        details = self._inspect(attempt)
+        with suppress(psutil.Error):
+            if details is not None and cgroup_container(pid := details["State"]["Pid"]) == details["Id"]:
+                init = psutil.Process(pid)
+                command = min(init.children(), key=lambda child: child.create_time(), default=init)
+                return group_of(init.children(recursive=True), command.pid)
+        return []
 
     def warn(self, attempt: str, text: str) -> None:
         notice_write(self._notices / attempt, text)

@@ -29,6 +29,7 @@ from nodes.runtimes.base import CodePlace, Ending, Failed, Found, Image, Runtime
 from nodes.runtimes.process_output import ProcessOutput
 from nodes.runtimes.process_shell import ProcessShell
 from nodes.runtimes.process_watch import ProcessWatch
+from nodes.runtimes.terms import Terms, group_of
 from nodes.script import script_command, script_environment
 from nodes.storages import lease_place, own_job_folder
 from nodes.sweeping import folder_remove_or_say
@@ -55,6 +56,7 @@ class ProcessRuntime:
         self._folder, self._homes = folder, homes
         self._closed = threading.Event()
         self._ends: ProcessWatch | None = None
+        self._terms = Terms()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         homes.mkdir(parents=True, exist_ok=True, mode=0o711)
 
@@ -131,9 +133,12 @@ class ProcessRuntime:
     def signal(self, attempt: str, number: int) -> None:
         folder = self._folder / attempt
         if number == signal.SIGTERM:
-            _send_group(folder, number)
+            self._terms.begin(attempt, _group(folder))
         else:
             _send_all(folder, number)
+
+    def term_rest(self, attempt: str, *, last: bool) -> bool:
+        return self._terms.rest(attempt, _group(self._folder / attempt), last=last)
 
     def warn(self, attempt: str, text: str) -> None:
         notice_write(self._notice_folder(attempt), text)
@@ -342,12 +347,13 @@ def _state(folder: Path) -> tuple[Status, Ending | None, int | None]:
     return Status.ENDED, Ending(code=None, error="its wrapper was killed"), None
 
 
-def _send_group(folder: Path, number: int) -> None:
-    """To the command's own process group, as Docker's init does it."""
-    child = _read(folder / "child.json")
-    if child is not None and _alive(folder) is not None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child["pid"], number)
+def _group(folder: Path) -> list[psutil.Process]:
+    """The command's own process group."""
+    child, process = _read(folder / "child.json"), _alive(folder)
+    with contextlib.suppress(psutil.Error):
+        if child is not None and process is not None:
+            return group_of(process.children(recursive=True), child["pid"])
+    return []
 
 
 def _send_all(folder: Path, number: int) -> None:

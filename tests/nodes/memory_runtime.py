@@ -134,6 +134,9 @@ class MemoryRuntime:
         if self.obeys(number):
             self.end(attempt, 128 + number)
 
+    def term_rest(self, attempt: str, *, last: bool) -> bool:
+        return False
+
     def end(self, attempt: str, code: int) -> None:
         """The container ends by itself."""
         found = self.containers[attempt]

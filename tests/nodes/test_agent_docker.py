@@ -29,6 +29,7 @@ TRAINER = """
 import os, signal, sys, time
 def save(*_):
     time.sleep(0.5)
+    print("saving", flush=True)
     open(os.environ["BERTH_JOB_DIR"] + "/saved", "w").close()
     sys.exit(0)
 signal.signal(signal.SIGTERM, save)
@@ -133,6 +134,7 @@ def test_a_stop_reaches_a_trainer_in_the_middle_of_a_script(
     assert (ended.exit.cause, ended.exit.code, ended.exit.stop_reason) == (Cause.STOPPED, 143, StopReason.USER)
     assert (job / "saved").exists()
     assert portal.output(attempt).splitlines()[:2] == ["before", "ready"]
+    assert "saving" in portal.output(attempt)
     assert "after" not in portal.output(attempt)
 
 

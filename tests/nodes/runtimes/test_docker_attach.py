@@ -54,7 +54,7 @@ def test_an_open_line_is_heard_no_more_once_it_has_its_end_or_the_container_has(
     log = Read(runtime.source(found.attempt))
     wait_until(lambda: log.open() == b"one", "the first half")
     wait_until(lambda: log.open() == b"two", "the next line")
-    wait_until(lambda: log.records and not log.source.unfinished(), "the end")
+    wait_until(lambda: len(log.records) == 2 and not log.source.unfinished(), "the end")
     assert [record.payload for record in log.records] == [b"one line\n", b"two"]
 
 
@@ -82,7 +82,8 @@ def test_a_later_agent_hears_what_comes_from_then_on(
     runtime: DockerRuntime, docker_engine: DockerEngine, tmp_path: Path
 ) -> None:
     found = started(runtime, "printf before; while [ ! -e /tmp/on ]; do sleep 0.1; done; printf behind; sleep 600")
-    wait_until(lambda: Read(runtime.source(found.attempt)).open() == b"before", "the first half")
+    first = Read(runtime.source(found.attempt))
+    wait_until(lambda: first.open() == b"before", "the first half")
     later = runtime_of(docker_engine, tmp_path)
     log = Read(later.source(found.attempt))
     wait_until(lambda: log.source.unfinished().keys() == {STDOUT, STDERR}, "the later one to listen")
