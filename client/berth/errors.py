@@ -60,6 +60,10 @@ class LogIncomplete(BerthError):
         self.offset, self.waited_s = offset, waited_s
 
 
+class SocketRefused(BadAnswer):
+    """What stands before the server lets no websocket through."""
+
+
 class JobUnfinished(BerthError):
     """Waiting for a job took longer than it was allowed to; the job goes on."""
 

@@ -10,7 +10,16 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, InvalidURI, W
 from websockets.sync.client import ClientConnection
 
 from berth.calls import tls_failure
-from berth.errors import BadAnswer, BerthError, Conflict, Misused, NotAllowed, NotFound, NotSignedIn, TooMany
+from berth.errors import (
+    BerthError,
+    Conflict,
+    Misused,
+    NotAllowed,
+    NotFound,
+    NotSignedIn,
+    SocketRefused,
+    TooMany,
+)
 
 LOST = (OSError, EOFError, WebSocketException)
 """What ends a connection; websockets' own exceptions and those beneath them."""
@@ -37,7 +46,7 @@ def final_error(error: Exception, url: str, what: str) -> BerthError | None:
         return _told(error.rcvd.code, error.rcvd.reason, what)
     if isinstance(error, InvalidStatus) and error.response.status_code < 500:
         status = error.response.status_code
-        return BadAnswer(f"{url} answered the websocket with {status}: is there a proxy that lets none through?")
+        return SocketRefused(f"{url} answered the websocket with {status}: is there a proxy that lets none through?")
     if isinstance(error, InvalidURI):
         return Misused(str(error))
     if isinstance(error, ssl.SSLCertVerificationError):

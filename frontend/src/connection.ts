@@ -3,8 +3,9 @@
 
 import type { SocketState } from "./socket.ts";
 
-/** `crowded`: this user has too many live views open, so that this page asks now and then. */
-export type Shown = "well" | "lost" | "crowded" | "ended" | "back";
+/** `crowded`: this user has too many live views open, so that this page asks now and then; `blocked`: no websocket gets
+ * through, so that it asks again and again. */
+export type Shown = "well" | "lost" | "crowded" | "blocked" | "ended" | "back";
 
 /** A connection that is there again this soon was not lost: a server that starts anew, a page that is left. */
 export const GRACE_MS = 400;
@@ -23,7 +24,7 @@ export class Connection {
   take(state: SocketState): void {
     if (state === "open") this.#open();
     else if (state === "refused") this.#become("ended");
-    else if (state === "crowded") this.#become("crowded");
+    else if (state === "crowded" || state === "blocked") this.#become(state);
     else if (state === "waiting" && this.shown === "back") this.#become("lost");
     else if (state === "waiting" && this.shown !== "lost") this.#timer ??= setTimeout(() => this.#become("lost"), GRACE_MS);
   }
@@ -31,7 +32,7 @@ export class Connection {
   #open(): void {
     this.#stop();
     if (this.shown === "well") return;
-    if (this.shown === "crowded") {
+    if (this.shown === "crowded" || this.shown === "blocked") {
       this.#become("well");
       return;
     }

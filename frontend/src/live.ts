@@ -8,7 +8,7 @@
 import htmx from "htmx.org";
 
 import { connectionIs } from "./connection.ts";
-import { Socket } from "./socket.ts";
+import { ASK_MS, Socket } from "./socket.ts";
 import { toast } from "./toasts.ts";
 
 const REFRESH = "berth:refresh";
@@ -63,6 +63,14 @@ function seenAgain(): void {
   stale.clear();
 }
 
+let asking = 0;
+
+/** Where no websocket gets through every part is fetched anew, again and again. */
+function ask(again: boolean): void {
+  clearInterval(asking);
+  if (again) asking = window.setInterval(() => parts().forEach(refresh), ASK_MS);
+}
+
 function connect(): Socket {
   document.addEventListener("visibilitychange", seenAgain);
   const made: Socket = new Socket({
@@ -72,6 +80,7 @@ function connect(): Socket {
     },
     state: (state, retryMs) => {
       connected = state === "open";
+      ask(state === "blocked");
       connectionIs(state, retryMs, () => made.retry());
       // what happened while nobody listened, also between the making of the page and now
       if (connected) parts().forEach(refresh);

@@ -1,7 +1,8 @@
 /** A websocket that comes back by itself, waiting longer each time (up to 10 s, with chance in it). Without a network it
  * does not try: it comes back with it. */
 
-export type SocketState = "connecting" | "open" | "waiting" | "crowded" | "refused";
+/** `blocked`: the server answers, and nothing lets a websocket through to it. */
+export type SocketState = "connecting" | "open" | "waiting" | "crowded" | "refused" | "blocked";
 
 export interface SocketHandlers {
   /** The address to connect to now: asked again at each try, since an offset in it moves on. */
@@ -17,6 +18,11 @@ const LONGEST_WAIT_MS = 10_000;
 const REFUSED = new Set([4401, 4403, 4404]);
 const TOO_MANY = 4429;
 const CROWDED_MS = 30_000;
+/** So many first tries in vain make it ask whether the server is there. */
+const BLOCKED_AFTER = 3;
+const BLOCKED_MS = 30_000;
+/** How often is asked for what a websocket would tell, where none gets through. */
+export const ASK_MS = 3_000;
 
 export class Socket {
   readonly #handlers: SocketHandlers;
@@ -24,6 +30,8 @@ export class Socket {
   #timer = 0;
   #tries = 0;
   #closed = false;
+  #opened = false;
+  #blocked = false;
 
   constructor(handlers: SocketHandlers) {
     this.#handlers = handlers;
@@ -74,13 +82,15 @@ export class Socket {
       this.#lost(0);
       return;
     }
-    this.#handlers.state("connecting", 0);
+    if (!this.#blocked) this.#handlers.state("connecting", 0);
     const url = new URL(this.#handlers.address(), location.href);
     url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
     const socket = new WebSocket(url);
     this.#socket = socket;
     socket.addEventListener("open", () => {
       this.#tries = 0;
+      this.#opened = true;
+      this.#blocked = false;
       this.#handlers.state("open", 0);
     });
     socket.addEventListener("message", (event: MessageEvent<string>) => {
@@ -100,10 +110,19 @@ export class Socket {
     const wait = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** this.#tries) * (0.5 + Math.random() / 2);
     this.#tries += 1;
     if (code === TOO_MANY) this.#later("crowded", CROWDED_MS);
+    else if (this.#opened || this.#tries < BLOCKED_AFTER) this.#later("waiting", wait);
+    else void this.#whyNot(wait);
+  }
+
+  /** No try has ever led to a connection. */
+  async #whyNot(wait: number): Promise<void> {
+    this.#blocked = await fetch("/healthz").then(({ ok }) => ok, () => false);
+    if (this.#closed) return;
+    if (this.#blocked) this.#later("blocked", BLOCKED_MS);
     else this.#later("waiting", wait);
   }
 
-  #later(state: "waiting" | "crowded", wait: number): void {
+  #later(state: "waiting" | "crowded" | "blocked", wait: number): void {
     this.#handlers.state(state, wait);
     this.#timer = window.setTimeout(() => this.#connect(), wait);
   }

@@ -48,6 +48,13 @@ describe("the banner", () => {
     expect(shown.at(-1)).toBe("lost");
   });
 
+  test("where no websocket gets through it says so, until one does", () => {
+    const heard = banner();
+    heard.take("blocked");
+    heard.take("open");
+    expect(shown).toEqual(["blocked", "well"]);
+  });
+
   test("a session that has ended is no lost connection", () => {
     const heard = banner();
     heard.take("refused");
@@ -108,6 +115,7 @@ describe("a websocket", () => {
 
   test("it waits longer after each failure, and is tried at once when somebody asks", () => {
     const tried = socket();
+    Wire.made[0]?.open();
     for (let failures = 0; failures < 8; failures += 1) {
       Wire.made.at(-1)?.dispatchEvent(Object.assign(new Event("close"), { code: 1006 }));
       vi.advanceTimersByTime(10_000);
@@ -118,6 +126,31 @@ describe("a websocket", () => {
     expect(Wire.made).toHaveLength(9); // more than half of the longest wait
     tried.retry();
     expect(Wire.made).toHaveLength(10);
+  });
+
+  test("where the server answers and no websocket gets through it is blocked, which is tried again now and then", async () => {
+    const server = { ok: true };
+    socket();
+    vi.stubGlobal("fetch", () => Promise.resolve(server));
+    const fail = async (): Promise<void> => {
+      Wire.made.at(-1)?.dispatchEvent(Object.assign(new Event("close"), { code: 1006 }));
+      await vi.advanceTimersByTimeAsync(0);
+    };
+    for (let tries = 0; tries < 3; tries += 1) {
+      await fail();
+      await vi.advanceTimersByTimeAsync(tries < 2 ? 1_000 : 0);
+    }
+    expect(states.at(-1)).toBe("blocked");
+    await vi.advanceTimersByTimeAsync(30_000);
+    await fail();
+    expect(states.slice(-2)).toEqual(["blocked", "blocked"]);
+    server.ok = false;
+    await vi.advanceTimersByTimeAsync(30_000);
+    await fail();
+    expect(states.at(-1)).toBe("waiting");
+    await vi.advanceTimersByTimeAsync(10_000);
+    Wire.made.at(-1)?.open();
+    expect(states.at(-1)).toBe("open");
   });
 
   test("a connection that is doubted is made anew; what the old one still says counts no more", () => {

@@ -1,6 +1,7 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 
-import { judge, type Message } from "../src/logs/feed.ts";
+import type { Later } from "../src/logs/earlier.ts";
+import { Feed, judge, type Message } from "../src/logs/feed.ts";
 
 const records = (from: number, to: number): Message => ({ type: "records", from, to, records: [] });
 
@@ -18,3 +19,41 @@ test.each<[string, number | undefined, Message, string]>([
   ["what has no end yet moves nothing", 900, { type: "tail", records: [] }, "tail"],
   ["a log whose server came back is open again", 900, { type: "open", offset: 900 }, "open"],
 ])("%s", (_, next, message, expected) => expect(judge(next, message)).toBe(expected));
+
+test("where no websocket gets through a log is asked for until it has ended", async () => {
+  vi.useFakeTimers();
+  vi.stubGlobal("fetch", () => Promise.resolve({ ok: true }));
+  vi.stubGlobal("window", globalThis);
+  vi.stubGlobal("location", { href: "http://portal/" });
+  vi.stubGlobal("navigator", { onLine: true });
+  vi.stubGlobal("document", Object.assign(new EventTarget(), { hidden: false }));
+  vi.stubGlobal("addEventListener", () => undefined);
+  vi.stubGlobal("removeEventListener", () => undefined);
+  vi.stubGlobal("WebSocket", class extends EventTarget {
+    constructor() {
+      super();
+      setTimeout(() => this.dispatchEvent(Object.assign(new Event("close"), { code: 1006 })));
+    }
+    close(): void {}
+  });
+  const told: unknown[] = [];
+  const parts: Later[] = [
+    { records: [[1, 1, "one\n"]], from: 0, to: 17, complete: false, lost: "" },
+    { records: [], from: 17, to: 17, complete: false, lost: "" },
+    { records: [[2, 1, "two\n"]], from: 17, to: 34, complete: true, lost: "" },
+    { records: [], from: 34, to: 34, complete: true, lost: "" },
+  ];
+  new Feed("/ws/logs/x", 0, {
+    records: (records, from, to) => told.push([from, to, records[0]?.[2]]),
+    tail: () => undefined,
+    state: (state) => told.push(state),
+    lost: () => undefined,
+  }, (from) => {
+    told.push(from);
+    return Promise.resolve(parts.shift() as Later);
+  });
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(told.slice(told.indexOf("blocked"))).toEqual(["blocked", 0, [0, 17, "one\n"], 17, 17, [17, 34, "two\n"], 34, "ended"]);
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});

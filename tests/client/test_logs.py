@@ -142,8 +142,8 @@ def test_the_log_of_a_task_that_has_ended_is_printed_to_its_end(running_log: Run
         assert "000000000" in command.stdout.readline()
     printed(running_log, 500, first=500)
     ended(running_log)
-    texts = [command.communicate(timeout=60)[0] for command in commands]
-    assert [command.returncode for command in commands] == [0, 0]
+    texts = [command.stdout.read() if command.stdout else "" for command in commands]
+    assert [command.wait(30) for command in commands] == [0, 0]
     assert texts[0] == text_of(lines(1000, first=0)).split("\n", 1)[1]
     assert "".join(json.loads(row)["text"] for row in texts[1].splitlines()) == text_of(lines(999, first=1))
 
@@ -246,6 +246,29 @@ def test_the_command_follows_across_a_reconnect_to_the_jobs_end(
     assert "".join(seen) == text_of(lines(600))
     assert process.stderr
     assert "train#1 failed after" in process.stderr.read()
+
+
+def test_where_no_websocket_gets_through_a_log_is_asked_for_to_its_end(
+    running_log: RunningLog, proxy: CuttingProxy, shell: Shell
+) -> None:
+    from django.utils import timezone
+
+    from portal.jobs.models import Job
+
+    proxy.plain, shell.url = True, proxy.url
+    printed(running_log, 300)
+    Job.objects.update(state="running", started_at=timezone.now())
+    process = shell.start("logs", "-f", str(running_log.row.task.job_id))
+    assert process.stdout
+    assert process.stderr
+    seen = [process.stdout.readline() for _ in range(300)]
+    printed(running_log, 300, first=300)
+    ended(running_log)
+    Job.objects.update(state="succeeded", exit_code=0, ended_at=timezone.now())
+    seen += process.stdout
+    assert process.wait(timeout=30) == 0
+    assert "".join(seen) == text_of(lines(600))
+    assert "asked every 3 s" in process.stderr.read()
 
 
 def test_over_tls_only_a_certificate_that_is_trusted_will_do(

@@ -9,14 +9,15 @@ from urllib.parse import urlsplit
 
 
 class CuttingProxy:
-    """`url` leads to `target`. `cut` ends every open connection; while `closed`, new ones are ended at once."""
+    """`url` leads to `target`. `cut` ends every open connection; while `closed`, new ones are ended at once. With
+    `plain` no websocket is let through."""
 
     def __init__(self, target: str) -> None:
         parts = urlsplit(target)
         self._target = (parts.hostname or "127.0.0.1", parts.port or 80)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self.closed = False
+        self.closed = self.plain = False
         self.accepted = 0
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
@@ -57,6 +58,9 @@ class CuttingProxy:
     def _pass_on(self, source: socket.socket, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
+                if self.plain and b"Upgrade: websocket" in data:
+                    source.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                    break
                 sink.sendall(data)
         for one in (source, sink):
             with contextlib.suppress(OSError):

@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from rich.cells import chop_cells
@@ -16,11 +16,13 @@ from berth.cli.screen import clean, console, say, show_json_line, span, when
 from berth.cli.target import TaskName
 from berth.cli.terminal import AsIs, Screened
 from berth.client import AsyncClient
-from berth.errors import ServerFault, Unreachable
-from berth.logs import END_S, PATIENCE_S
+from berth.errors import ServerFault, SocketRefused, Unreachable
+from berth.logs import END_S, MOST_BYTES, PATIENCE_S
 from berth.model import MARK, JobDetail, LogRecord, Task, TaskAttempt
 
-POLL_S = 1.0
+POLL_S, ASK_S = 1.0, 3.0
+TAIL = 64 * 1024
+"""Bytes before the end where a log's tail begins, as the portal has it."""
 MOST_TASKS = 16
 LONGEST_LINE = 8192
 """Characters; of a line among those of other tasks that is longer and has no end yet, so much is printed as one."""
@@ -195,7 +197,7 @@ class Follower:
                     self._notices.tell(f"following the first {MOST_TASKS} of {job.task_count} tasks; --task picks one")
                 tasks = await self._tasks(job_id)
                 for task in tasks:
-                    self._read(task, single=self._task is not None or job.task_count == 1)
+                    self._read(job_id, task, single=self._task is not None or job.task_count == 1)
                 if job.over:
                     await self._rest_of_logs()
                     return job
@@ -233,33 +235,56 @@ class Follower:
             return []  # the next look brings them
         return found
 
-    def _read(self, task: Task, *, single: bool) -> None:
+    def _read(self, job_id: int, task: Task, *, single: bool) -> None:
         """Begins to follow what is new: the newest attempt when first seen, and every later one."""
         if not task.attempts:
             return
         first = self._seen_first.setdefault(task.name, task.attempts[0].number)
         for attempt in reversed(task.attempts):
             if attempt.number >= first and attempt.id not in self._readers:
-                self._readers[attempt.id] = asyncio.create_task(self._print(attempt, self._output(task.name, single)))
+                self._readers[attempt.id] = asyncio.create_task(
+                    self._print(job_id, attempt, self._output(task.name, single))
+                )
 
     def _output(self, name: str, single: bool) -> Output:
         if self._json:
             return JsonLines(name)
         return Stream(raw=self._raw) if single else Lines(name, raw=self._raw)
 
-    async def _print(self, attempt: TaskAttempt, output: Output) -> None:
+    async def _print(self, job_id: int, attempt: TaskAttempt, output: Output) -> None:
         def tail(records: Sequence[LogRecord]) -> None:
             if records:
                 self._notices.hide()
             output.tail(records)
 
+        def take(record: LogRecord) -> None:
+            self._notices.hide()
+            self._heard_at = time.monotonic()
+            output.take(record)
+
+        log = self._client.follow(attempt.id, offset=self._start, tail=tail)
         try:
-            async for record in self._client.follow(attempt.id, offset=self._start, tail=tail):
-                self._notices.hide()
-                self._heard_at = time.monotonic()
-                output.take(record)
+            async for record in log:
+                take(record)
+        except SocketRefused as refused:
+            self._notices.hide()
+            say(f"- {refused} It is asked every {ASK_S:g} s instead")
+            begin = max(0, attempt.log_end - TAIL) if log.offset == "tail" else int(log.offset)
+            await self._ask(job_id, attempt.id, begin, take)
         finally:
             output.end()
+
+    async def _ask(self, job_id: int, task_attempt: str, offset: int, take: Callable[[LogRecord], None]) -> None:
+        """A log to its end, without a websocket."""
+        while True:
+            piece = await self._client.jobs.log(job_id, task_attempt, offset=offset, limit=MOST_BYTES)
+            for record in piece.records:
+                take(LogRecord(*record))
+            offset = piece.next_offset
+            if not piece.records:
+                if piece.complete:
+                    return
+                await asyncio.sleep(ASK_S)
 
     async def _pause(self) -> None:
         """Until the next look; raises what a reader raised."""

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from berth.cli.follow import Stream, screen
+from berth.cli.follow import TAIL, Stream, screen
 from berth.cli.jobs import AsJson, JobName, Raw, followed, session
 from berth.cli.screen import say, show_json_line, when
 from berth.cli.target import TaskName, job_id, newest_attempt
@@ -16,8 +16,6 @@ from berth.client import Client
 from berth.logs import END_S, MOST_BYTES, LogRest
 from berth.model import LogRecord, TaskAttempt
 
-TAIL = 64 * 1024
-"""Bytes before the end where a log's tail begins, as the portal has it."""
 _WHY = {"quota": "its virtual cluster has no room for more logs", "age": "it was old"}
 
 

@@ -14,6 +14,8 @@ interface Answer {
   offset: number;
   next_offset: number;
   records: LogRecord[];
+  complete?: boolean;
+  lost_with?: string;
 }
 
 type Get = (address: string) => Promise<Answer>;
@@ -82,15 +84,19 @@ async function beforeGap(address: string, until: number, get: Get): Promise<numb
 export interface Later extends Part {
   /** The log's offset behind the last record. */
   to: number;
+  /** Nothing is added to the log any more; `lost`: the server that is gone with the rest. */
+  complete: boolean;
+  lost: string;
 }
 
 /** About half a megabyte from offset `from` on (rounded down to a record's boundary); nothing at the log's end. Where
  * bytes of the log are lost there, a line says how many. */
 export async function readLater(address: string, from: number, get: Get = fetchAnswer): Promise<Later> {
-  const { offset, next_offset, records } = await get(`${address}&offset=${from}&limit=${PART}`);
+  const { offset, next_offset, records, ...end } = await get(`${address}&offset=${from}&limit=${PART}`);
   const [first] = records;
-  const lost = first && offset > from ? [lostRecord(first[0], offset - from)] : [];
-  return { records: [...lost, ...records], from: Math.min(from, offset), to: next_offset };
+  const gap = first && offset > from ? [lostRecord(first[0], offset - from)] : [];
+  const { complete = false, lost_with: lost = "" } = end;
+  return { records: [...gap, ...records], from: Math.min(from, offset), to: next_offset, complete, lost };
 }
 
 async function fetchAnswer(address: string): Promise<Answer> {

@@ -1,12 +1,14 @@
 /** The live end of a log: takes what `/ws/logs/<task attempt>` sends and hands every record on once, in order. */
 
-import { Socket } from "../socket.ts";
+import { ASK_MS, Socket } from "../socket.ts";
+import type { Later } from "./earlier.ts";
 import type { LogRecord } from "./lines.ts";
 
-export type FeedState = "connecting" | "live" | "reconnecting" | "crowded" | "refused" | "ended" | "cut";
+export type FeedState = "connecting" | "live" | "reconnecting" | "crowded" | "blocked" | "refused" | "ended" | "cut";
 
 export const FEED_STATES = {
-  connecting: "connecting", open: "live", waiting: "reconnecting", crowded: "crowded", refused: "refused",
+  connecting: "connecting", open: "live", waiting: "reconnecting", crowded: "crowded", blocked: "blocked",
+  refused: "refused",
 } as const;
 
 export interface FeedHandlers {
@@ -49,10 +51,20 @@ export class Feed {
   #next: number | undefined;
   #ended = false;
   #cut = false;
+  #closed = false;
+  readonly #later: (from: number | undefined) => Promise<Later>;
+  #asking = false;
 
-  /** `address`: of the websocket, without offset. `start`: an offset, or "tail" for the newest part. */
-  constructor(address: string, start: number | "tail", handlers: FeedHandlers) {
+  /** `address`: of the websocket, without offset. `start`: an offset, or "tail" for the newest part. `later` gives what
+   * stands from an offset on, or near the end, where no websocket gets through. */
+  constructor(
+    address: string,
+    start: number | "tail",
+    handlers: FeedHandlers,
+    later: (from: number | undefined) => Promise<Later>,
+  ) {
     this.#handlers = handlers;
+    this.#later = later;
     this.#next = start === "tail" ? undefined : start;
     this.#socket = new Socket({
       address: () => `${address}?offset=${this.#next ?? "tail"}`,
@@ -61,11 +73,31 @@ export class Feed {
         if (this.#ended) return;
         this.#cut = false; // if it still is, that is told again
         handlers.state(FEED_STATES[state], retryMs);
+        const asked = this.#asking;
+        this.#asking = state === "blocked";
+        if (this.#asking && !asked) void this.#ask();
       },
     });
   }
 
+  /** Asks for what is new, until a websocket gets through or the log has ended. */
+  async #ask(): Promise<void> {
+    while (this.#asking && !this.#closed && !this.#ended) {
+      const asked = this.#next;
+      const later = await this.#later(asked).catch(() => undefined);
+      if (!this.#asking || this.#closed || this.#next !== asked) continue;
+      if (later && later.records.length > 0) {
+        this.#next = later.to;
+        this.#handlers.records(later.records, later.from, later.to);
+      } else if (later?.complete) {
+        this.#end({ type: "end", offset: later.to, state: "", lost: later.lost });
+      }
+      if (!later?.records.length) await new Promise((resume) => setTimeout(resume, ASK_MS));
+    }
+  }
+
   close(): void {
+    this.#closed = true;
     this.#socket.close();
   }
 

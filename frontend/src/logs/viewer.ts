@@ -13,6 +13,8 @@ import { Toolbar } from "./toolbar.ts";
 import { LogView } from "./view.ts";
 import { WholeLog } from "./whole.ts";
 
+/** How far before its end a longer log opens where no websocket says where. */
+const TAIL = 64 * 1024;
 /** Logs up to this size are read from their beginning; of longer ones the newest part comes first. */
 const WHOLE_UP_TO = 16 * 1024 * 1024;
 
@@ -97,7 +99,7 @@ export class LogViewer {
       lost: (node) => {
         if (this.#turn === turn) this.#toolbar.setLost(node);
       },
-    });
+    }, (next) => readLater(this.#records, next ?? Math.max(0, this.#size - TAIL)));
   }
 
   #detach(): void {
