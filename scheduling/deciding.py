@@ -13,7 +13,7 @@ from scheduling import hived
 from scheduling.cells import Policy
 from scheduling.decisions import Preempt, Start
 from scheduling.fairness import DominantShares
-from scheduling.ground import Ground, Idle, Task
+from scheduling.ground import Ground, Task
 from scheduling.holdable import Holdable
 from scheduling.idle import on_loan, on_these
 from scheduling.jobs import Job, TaskPlacement
@@ -22,7 +22,6 @@ from scheduling.lower import Lower
 from scheduling.mapping import Mapped, map_seats
 from scheduling.preemption import Costs, give_back, victims
 from scheduling.resources import demands
-from scheduling.search import find
 from scheduling.shapes import Choice, Pool, Shape, Unit
 from scheduling.snapshot import Claim, Running
 from scheduling.sparing import Freed, Tally, fewest, fits, free_counts, freed_by, spare_most, spare_untouched
@@ -115,7 +114,10 @@ class Desk:
         return next((answer for answer in answers if answer is not None), None)
 
     def _unit(self, job: Job, unit: Unit, ask: Ask) -> Start | Preempt | None:
-        allowed = self.preferred(job, unit, self.allowed(job, ask.nodes))
+        answers = (self._unit_on(job, unit, nodes, ask) for nodes in self._tried(job, ask.nodes))
+        return next((answer for answer in answers if answer is not None), None)
+
+    def _unit_on(self, job: Job, unit: Unit, allowed: int, ask: Ask) -> Start | Preempt | None:
         if self.ledger.layout.policy.hived:
             return self._as_hived(job, unit, allowed, ask)
         if self.enough_quota(job, unit):
@@ -329,21 +331,21 @@ class Desk:
 
     def borrowed(self, job: Job, choice: Choice, nodes: NodeIds = None) -> Start | None:
         """A place on idle cells, taken from nobody: for all of a gang, else for one task, the largest first."""
-        allowed = self.allowed(job, nodes)
+        tried = self._tried(job, nodes)
         units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
         for unit in units:
             found = self._lent_as_hived(unit, nodes) if self.ledger.layout.policy.hived else []
-            ground = Ground(self.ledger, job, self.preferred(job, unit, allowed), self.costs, evict=False)
-            found = found or on_loan(ground, unit)
+            for allowed in tried:
+                found = found or on_loan(Ground(self.ledger, job, allowed, self.costs, evict=False), unit)
             if found:
                 return Start(job, tuple(found), self.now)
         return None
 
     def without_gpus(self, job: Job) -> tuple[TaskPlacement, ...] | None:
         """Places for a job's waiting tasks, none of which needs GPUs."""
-        ground = Ground(self.ledger, job, self.allowed(job, None), self.costs, evict=False)
-        found = ground.without_gpus(demands(job, ""))
-        return None if found is None else tuple(found)
+        grounds = (Ground(self.ledger, job, nodes, self.costs, evict=False) for nodes in self._tried(job, None))
+        answers = (ground.without_gpus(demands(job, "")) for ground in grounds)
+        return next((tuple(found) for found in answers if found is not None), None)
 
     def _lent_as_hived(self, unit: Unit, nodes: NodeIds) -> list[TaskPlacement]:
         """HiveD's own choice; where it finds none though there is one, Berth's follows."""
@@ -376,13 +378,12 @@ class Desk:
         allowed = self.ledger.open_nodes if nodes is None else self.ledger.open_nodes & layout.mask_of(nodes)
         return allowed if job.only_nodes is None else allowed & layout.mask_of(job.only_nodes)
 
-    def preferred(self, job: Job, unit: Unit, allowed: int) -> int:
-        """The nodes without those the job avoids, where the rest could hold the unit if nothing else ran."""
-        if not job.avoid_nodes:
-            return allowed
-        rest = allowed & ~self.idle.layout.mask_of(job.avoid_nodes)
-        ground = Ground(self.idle, job, rest, self.costs, evict=False)
-        return rest if find(Idle(ground, -1), unit.parts) is not None else allowed
+    def _tried(self, job: Job, nodes: NodeIds) -> tuple[int, ...]:
+        """The nodes on which a place is looked for: those that the job does not avoid, and then all, so that it never
+        waits for others while only those could take it."""
+        allowed = self.allowed(job, nodes)
+        rest = allowed & ~self.ledger.layout.mask_of(job.avoid_nodes) if job.avoid_nodes else allowed
+        return (allowed,) if rest == allowed else (rest, allowed)
 
 
 def _alone(answer: Start | Preempt) -> bool:

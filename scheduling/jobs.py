@@ -55,7 +55,7 @@ class Job(NamedTuple):
     a place by hand: it comes before all others of its priority, such jobs by `submitted_ms`.
     `after` names jobs that must be over first: none of them may be finished, or the job waits for ever.
     `paused`: it starts nothing now, and keeps what it claims.
-    `avoid_nodes` were at fault: they are used only when the other nodes could never hold the job.
+    `avoid_nodes` were at fault: they are used only where the other nodes have no place for it now.
     `only_nodes` None is every node. `warm_nodes` have its images already.
     """
 

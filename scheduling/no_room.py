@@ -68,21 +68,21 @@ Fits = Callable[[bool], bool]
 
 
 def no_room(
-    ledger: Ledger, parts: tuple[Demand, ...], preferred: int, allowed: int, *, owner: bool, fits: Fits | None = None
+    ledger: Ledger, parts: tuple[Demand, ...], allowed: int, *, owner: bool, fits: Fits | None = None
 ) -> Reason:
     """Why tasks that no quota and no order holds back find no place.
 
-    `allowed` are the nodes the job names, `preferred` those of them that it does not avoid. What-ifs, in
-    turn: every GPU in service and CPU and memory no matter (still no place: fragmented); CPU and memory no
-    matter (no place: bad nodes); else CPU or memory. `fits` answers them for tasks that lie in cells.
+    `allowed` are the nodes the job names. What-ifs, in turn: every GPU in service and CPU and memory no matter
+    (still no place: fragmented); CPU and memory no matter (no place: bad nodes); else CPU or memory. `fits` answers
+    them for tasks that lie in cells.
     """
     served = WhatIf(ledger, allowed, owner=owner, served=True, roomy=True)
-    now = WhatIf(ledger, preferred, owner=owner, served=False, roomy=False)
-    roomy = WhatIf(ledger, preferred, owner=owner, served=False, roomy=True)
+    now = WhatIf(ledger, allowed, owner=owner, served=False, roomy=False)
+    roomy = WhatIf(ledger, allowed, owner=owner, served=False, roomy=True)
     if not (fits(True) if fits else find(served, parts) is not None):
         return _fragmented(ledger, _culprits(served, parts), served, now)
     if not (fits(False) if fits else find(roomy, parts) is not None):
-        return _bad_nodes(ledger, _culprits(roomy, parts), served, roomy, preferred)
+        return _bad_nodes(ledger, _culprits(roomy, parts), served, roomy)
     return _resources(ledger, parts, now)
 
 
@@ -118,11 +118,11 @@ def _fragmented(ledger: Ledger, parts: tuple[Demand, ...], served: WhatIf, now: 
     return Reason(Code.FRAGMENTED, numbers, f"it needs {tasks} at once; {there}")
 
 
-def _bad_nodes(ledger: Ledger, parts: tuple[Demand, ...], served: WhatIf, roomy: WhatIf, preferred: int) -> Reason:
+def _bad_nodes(ledger: Ledger, parts: tuple[Demand, ...], served: WhatIf, roomy: WhatIf) -> Reason:
     demand = parts[0]
     free = roomy.gpus(demand)
     out = served.gpus(demand) - free
-    faults = _faults(ledger, served.takes(demand), preferred)
+    faults = _faults(ledger, served.takes(demand))
     needed = sum(part.gpus * part.count for part in parts if part.cell_type == demand.cell_type)
     listed = ", ".join(faults[:5]) + (f" and {len(faults) - 5} more" if len(faults) > 5 else "")
     numbers: dict[str, int | str] = {
@@ -136,7 +136,7 @@ def _bad_nodes(ledger: Ledger, parts: tuple[Demand, ...], served: WhatIf, roomy:
     return Reason(Code.BAD_NODES, numbers, sentence)
 
 
-def _faults(ledger: Ledger, nodes: int, preferred: int) -> list[str]:
+def _faults(ledger: Ledger, nodes: int) -> list[str]:
     """What keeps each of these nodes from giving all its GPUs, in words."""
     found = []
     for number in bits(nodes):
@@ -144,8 +144,6 @@ def _faults(ledger: Ledger, nodes: int, preferred: int) -> list[str]:
         sick = sum(not leaf.healthy for leaf in node.leaves)
         if node.state != NodeState.OPEN:
             found.append(f"{node.id} ({node.state})")
-        elif not preferred >> number & 1:
-            found.append(f"{node.id} (failed this job before)")
         elif sick:
             found.append(f"{node.id} ({sick} faulty GPU{'s' if sick > 1 else ''})")
     return found

@@ -237,10 +237,9 @@ def room_missing(state: State, job: Job, choices: tuple[Choice, ...], nodes: Nod
             if beyond is not None:
                 reasons.append(beyond)
                 continue
-            preferred = desk.preferred(job, unit, allowed)
             parts = unit.parts if not job.opportunistic else tuple(part.modestly() for part in unit.parts)
             fits = _fits(state, job, alone, nodes) if unit.pools and not job.opportunistic else None
-            found = no_room(desk.ledger, parts, preferred, allowed, owner=not job.opportunistic, fits=fits)
+            found = no_room(desk.ledger, parts, allowed, owner=not job.opportunistic, fits=fits)
             if found.code == Code.BAD_NODES and not job.opportunistic:
                 found = _with_doomed(state, job, unit, found)
             reasons.append(found)
@@ -263,8 +262,7 @@ def _fits(state: State, job: Job, choice: Choice, nodes: NodeIds) -> Fits:
     """What-ifs by the engine's own placement: a free cell may lie where no other may be split."""
 
     def fits(served: bool) -> bool:
-        asked = job._replace(avoid_nodes=frozenset()) if served else job
         with state.desk.ledger.as_if(served=served):
-            return state.desk.guaranteed(asked, choice, nodes) is not None
+            return state.desk.guaranteed(job, choice, nodes) is not None
 
     return fits

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,14 +23,11 @@ from portal.dispatch.facts import STAMP, Facts, facts_of, facts_read, ms_of
 from portal.dispatch.ports import ports_short
 from portal.dispatch.storages import storages_lacking
 from portal.jobs.models import Job, JobAttempt, Task, TaskAttempt, TaskRole
-from portal.jobs.services import PAUSE_FURTHEST, Told, grace_seconds
+from portal.jobs.services import NONE_AVOIDED, PAUSE_FURTHEST, Told, grace_seconds, nodes_avoided
 from portal.jobs.states import JOB_LIVE, JobState, TaskState
 
 DRAFT = "draft"
 """The engine's id of a job that is not stored."""
-
-NOBODY = "[]"
-"""No nodes, as JSON."""
 
 
 class JobRow(NamedTuple):
@@ -48,7 +44,7 @@ class JobRow(NamedTuple):
     led: bool
     not_before: datetime | None
     stamp: str
-    avoid_nodes: str  # a JSON list, mostly empty
+    avoid_nodes: str  # JSON, mostly NONE_AVOIDED
 
     @property
     def may_start(self) -> bool:
@@ -111,7 +107,7 @@ def draft_read(
 def _row_of(draft: Job) -> JobRow:
     same = ("vc_id", "user_id", "state", "priority", "gang", "paused", "queue_ms", "led", "not_before")
     columns = {name: getattr(draft, name) for name in same}
-    return JobRow(pk=0, stamp="", avoid_nodes=NOBODY, **columns)
+    return JobRow(pk=0, stamp="", avoid_nodes=NONE_AVOIDED, **columns)
 
 
 _live = KeptRows(
@@ -258,7 +254,7 @@ class _Reader:
 
     def _plain(self, row: JobRow, facts: Facts, last: _Reading) -> scheduling.Job | None:
         """The last reading's job where nothing of it has changed; None where the row does not say everything of it."""
-        if not (facts.simple and row.gang and row.not_before is None):
+        if not (facts.simple and row.gang and row.not_before is None and row.avoid_nodes == NONE_AVOIDED):
             return None
         if (before := last.plain.get(row.pk)) and last.rows[row.pk] == row and last.facts[row.pk] is facts:
             return before
@@ -306,7 +302,7 @@ class _Reader:
             lazy_preemption=facts.lazy,
             preemptible=preemptible,
             borrow=self._borrow(row, facts.borrow, preemptible),
-            avoid_nodes=frozenset(json.loads(row.avoid_nodes)) if row.avoid_nodes != NOBODY else frozenset(),
+            avoid_nodes=frozenset() if row.avoid_nodes == NONE_AVOIDED else nodes_avoided(row.avoid_nodes, self.now),
             only_nodes=self.place(facts)[0],
             after=after,
             paused=row.paused,

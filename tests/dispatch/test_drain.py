@@ -46,7 +46,7 @@ def test_a_drained_job_ends_with_its_grace_and_goes_elsewhere_without_losing_a_r
     job.refresh_from_db()
     assert job.state == "running"
     assert set(places(job).values()) == {"gpu01", "gpu02"} - {home}
-    assert (job.retries_counted, job.avoid_nodes) == (0, [])
+    assert (job.retries_counted, job.avoid_nodes) == (0, {})
     first = job.attempts.order_by("number").first()
     assert first is not None
     assert first.end_reason == "drained"

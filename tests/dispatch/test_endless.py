@@ -200,7 +200,7 @@ def test_one_task_that_does_not_end_is_tried_elsewhere_and_its_siblings_run_on(w
     world.settle()
     runs = TaskAttempt.objects.filter(lost_at=None).values_list("node__name", "state")
     assert set(runs) == {("gpu02", "running"), ("gpu03", "running")}
-    assert (state(job), job.attempts.count(), job.avoid_nodes) == (JobState.RUNNING, 1, ["gpu01"])
+    assert (state(job), job.attempts.count(), [*job.avoid_nodes]) == (JobState.RUNNING, 1, ["gpu01"])
 
 
 def portal_was_away() -> None:

@@ -169,7 +169,7 @@ def test_a_fault_of_the_node_at_start_tries_elsewhere_without_using_up_retries(w
     bad.end(order, Exit(cause=Cause.DEVICE_FAULT, message="could not select device driver"))
     bad.report()
     job.refresh_from_db()
-    assert (job.state, job.avoid_nodes, job.retries_counted) == (JobState.WAITING, ["gpu01"], 0)
+    assert (job.state, [*job.avoid_nodes], job.retries_counted) == (JobState.WAITING, ["gpu01"], 0)
     world.cycle(now=timezone.now() + timedelta(minutes=1))
     assert TaskAttempt.objects.order_by("created_at").last().node.name == "gpu02"  # type: ignore[union-attr]
 

@@ -148,7 +148,7 @@ def test_a_job_that_was_not_ready_in_time_is_tried_on_another_node(world: World)
     node.obey()
     world.cycle(now=later(now))
     job.refresh_from_db()
-    assert job.avoid_nodes == [row.node.name]
+    assert [*job.avoid_nodes] == [row.node.name]
     assert TaskAttempt.objects.filter(task__job=job, released_at=None).exclude(node=row.node).count() == 1
     (event,) = node.row.events.filter(code="start_failed")
     assert (event.data["user"], event.message) == (
@@ -194,7 +194,7 @@ def test_one_task_that_was_not_ready_in_time_leaves_its_siblings_running(world: 
     assert (row.task.state, row.task.retries_counted) == (TaskState.WAITING, 1), "the first failure alone counts"
     told = job.events.get(code="task_late").message
     assert told == f"Task worker/{row.task.index} was not prepared on gpu01 within {LIMIT_S} s."
-    assert job.avoid_nodes == ["gpu01"]
+    assert [*job.avoid_nodes] == ["gpu01"]
     world.settle()
     assert set(TaskAttempt.objects.filter(released_at=None).values_list("state", flat=True)) == {"running"}
 
@@ -255,7 +255,7 @@ def test_a_start_that_hangs_is_tried_on_another_node(world: World, state: Contai
     prepared(job, LIMIT_S - 5, node="gpu02")
     world.cycle()
     job.refresh_from_db()
-    assert (job.state, job.avoid_nodes) == (JobState.STARTING, []), "its last task was prepared a moment ago"
+    assert (job.state, [*job.avoid_nodes]) == (JobState.STARTING, []), "its last task was prepared a moment ago"
     prepared(job, LIMIT_S + 1, node="gpu02")
     world.cycle()
     attempt = job.attempts.get()
@@ -263,7 +263,7 @@ def test_a_start_that_hangs_is_tried_on_another_node(world: World, state: Contai
         EndReason.NODE_FAULT, f"Task worker/1 was not started on gpu02 within {LIMIT_S} s."
     )  # fmt: skip
     job.refresh_from_db()
-    assert job.avoid_nodes == ["gpu02"]
+    assert [*job.avoid_nodes] == ["gpu02"]
     assert [order.phase for node in world.nodes.values() for order in node.desired().orders] == [Phase.STOP] * 2
     assert Node.objects.get(name="gpu02").events.filter(code="start_failed").count() == 1
     assert not Node.objects.get(name="gpu01").events.filter(code="start_failed").exists()
@@ -280,4 +280,4 @@ def test_a_start_that_waits_for_the_portal_or_a_lease_is_not_late(world: World, 
     reports_taken(taken_s)
     world.cycle()
     job.refresh_from_db()
-    assert (job.state, job.avoid_nodes) == (JobState.STARTING, [])
+    assert (job.state, [*job.avoid_nodes]) == (JobState.STARTING, [])

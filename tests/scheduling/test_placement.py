@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from scheduling import Cluster, Engine, Job, Node, NodeState, Role, Standing, Start
+from scheduling.jobs import OPPORTUNISTIC
 from tests.scheduling.builders import carry_out, cluster, engine, job, node, nodes_of, role, running
 
 
@@ -138,7 +139,7 @@ TWO = cluster(node("a"), node("b"), vision=8)
 NODES = {
     "a job stays on the nodes it names": (TWO, job("j", only=("b",)), {"b": 1}),
     "a job that failed on a node is tried elsewhere": (TWO, job("j", avoid=("a",)), {"b": 1}),
-    "unless no other node could ever hold it": (TWO, job("j", role(count=8), avoid=("a",)), {"a": 4, "b": 4}),
+    "unless the other nodes have too little for it": (TWO, job("j", role(count=8), avoid=("a",)), {"a": 4, "b": 4}),
     "a cordoned node takes nothing": (
         cluster(node("a", state=NodeState.CORDONED), node("b"), vision=8), job("j"), {"b": 1},
     ),
@@ -161,6 +162,24 @@ def test_nodes(case: str) -> None:
     answer = engine(described).decide(asked, 0)
     assert isinstance(answer, Start)
     assert nodes_of(answer) == expected
+
+
+@pytest.mark.parametrize("gpus", [4, 0])
+def test_a_job_that_failed_on_a_node_does_not_wait_for_the_others_while_that_one_has_a_place(gpus: int) -> None:
+    nodes = cluster(node("a", gpus), node("b", gpus), vision=2 * gpus)
+    whole = role(gpus=gpus, cpu=64, sku="A100" if gpus else None)
+    asked = job("j", whole, avoid=("a",))
+    for made, home in ((running(nodes, job("other", whole, only=("b",))), "a"), (engine(nodes), "b")):
+        answer = made.decide(asked, 0)
+        assert isinstance(answer, Start)
+        assert nodes_of(answer) == {home: 1}
+
+
+def test_an_opportunistic_job_neither() -> None:
+    full = running(TWO, job("other", role(gpus=4), only=("b",)))
+    answer = full.decide(job("j", priority=OPPORTUNISTIC, avoid=("a",)), 0)
+    assert isinstance(answer, Start)
+    assert nodes_of(answer) == {"a": 1}
 
 
 def test_a_faulty_gpu_is_never_given_out() -> None:

@@ -96,11 +96,6 @@ CASES = {
         "it needs 4 A100; 3 are free, and 1 more cannot be used now: gpu01 (1 faulty GPU); "
         "because of that, 1 A100 of team vision's quota cannot be had",
     ),
-    "the job failed on the only node that is free": Case(
-        BIG, (job("b", role(gpus=4), only=("gpu02",)),), job("j", avoid=("gpu01",)), Code.BAD_NODES,
-        {"needed": 1, "free": 0},
-        "it needs 1 A100; 0 are free, and 4 more cannot be used now: gpu01 (failed this job before)",
-    ),
     "CPU": Case(
         cluster(node("gpu01", cpu=16), vision=4), (job("b", role(cpu=12)),), job("j", role(cpu=8)),
         Code.RESOURCES, {"cpu_milli": 8000, "free_cpu_milli": 4000, "node": "gpu01"},

@@ -192,7 +192,11 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "avoid_nodes",
-                    models.JSONField(blank=True, default=list, help_text="names of nodes that were at fault"),
+                    models.JSONField(
+                        blank=True,
+                        default=dict,
+                        help_text="nodes that were at fault -> until when it goes elsewhere, ms since 1970",
+                    ),
                 ),
                 ("waiting_code", models.CharField(blank=True, max_length=20)),
                 ("waiting_message", models.TextField(blank=True)),

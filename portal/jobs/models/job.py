@@ -52,7 +52,9 @@ class Job(models.Model):
     )
     retries = models.PositiveIntegerField(default=0, help_text="attempts after the first")
     retries_counted = models.PositiveIntegerField(default=0, help_text="of these, those its retry count pays for")
-    avoid_nodes = models.JSONField(default=list, blank=True, help_text="names of nodes that were at fault")
+    avoid_nodes = models.JSONField(
+        default=dict, blank=True, help_text="nodes that were at fault -> until when it goes elsewhere, ms since 1970"
+    )
 
     waiting_code = models.CharField(max_length=20, blank=True)
     waiting_message = models.TextField(blank=True)

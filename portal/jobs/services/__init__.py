@@ -2,6 +2,7 @@
 
 from portal.jobs.services.admission import job_check, job_hints
 from portal.jobs.services.attempts import attempt_end, attempt_run_when_prepared
+from portal.jobs.services.avoiding import NONE_AVOIDED, nodes_avoided
 from portal.jobs.services.backoff import PAUSE_FURTHEST
 from portal.jobs.services.bulk import Done, jobs_stop, jobs_tag
 from portal.jobs.services.claims import claims_release
@@ -45,7 +46,9 @@ from portal.jobs.services.waits import Told, Waiting, waits_due, waits_write
 from portal.jobs.services.words import NAMED, job_of_others
 
 __all__ = [
+    "NONE_AVOIDED",
     "PAUSE_FURTHEST",
+    "nodes_avoided",
     "stranger_stop",
     "template_change",
     "template_create",

@@ -14,9 +14,10 @@ from portal.clusters.states import NodeHealth
 from portal.jobs.models import TaskAttempt
 from portal.jobs.selectors.overdue import END_WITHIN, stops_overdue
 from portal.jobs.services.attempts import LIVE, tasks_stop
+from portal.jobs.services.avoiding import ENDLESS, node_avoid
 from portal.jobs.services.holding import task_attempt_uncharge
 from portal.jobs.services.moves import job_event, job_hold
-from portal.jobs.services.outcomes import node_avoid, task_attempt_ended
+from portal.jobs.services.outcomes import task_attempt_ended
 
 
 def lost_tasks_give_up(*, now: datetime) -> None:
@@ -29,7 +30,8 @@ def lost_tasks_give_up(*, now: datetime) -> None:
 
 
 def node_tasks_lose(*, node: Node, now: datetime) -> None:
-    """Give up the node's live tasks: their attempts end with ``node lost``; what they still send is only kept."""
+    """Give up the node's live tasks: their attempts end with ``node lost``; what they still send is only kept. Nobody
+    avoids the node: lost, it takes nothing, and once it is back nothing speaks against it."""
     _give_up(
         TaskAttempt.objects.filter(node=node), code="task_lost", now=now, why=f"Node {node.name} was lost.",
         words=lambda row: f"Task {_name(row)} was lost with node {node.name}.",
@@ -41,7 +43,9 @@ def endless_tasks_give_up(*, now: datetime) -> None:
     earlier release told so the time counts from here."""
     TaskAttempt.objects.filter(LIVE, phase=Phase.STOP, stop_since=None).update(stop_since=now)
     if overdue := stops_overdue(among=TaskAttempt.objects.filter(LIVE), now=now):
-        _give_up(TaskAttempt.objects.filter(pk__in=overdue), code="task_given_up", now=now, words=_endless)
+        _give_up(
+            TaskAttempt.objects.filter(pk__in=overdue), code="task_given_up", now=now, words=_endless, avoid=ENDLESS
+        )
 
 
 def _endless(row: TaskAttempt) -> str:
@@ -54,10 +58,17 @@ def _name(row: TaskAttempt) -> str:
 
 
 def _give_up(
-    rows: QuerySet[TaskAttempt], *, code: str, words: Callable[[TaskAttempt], str], now: datetime, why: str = ""
+    rows: QuerySet[TaskAttempt],
+    *,
+    code: str,
+    words: Callable[[TaskAttempt], str],
+    now: datetime,
+    why: str = "",
+    avoid: str = "",
 ) -> None:
     """Those of them that live: ``words`` says of each what became of it, ``why`` for what reason it is tried again
-    elsewhere, where that is another sentence. What was not told to end is now."""
+    elsewhere, where that is another sentence, ``avoid`` for what fault its job avoids the node. What was not told to
+    end is now."""
     for row in rows.filter(LIVE).select_related("task__role", "node", "job_attempt__job__user"):
         with transaction.atomic():
             job_hold(row.job_attempt.job_id)
@@ -71,5 +82,6 @@ def _give_up(
                 job=row.job_attempt.job, job_attempt=row.job_attempt, task_attempt=row, code=code, now=now,
                 message=words(row),
             )  # fmt: skip
-            node_avoid(job=row.job_attempt.job, node=row.node.name)
+            if avoid:
+                node_avoid(job=row.job_attempt.job, node=row.node.name, cause=avoid, now=now)
             task_attempt_ended(row=row, now=now, given_up=why or words(row))

@@ -13,6 +13,7 @@ from portal.clusters.services import node_start_failed
 from portal.jobs.exits import OOM_SEEN, Verdict, verdict
 from portal.jobs.models import Demotion, Job, JobAttempt, JobEvent, Task, TaskAttempt, TaskRole
 from portal.jobs.services.attempts import LIVE, attempt_end
+from portal.jobs.services.avoiding import node_avoid
 from portal.jobs.services.backoff import at_start, failed_at_start, gave_way, job_backoff, task_backoff
 from portal.jobs.services.claims import CLAIMS_KEPT, claims_keep
 from portal.jobs.services.idle import idle_priority_return
@@ -83,7 +84,7 @@ def _failed(row: TaskAttempt, attempt: JobAttempt, why: Verdict, now: datetime) 
     name = f"{row.task.role.name}/{row.task.index}"
     message = f"Task {name} on {row.node.name}: {why.sentence}"
     if why.node_fault and at_start(row):
-        node_avoid(job=attempt.job, node=row.node.name)
+        node_avoid(job=attempt.job, node=row.node.name, cause=row.cause, now=now)
         if attempt.job.gang:
             tasks_move(Task.objects.filter(pk=row.task_id), TaskState.STOPPED)
             away = row.cause == Cause.STORAGE_MISSING  # which mostly is a file server's fault
@@ -105,14 +106,6 @@ def _failed(row: TaskAttempt, attempt: JobAttempt, why: Verdict, now: datetime) 
             attempt=attempt, reason=EndReason.START_FAILED, message=message, now=now, behaviour=why.behaviour,
             exit_code=row.exit_code, stop=StopReason.START_FAILED,
         )  # fmt: skip
-
-
-def node_avoid(*, job: Job, node: str) -> None:
-    """Have the job go elsewhere from now on, where another node could hold it."""
-    job.refresh_from_db(fields=["avoid_nodes"])
-    if node not in job.avoid_nodes:
-        job.avoid_nodes = [*job.avoid_nodes, node]
-        Job.objects.filter(pk=job.pk).update(avoid_nodes=job.avoid_nodes)
 
 
 def _task_retries(row: TaskAttempt, why: Verdict) -> bool:

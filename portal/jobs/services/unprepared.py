@@ -16,9 +16,9 @@ from portal.clusters.services import node_start_failed
 from portal.clusters.silences import reports_taken_for
 from portal.jobs.models import JobAttempt, TaskAttempt
 from portal.jobs.services.attempts import LIVE, attempt_end, attempt_run_when_prepared, tasks_stop
+from portal.jobs.services.avoiding import node_avoid
 from portal.jobs.services.moves import job_event, job_hold
 from portal.jobs.services.orders import specs_complete
-from portal.jobs.services.outcomes import node_avoid
 from portal.jobs.states import Behaviour, EndReason
 
 NOT_PREPARED = [ContainerState.ACCEPTED, ContainerState.PULLING]
@@ -84,7 +84,7 @@ def _elsewhere(attempt: JobAttempt, late: Sequence[TaskAttempt], now: datetime) 
             job_event(
                 job=attempt.job, job_attempt=attempt, task_attempt=row, code="task_late", now=now, message=_words(row)
             )
-        node_avoid(job=attempt.job, node=row.node.name)
+        node_avoid(job=attempt.job, node=row.node.name, cause=LATE, now=now)
     for row in {row.node_id: row for row in late}.values():
         if not _others_since(row):
             node_start_failed(node=row.node, user=attempt.job.user.username, cause=LATE, now=now)
