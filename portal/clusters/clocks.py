@@ -18,9 +18,10 @@ _BEHIND = gettext_noop(
 )
 
 
-def skew_after(*, before_ms: int, sent_ms: int, now_ms: int) -> int:
-    """How far the node's clock is ahead of the portal's (negative: behind), as known after one more report."""
-    return max(sent_ms - now_ms, min(before_ms, 0) - BELIEVED_MS)
+def skew_after(*, before_ms: int, late_ms: int) -> int:
+    """How far the node's clock is ahead of the portal's (negative: behind), as known after one more report, which came
+    so late beside those of others."""
+    return max(-late_ms, min(before_ms, 0) - BELIEVED_MS)
 
 
 def clock_fault(skew_ms: int) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.db.models import Count, Min
 from django.utils.translation import gettext
 
+from portal.clusters.clocks import LIMIT_MS
 from portal.clusters.models import Node, ReportsLane
 from portal.clusters.states import NodeHealth
 
@@ -30,6 +32,21 @@ def reports_taken_for(now: datetime) -> timedelta:
     if lane is None or not -AHEAD <= now - lane.last_pulse_at <= LANE_GAP:
         return timedelta()
     return now - lane.open_since
+
+
+LATE_WITHIN = timedelta(seconds=20)
+"""Whom the portal answers nothing reports each 15 s."""
+
+
+def portal_late_ms(*, now: datetime, beside: Node | None = None) -> int:
+    """By how much the portal itself is behind with reports: by so much at least all of them came late that it took in
+    lately, of two nodes or more, ``beside`` among them. Nodes whose clocks are known to be ahead tell nothing of it."""
+    heard = Node.objects.filter(late_at__range=(now - LATE_WITHIN, now + AHEAD), clock_skew_ms__lte=LIMIT_MS)
+    if beside is not None:
+        heard = heard.exclude(pk=beside.pk)
+    told = heard.aggregate(number=Count("pk"), least=Min("late_ms"))
+    enough = told["number"] >= (1 if beside else 2)
+    return max(0, told["least"]) if enough else 0
 
 
 def heard_without_gap(node: Node, now: datetime) -> bool:

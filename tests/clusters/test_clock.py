@@ -7,9 +7,11 @@ import time
 import pytest
 from django.utils import timezone
 
+from portal.accounts.models import ClusterRole
 from portal.clusters.models import Node, NodeEvent
+from portal.clusters.silences import portal_late_ms
 from portal.dispatch.reports import report_take
-from tests.support.cast import Api
+from tests.support.cast import Api, person
 from tests.support.pages import Browser
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World
@@ -72,3 +74,31 @@ def test_reports_that_waited_in_the_queue_are_no_wrong_clock(world: World) -> No
 def test_a_clock_within_five_seconds_is_good_enough(world: World) -> None:
     reports(world.node("gpu01"), ahead_s=4.5, times=3)
     assert codes() == []
+
+
+@pytest.mark.parametrize("late_s", [9, 60], ids=["late", "expired"])
+def test_a_portal_that_is_late_with_all_nodes_calls_no_clock_wrong_and_says_so_itself(
+    world: World, late_s: float
+) -> None:
+    nodes = [world.node(name) for name in ("gpu01", "gpu02", "gpu03")]
+    for _ in range(12):
+        for node in nodes:
+            report_take(text=node.report_text(sent_ms=int((time.time() - late_s) * 1000)), now=timezone.now())
+    assert codes() == []
+    assert {node.clock_fault for node in Node.objects.all()} == {""}
+    root = Api(person("root", ClusterRole.ADMIN))
+    told = [alert for alert in root.get("alerts") if alert["code"] in {"node_clock", "reports_late"}]
+    assert [(alert["code"], f"{late_s} s late" in alert["message"]) for alert in told] == [("reports_late", True)]
+    for node in nodes:
+        reports(node, ahead_s=0)
+    assert portal_late_ms(now=timezone.now()) == 0
+
+
+def test_one_clock_among_others_is_wrong_also_while_the_portal_is_late(world: World) -> None:
+    one, two, ahead = world.node("gpu01"), world.node("gpu02"), world.node("gpu03")
+    for _ in range(16):
+        reports(two, ahead_s=-7)
+        reports(one, ahead_s=-20)
+        reports(ahead, ahead_s=30)
+    skew_s = {node.name: round(node.clock_skew_ms / 1000) for node in Node.objects.all()}
+    assert [(-13 - 2 <= skew_s["gpu01"] <= -13 + 2), abs(skew_s["gpu02"]) <= 2, skew_s["gpu03"] >= 28] == [True] * 3

@@ -266,6 +266,16 @@ class Migration(migrations.Migration):
                     "clock_skew_ms",
                     models.BigIntegerField(default=0, help_text="ahead of the portal's clock; negative: behind"),
                 ),
+                (
+                    "late_ms",
+                    models.BigIntegerField(
+                        db_default=0, default=0, help_text="by how much its last report seemed late"
+                    ),
+                ),
+                (
+                    "late_at",
+                    models.DateTimeField(blank=True, help_text="when that was taken in, expired or not", null=True),
+                ),
                 ("last_report_at", models.DateTimeField(blank=True, null=True)),
                 ("joined_at", models.DateTimeField(auto_now_add=True)),
                 ("removed_at", models.DateTimeField(blank=True, null=True)),

@@ -188,6 +188,8 @@ class Node(models.Model):
     boot = models.BigIntegerField(default=0)
     seq = models.BigIntegerField(default=0)
     clock_skew_ms = models.BigIntegerField(default=0, help_text="ahead of the portal's clock; negative: behind")
+    late_ms = models.BigIntegerField(default=0, db_default=0, help_text="by how much its last report seemed late")
+    late_at = models.DateTimeField(null=True, blank=True, help_text="when that was taken in, expired or not")
     last_report_at = models.DateTimeField(null=True, blank=True)
     joined_at = models.DateTimeField(auto_now_add=True)
     removed_at = models.DateTimeField(null=True, blank=True)

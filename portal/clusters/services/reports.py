@@ -15,7 +15,7 @@ from django.db.models.functions import Greatest
 from nodes.protocol import GpuInfo, Inventory, Report
 from portal.clusters.acceptance import growth, offer_of, offer_within
 from portal.clusters.agents import UNREAD
-from portal.clusters.clocks import clock_fault, skew_after
+from portal.clusters.clocks import BELIEVED_MS, clock_fault, skew_after
 from portal.clusters.inventories import SENTENCE, UNGUARDED, inventory_believed, ports_fit, too_many
 from portal.clusters.listeners import LISTENERS
 from portal.clusters.models import CellType, Gpu, Node, NodeEvent
@@ -25,7 +25,7 @@ from portal.clusters.services.health import health_move
 from portal.clusters.services.nodes import node_event, node_events
 from portal.clusters.services.stuck import due_after, stuck_columns
 from portal.clusters.services.topology import gpu_settle, gpu_type_before_topology, topology_take_first
-from portal.clusters.silences import heard_since
+from portal.clusters.silences import heard_since, portal_late_ms
 from portal.clusters.states import NodeHealth
 from portal.common.wake import scheduler_wake
 
@@ -72,13 +72,15 @@ def node_report_unread(*, node: Node, why: str) -> bool:
 def _taken(node: Node, report: Report, now: datetime, **more: object) -> bool:
     """Whether the report is newer than all before; then the clock is judged by it."""
     fresh = Q(boot__lt=report.boot) | Q(boot=report.boot, seq__lt=report.seq)
-    skew = skew_after(before_ms=node.clock_skew_ms, sent_ms=report.sent_ms, now_ms=int(now.timestamp() * 1000))
+    late = int(now.timestamp() * 1000) - report.sent_ms
+    own = min(late, portal_late_ms(now=now, beside=node)) if late > BELIEVED_MS else 0
+    skew = skew_after(before_ms=node.clock_skew_ms, late_ms=late - own)
     # A node that has seen a later list than the last one here: this portal was restored to before that. It goes on from
     # there, since the node takes no earlier one.
     seen = Greatest(F("generation"), min(report.generation, LAST_GENERATION))
     # Its key may have become another one since the report was checked by the one of before.
     taken = Node.objects.filter(fresh, pk=node.pk, public_key=node.public_key).update(
-        boot=report.boot, seq=report.seq, clock_skew_ms=skew, generation=seen, **more
+        boot=report.boot, seq=report.seq, clock_skew_ms=skew, late_ms=late, late_at=now, generation=seen, **more
     )
     if taken:
         _clock_take(node, skew, now)

@@ -9,7 +9,9 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.utils.translation import gettext
 
+from portal.clusters.clocks import LIMIT_MS
 from portal.clusters.models import ReportsLane
+from portal.clusters.silences import portal_late_ms
 from portal.common.asking import Asking
 from portal.common.prepared import Prepared
 from portal.dispatch.alerts.alert import Alert, Severity
@@ -33,8 +35,9 @@ _LANE = Prepared(lambda: ReportsLane.objects.order_by()[:1])
 
 
 def portal_alerts(now: datetime, watch: AlertWatch | None) -> Iterator[Alert]:
-    """Parts of the portal that stand still, and its disk. Two queries, and one more where cycles fail."""
+    """Parts of the portal that stand still, and its disk. Three queries, and one more where cycles fail."""
     yield from _stopped(now, watch)
+    yield from _behind(now)
     yield from _disk()
 
 
@@ -66,6 +69,17 @@ def _stopped(now: datetime, watch: AlertWatch | None) -> Iterator[Alert]:
         )
         since = watch.looked_at if watch else None
         yield Alert("control_stopped", Severity.CRITICAL, "portal", "control", message, advice, since)
+
+
+def _behind(now: datetime) -> Iterator[Alert]:
+    if (late := portal_late_ms(now=now)) > LIMIT_MS:
+        message = gettext("The portal takes nodes' reports in %(seconds)s s late, those of all nodes alike.")
+        advice = gettext(
+            "Start one more worker for them (celery -A portal worker -Q reports), or find out what keeps this server "
+            "and its database busy. Where it has time enough, its own clock is wrong."
+        )
+        told = message % {"seconds": late // 1000}
+        yield Alert("reports_late", Severity.WARNING, "portal", "reports", told, advice)
 
 
 def _silent(at: datetime, now: datetime, limit: timedelta) -> bool:
