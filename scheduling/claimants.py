@@ -83,7 +83,8 @@ class Claimants:
 
     def _usable(self, job: Job, claims: Mine) -> bool:
         """Whether the job can start there: on good hardware, in virtual cells of its own, on nodes that it does not
-        avoid. Who pauses keeps only what nobody holds: no victim is told to leave for it any more."""
+        avoid where others have a place for it. Who pauses keeps only what nobody holds: no victim is told to leave for
+        it any more."""
         ledger, nodes = self.state.desk.ledger, 0
         for leaf, claim in claims.items():
             at, cell = ledger.layout.leaf_at.get(leaf), ledger.layout.virtual_leaf(claim.virtual_cell)
@@ -94,13 +95,19 @@ class Claimants:
             nodes |= 1 << at[0]
         if job.paused and any(claim.victim is not None for claim in claims.values()):
             return False
-        return not job.avoid_nodes or self._stays(job, nodes)
+        return not nodes & ledger.layout.mask_of(job.avoid_nodes) or not self._other_nodes(job, claims)
 
-    def _stays(self, job: Job, nodes: int) -> bool:
-        """Whether a job that avoids some nodes would be placed on these."""
-        desk, choices = self.state.desk, self.state.shapes.of(job).choices
-        allowed = desk.allowed(job, None)
-        return any(not nodes & ~desk.preferred(job, unit, allowed) for choice in choices for unit in choice.units)
+    def _other_nodes(self, job: Job, claims: Mine) -> bool:
+        """Whether a job would be placed on nodes that it does not avoid, were it not for its claims."""
+        desk, ledger = self.state.desk, self.state.desk.ledger
+        others = frozenset(node.id for node in ledger.layout.nodes) - job.avoid_nodes
+        ledger.begin()
+        try:
+            ledger.unclaim(job.id, claims)
+            choices = self.state.shapes.of(job).choices
+            return any(desk.guaranteed(job, choice, others) is not None for choice in choices)
+        finally:
+            ledger.take_back()
 
     def _claimed(self, job: Job, claims: Mine) -> tuple[TaskPlacement, ...]:
         """The places that the claims say."""
