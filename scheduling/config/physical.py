@@ -90,10 +90,10 @@ class Physical:
                 self._cpu_nodes.setdefault(name, flag)
 
     def ids(self) -> dict[_Machine, str]:
-        """The id of each node: its machine's name; in all chains but the first also the chain."""
+        """The id of each node: its machine's name; in all chains but that of most of its GPUs also the chain."""
         first: dict[str, str] = {}
-        for chain, name in sorted(self._machines):
-            first.setdefault(name, chain)
+        for one, _ in sorted(self._machines.items(), key=lambda item: (-len(item[1][1]), item[0])):
+            first.setdefault(one.name, one.chain)
         return {one: one.name if first[one.name] == one.chain else f"{one.name}@{one.chain}" for one in self._machines}
 
     def nodes(self) -> tuple[Node, ...]:

@@ -20,7 +20,7 @@ def read(document: Mapping[str, Any]) -> Cluster:
     """The cluster of a HiveD-style configuration. Raises ConfigError with every fault and its path.
 
     Ids: a node has the name of its machine (its `cellAddress`); where one machine is a node of several chains, in
-    all but the first by name `<machine>@<chain>` (`machine` gives the name back). A cell above the nodes is
+    all but that of most of its GPUs `<machine>@<chain>` (`machine` gives the name back). A cell above the nodes is
     `<chain>/<address>/…`, a leaf `<node>:<GPU number>`. Leaves stand in the order of the node's tree. CPU and
     memory are the SKU's for each leaf, and 0 where the document has no `skuTypes`; 0 of a server without GPUs, too.
     Every node is open and healthy.

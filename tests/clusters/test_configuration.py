@@ -177,11 +177,36 @@ def _cpu_tasks(document: Any) -> list[bool | None]:
     return [cell.get("cpuTasks") for cell in document["physicalCluster"]["physicalCells"][0]["cellChildren"]]
 
 
-def test_the_reference_schedulers_own_configuration_is_refused_only_for_its_machine_in_two_chains(world: World) -> None:
-    assert set(faults(CASES["design"], world).values()) == {
-        "1.0.0.2 stands in the chains 3-DGX1-P100-NODE and CT1-NODE; here a machine stands in one"
-    }
-    assert not Node.objects.exists()
+def test_the_reference_schedulers_own_configuration_is_taken_with_its_machine_in_two_chains_as_two_nodes(
+    world: World,
+) -> None:
+    take(CASES["design"], world)
+    parts = Node.objects.filter(name__startswith="1.0.0.2").order_by("name")
+    assert [(node.name, node.slots, node.chain) for node in parts] == [
+        ("1.0.0.2", list(range(8)), "3-DGX1-P100-NODE"),
+        ("1.0.0.2_CT1-NODE", [8, 9], "CT1-NODE"),
+    ]
+    pins = {cell.id: cell.at for cell in cluster_read().cluster.pinned_cells}
+    assert pins["VC1-YQW-CT1"] == "1.0.0.2_CT1-NODE"
+    exported = configuration_export()
+    take(deepcopy(exported), world)
+    assert configuration_export() == exported
+
+
+def test_of_a_machine_in_two_chains_the_greater_part_joins_and_the_lesser_is_out_of_service(world: World) -> None:
+    cell = {"childCellType": "V100", "childCellNumber": 4, "isNodeLevel": True}
+    types = {"big": cell, "another": {**cell, "childCellType": "T4", "childCellNumber": 1}}
+    spare = [{"cellAddress": "4"}]
+    cells = [
+        {"cellType": "big", "cellAddress": "m"},
+        {"cellType": "another", "cellAddress": "m", "cellChildren": spare},
+    ]
+    document = {"physicalCluster": {"cellTypes": types, "physicalCells": cells}, "virtualClusters": {}}
+    take(deepcopy(document), world)
+    ScriptedNode("m", gpus=5, model="Tesla V100").report()
+    assert {node.name: node.health for node in Node.objects.all()} == {"m": "healthy", "m_another": "unknown"}
+    assert [gpu.usable for gpu in Gpu.objects.order_by("index")] == [True] * 4 + [False]
+    take(document, world)
 
 
 def test_every_fault_is_told_with_its_path_and_nothing_is_changed(world: World) -> None:

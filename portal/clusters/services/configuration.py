@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -43,12 +44,39 @@ NAME_LENGTH = 64
 def configuration_read(document: Mapping[str, Any]) -> scheduling.Cluster:
     """The cluster that a configuration describes. Raises Invalid with every fault and its path."""
     try:
-        found = config.read(document)
+        found = _parts_named(config.read(document))
     except config.ConfigError as error:
         raise Invalid([Fault(one.path, configuration_words(one.words), "invalid") for one in error.faults]) from error
     if faults := [*_name_faults(found), *_node_faults(found)]:
         raise Invalid(faults)
     return found
+
+
+def _parts_named(found: scheduling.Cluster) -> scheduling.Cluster:
+    """The cluster where the lesser part of a machine in two chains has a name that a node may have."""
+    names = {node.id: f"{config.machine(node)}_{node.chain}" for node in found.nodes if "@" in node.id}
+    if not names:
+        return found
+    nodes = [
+        replace(
+            node, id=name, leaves=tuple(replace(leaf, id=f"{name}:{leaf.index}", node=name) for leaf in node.leaves)
+        )
+        for node in found.nodes
+        for name in (names.get(node.id, node.id),)
+    ]
+    upper = (
+        replace(one, children=tuple(names.get(child, child) for child in one.children)) for one in found.upper_cells
+    )
+    pinned = (replace(one, at=names.get(one.at, one.at)) for one in found.pinned_cells)
+    if double := sorted(name for name in names.values() if [node.id for node in nodes].count(name) > 1):
+        message = gettext("%(name)s is listed twice") % {"name": double[0][:80]}
+        raise Invalid([Fault(f"physicalCluster.physicalCells.{double[0]}", message, "name")])
+    return replace(
+        found,
+        nodes=tuple(sorted(nodes, key=lambda node: node.id)),
+        upper_cells=tuple(upper),
+        pinned_cells=tuple(pinned),
+    )
 
 
 def configuration_export() -> dict[str, Any]:
@@ -103,7 +131,7 @@ def _name_faults(found: scheduling.Cluster) -> Iterator[Fault]:
     nodes = [node for node in found.nodes if node.leaves]
     places = [
         *((f"physicalCluster.cellTypes.{one.name}", one.name, CELL_TYPE_LENGTH) for one in found.cell_types),
-        *((f"physicalCluster.physicalCells.{one.id}", one.id, NAME_LENGTH) for one in nodes if "@" not in one.id),
+        *((f"physicalCluster.physicalCells.{one.id}", one.id, NAME_LENGTH) for one in nodes),
         *((f"physicalCluster.physicalCells.{one.id}", one.id, NAME_LENGTH) for one in found.pinned_cells),
         *((f"physicalCluster.skuTypes.{name}", name, NAME_LENGTH) for name in {one.cell_type for one in nodes}),
         *((f"virtualClusters.{one.id}", one.id, NAME_LENGTH) for one in found.virtual_clusters),
@@ -115,18 +143,6 @@ def _name_faults(found: scheduling.Cluster) -> Iterator[Fault]:
                 "length": length,
             }
             yield Fault(path, message, "name")
-    chains: dict[str, list[str]] = defaultdict(list)
-    for node in nodes:
-        chains[config.machine(node)].append(node.chain)
-    for node in nodes:
-        if "@" in node.id:
-            machine = config.machine(node)
-            named = gettext(" and ").join(sorted(chains[machine]))
-            message = gettext("%(machine)s stands in the chains %(named)s; here a machine stands in one") % {
-                "machine": machine,
-                "named": named,
-            }
-            yield Fault(f"physicalCluster.physicalCells.{node.id}", message, "several_chains")
 
 
 def _node_faults(found: scheduling.Cluster) -> Iterator[Fault]:
@@ -162,7 +178,9 @@ def _gpu_faults(nodes: Sequence[scheduling.Node]) -> Iterator[Fault]:
                     % {"index": _place(gpu), "node": node.id},
                     "in_use",
                 )
-        wrong = {gpu.model for gpu in gpus[node.id] if gpu.present} - {models.get(node.cell_type)}
+        wrong = {gpu.model for gpu in gpus[node.id] if gpu.present and _place(gpu) in places} - {
+            models.get(node.cell_type)
+        }
         if wrong and node.cell_type in models:
             message = gettext("%(node)s has %(wrong)s; %(cell_type)s is %(model)s") % {
                 "node": node.id,
