@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from nodes.protocol import OWN_COMMANDS
+
 SCRIPT_VARIABLE = "BERTH_SCRIPT"
+_OWN_VARIABLE = "BERTH_SCRIPT_OWN"
+"""Which piece of the script is the first of the job's own commands, where others stand before them."""
 LEASE_VARIABLE = "BERTH_LEASE"
 LEASE_EVERY_S = 10
 _PIECE = 96 * 1024
@@ -10,26 +14,34 @@ _PIECE = 96 * 1024
 
 _MAIN = """\
 trap 'exit 143' TERM
-berth_script=$BERTH_SCRIPT berth_piece=1
+berth_before= berth_script=$BERTH_SCRIPT berth_piece=1
 unset BERTH_SCRIPT
 while eval "[ -n \\"\\${BERTH_SCRIPT_$berth_piece+x}\\" ]"; do
+  if [ "$berth_piece" = "${BERTH_SCRIPT_OWN-}" ]; then berth_before=$berth_script berth_script=; fi
   eval "berth_script=\\$berth_script\\$BERTH_SCRIPT_$berth_piece; unset BERTH_SCRIPT_$berth_piece"
   berth_piece=$((berth_piece + 1))
 done
-unset berth_piece
+unset berth_piece BERTH_SCRIPT_OWN
+berth_line="
+"
 if [ -n "${BERTH_LEASE-}" ]; then
   (trap '' TERM HUP INT
    (n=0; while :; do n=$((n + 1)); echo "${BERTH_ATTEMPT_ID-} $n" >|"$BERTH_LEASE" || :; sleep @every@; done) \\
      </dev/null >/dev/null 2>&1 &)
 fi
-eval "$berth_script"
 """.replace("@every@", str(LEASE_EVERY_S))
+_RUN = (
+    'eval "$1"; shift; eval "$berth_before"; '
+    'if eval "[ 0 = \\"\\${LINENO-}\\" ]"; then berth_script=$berth_line$berth_script; fi; eval "$berth_script"'
+)
+"""One line, with which shells begin to count: what they complain of they call by the line of the job's own commands.
+In busybox the first line of what is evaluated is line 0."""
 
 _AROUND = """\
 exec 3>&2 2>/dev/null
 trap 'berth_patience=${BERTH_GRACE_SECONDS:-30} berth_stopped=1' TERM
 berth_patience=5 berth_stopped=
-if command -v bash >/dev/null; then bash -e -c "$0" 2>&3 3>&-; else sh -e -c "$0" 2>&3 3>&-; fi
+if command -v bash >/dev/null; then bash -e -c '@run@' bash "$0" 2>&3 3>&-; else sh -e -c '@run@' sh "$0" 2>&3 3>&-; fi
 code=$? looks=0
 ignores_term() {
   while read -r name value; do
@@ -54,16 +66,19 @@ while [ $looks -lt $((5 * berth_patience)) ] && somebody_is; do
   looks=$((looks + 1))
 done
 exit $code
-"""
+""".replace("@run@", _RUN)
 """Around the script: it has ended, and those who still read what it printed have five seconds for that; after SIGTERM
 all of its process group have their grace. Looks five times a second, and only while there is somebody."""
 
 
 def script_environment(script: str) -> dict[str, str]:
-    """The variables that carry the script: ``BERTH_SCRIPT``, and ``BERTH_SCRIPT_1`` ... for what does not fit."""
-    pieces = _pieces(script)
+    """The variables that carry the script: ``BERTH_SCRIPT``, and ``BERTH_SCRIPT_1`` ... for what does not fit, and for
+    the job's own commands where others stand before them."""
+    before, mark, own = script.partition(OWN_COMMANDS)
+    first = _pieces(before) if mark else []
+    pieces = [*first, *_pieces(own if mark else script)]
     rest = {f"{SCRIPT_VARIABLE}_{number}": piece for number, piece in enumerate(pieces[1:], 1)}
-    return {SCRIPT_VARIABLE: pieces[0], **rest}
+    return {SCRIPT_VARIABLE: pieces[0], **rest} | ({_OWN_VARIABLE: str(len(first))} if first else {})
 
 
 def script_command() -> list[str]:

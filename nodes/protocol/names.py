@@ -10,6 +10,8 @@ DESIRED_TASK = "node.desired"
 WAKE_CHANNEL = "berth:logs"
 """Redis pub/sub channel of log hints, ``<task attempt id> <end offset>``, and ``<task attempt id> tail`` of lines that
 have no end yet; a hint may be lost, never trusted."""
+OWN_COMMANDS = "# berth: the job's own commands\n"
+"""A line of a script: what stands before it is no part of the job's own commands, whose lines are counted from here."""
 
 
 FOREIGN_PROCESS = "a process that no job started uses it: "

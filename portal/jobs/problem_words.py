@@ -157,6 +157,10 @@ SENTENCES = (
     gettext_noop("%(text)s is no %(kind)s"),
     gettext_noop("and %(number)s more problems"),
     gettext_noop("No shared storage is set up for job folders: a job that is requeued starts from nothing."),
+    gettext_noop(
+        "The commands of %(role)s have line ends of Windows (CR LF): they are read as those of Unix. Scripts of your "
+        "own need these, too."
+    ),
     gettext_noop("SSH lets nobody in: store a public key on your profile. One that you add later counts at once."),
     gettext_noop(
         "A task of %(role)s wants %(wanted)s, and the share of its GPUs is %(share)s: it starts where the rest is "

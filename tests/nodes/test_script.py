@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from nodes.protocol import OWN_COMMANDS
 from nodes.script import LEASE_EVERY_S, script_command, script_environment
 from tests.support.waiting import wait_until
 
@@ -96,6 +98,21 @@ def test_a_script_runs_as_written_and_ends_with_its_own_status(
 def test_a_script_longer_than_one_variable_may_be_arrives_whole(shell_path: Path) -> None:
     word = "ä" * 200_000
     assert output(f'X={word}\necho "$X"', shell_path, LC_ALL="C.UTF-8") == (0, word + "\n")
+
+
+@pytest.mark.parametrize("before", ["", f"before() {{\n :\n}}\n{OWN_COMMANDS}"], ids=["alone", "behind others"])
+def test_what_a_shell_complains_of_is_named_by_the_line_of_the_jobs_own_commands(shell_path: Path, before: str) -> None:
+    script = f"exec 2>&1\necho $#\nno_such_command || :\nif true; then\n  no_such_place || :\nfi\n{'x' * 5} || echo end"
+    code, out = output(before + script, shell_path)
+    complaints = re.findall(r"(?:line )?(\d+): (?:eval: )?(\w+): ", out)
+    assert (code, out[:2]) == (0, "0\n"), "the script has no arguments"
+    assert complaints == [("3", "no_such_command"), ("5", "no_such_place"), ("7", "xxxxx")]
+
+
+def test_the_commands_that_stand_before_the_jobs_own_may_be_longer_than_one_variable(shell_path: Path) -> None:
+    word = "x" * 200_000
+    script = f'X={word}\n{OWN_COMMANDS}Y={word}\n[ "$X" = "$Y" ]\nenv | grep -c BERTH_SCRIPT || true'
+    assert output(script, shell_path) == (0, "0\n")
 
 
 def test_no_word_of_the_script_stands_in_the_command_line() -> None:

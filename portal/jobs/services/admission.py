@@ -26,6 +26,7 @@ from portal.jobs.spec import (
     JobSpec,
     Problem,
     SpecInvalid,
+    has_windows_ends,
     image_as_root,
     image_problems,
     no_key,
@@ -43,6 +44,10 @@ from portal.jobs.spec.problems import path_text, short
 
 EXTRAS = "extras.berth"
 
+WINDOWS_ENDS = (
+    "The commands of %(role)s have line ends of Windows (CR LF): they are read as those of Unix. Scripts of your own "
+    "need these, too."
+)
 WITHOUT_EFFECT = {
     "image_checker": "The plug-in image_checker has no effect here: each image is looked for when the job starts.",
     "tensorboard": (
@@ -101,6 +106,7 @@ def job_hints(*, spec: JobSpec, text: str | bytes, user: User) -> list[str]:
         hints.append("SSH lets nobody in: store a public key on your profile. One that you add later counts at once.")
     if spec.gpu_count:
         hints += share_hints(spec, cluster_facts(user=user))
+    hints += [WINDOWS_ENDS % {"role": role.name} for role in spec.roles if has_windows_ends(role.commands)]
     named = {plugin.plugin for plugin in spec.plugins}
     return [*hints, *(hint for name, hint in WITHOUT_EFFECT.items() if name in named), *unused_keys(text)]
 

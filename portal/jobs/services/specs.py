@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import DatabaseError
 from django.db.models import OuterRef, QuerySet, Subquery
 
-from nodes.protocol import Code, ContainerSpec, ImageAuth, Limits, Mount
+from nodes.protocol import OWN_COMMANDS, Code, ContainerSpec, ImageAuth, Limits, Mount
 from portal.clusters.models import Storage
 from portal.clusters.selectors import ImagePatterns, roots_of_own_folders
 from portal.common.sealing import unseal
@@ -179,7 +179,7 @@ def container_spec(facts: AttemptFacts, row: TaskAttempt, gpus: Sequence[HeldGpu
         index=row.task.index,
         image=role.image.uri,
         digest=row.pinned_digest or None,
-        script=among + render_script(role, facts.secrets),
+        script=_script(among, render_script(role, facts.secrets)),
         env=env,
         gpus=tuple(gpu.uuid for gpu in gpus),
         limits=_limits(role),
@@ -201,6 +201,11 @@ def container_spec(facts: AttemptFacts, row: TaskAttempt, gpus: Sequence[HeldGpu
         code=_code(job),
         hidden=(*secret_texts(facts.secrets), *job_key_text),
     )
+
+
+def _script(before: str, script: str) -> str:
+    """With what the task does for it before its own commands."""
+    return f"{before}{'' if OWN_COMMANDS in script else OWN_COMMANDS}{script}" if before else script
 
 
 def _profile(facts: AttemptFacts, role: TaskRoleSpec) -> str:

@@ -5,6 +5,7 @@ problem and its path, comes out.
 """
 
 from portal.common.priorities import DEFAULT_PRIORITY_CLASS, PRIORITY_CLASSES
+from portal.jobs.spec.commands import has_windows_ends
 from portal.jobs.spec.facts import ClusterFacts
 from portal.jobs.spec.fit import limit_problems
 from portal.jobs.spec.images import image_allowed, image_as_root, image_problems, image_refusal
@@ -67,6 +68,7 @@ __all__ = [
     "SpecInvalid",
     "StorageMount",
     "TaskRoleSpec",
+    "has_windows_ends",
     "image_allowed",
     "image_as_root",
     "image_problems",

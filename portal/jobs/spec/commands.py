@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from nodes.protocol import OWN_COMMANDS
 from portal.jobs.spec import git_clone, raw
 from portal.jobs.spec.plugins import Entry, entries_of
 from portal.jobs.spec.raw import Raw
@@ -23,21 +24,27 @@ def deployed_lines(job: Raw, role_name: str) -> list[str]:
 
 def task_lines(job: Raw, role_name: str) -> list[str]:
     """All lines of a task: those that prerequisites and the plug-ins `git` and `cmd` bring stand around
-    `deployed_lines`, the last to begin being the first to end."""
+    `deployed_lines`, the last to begin being the first to end. Behind the clones stands `OWN_COMMANDS`."""
     found = list(entries_of(job, role_name))
     clones = [one for one in found if one.plugin == "git"]
     first: list[str] = []
     for one in found:
         first += [git_clone.CLONE] if clones and one is clones[0] else []
         first += git_clone.clone_lines(one) if one.plugin == "git" else _cmd_lines(one, "preCommands", "taskStarts")
-        first += [git_clone.FORGET] if clones and one is clones[-1] else []
+        first += [git_clone.FORGET, OWN_COMMANDS.strip()] if clones and one is clones[-1] else []
     last = [line for one in reversed(found) for line in _cmd_lines(one, "postCommands", "taskSucceeds")]
     return [*first, *deployed_lines(job, role_name), *last]
 
 
 def script(job: Raw, role_name: str, lines: list[str]) -> str:
-    """`lines` as one script with everything but the secrets filled in; raises `RenderedTooLong`."""
-    return render("\n".join(lines), context(job, role_name)).strip()
+    """`lines` as one script with everything but the secrets filled in, and with the line ends of Unix: a shell takes
+    the others for a part of each line's last word. Raises `RenderedTooLong`."""
+    return render("\n".join(lines), context(job, role_name)).replace("\r\n", "\n").strip()
+
+
+def has_windows_ends(lines: Iterable[str]) -> bool:
+    """Whether some of these commands have line ends of Windows."""
+    return any("\r\n" in line for line in lines)
 
 
 def context(job: Raw, role_name: str) -> Mapping[str, Any]:

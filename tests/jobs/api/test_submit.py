@@ -15,7 +15,7 @@ from portal.accounts.models import Scope
 from portal.clusters.services import member_set
 from portal.common.throttles import Rate, RateLimit
 from portal.jobs.api import views
-from portal.jobs.models import Job, Task
+from portal.jobs.models import Job, JobEvent, Task
 from tests.support.cast import Api, person
 from tests.support.world import World, job_file
 
@@ -160,3 +160,14 @@ def test_a_file_can_be_checked_without_submitting_it(world: World) -> None:
     too_many = next(item for item in bad["problems"] if item["path"] == "taskRoles.worker.resourcePerInstance.gpu")
     assert too_many["line"] > 1
     assert not Job.objects.exists()
+
+
+def test_line_ends_of_windows_are_told_before_the_submission_and_among_the_events(world: World) -> None:
+    world.node("gpu01", gpus=2)
+    text = job_file(commands=["echo a\r\necho b"])
+    told = "The commands of worker have line ends of Windows (CR LF): they are read as those of Unix."
+    api = Api(world.user)
+    checked = json.loads(api.call("POST", "validate", text, kind=YAML).content)
+    assert any(hint.startswith(told) for hint in checked["hints"])
+    job = json.loads(api.call("POST", "jobs", text, kind=YAML).content)
+    assert JobEvent.objects.filter(job=job["id"], code="hint", message__startswith=told).exists()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from nodes.protocol import OWN_COMMANDS
 from portal.jobs.spec import RegistryAuth, RenderedTooLong, render_auth, render_script
 from portal.jobs.spec.templates import number_text, render
 from tests.jobs.spec.builders import spec
@@ -84,3 +85,21 @@ def test_secrets_wait_for_the_container_while_parameters_do_not() -> None:
 def test_a_registry_log_in_is_filled_in_where_it_is_used() -> None:
     auth = RegistryAuth("<% $secrets.user %>", "<% $secrets.word %>", "docker.io")
     assert render_auth(auth, {"user": "ann", "word": "hunter2"}) == RegistryAuth("ann", "hunter2", "docker.io")
+
+
+def test_line_ends_of_windows_are_those_of_unix_in_what_a_shell_reads() -> None:
+    role = spec(
+        ("parameters", {"more": "b\r\nc"}),
+        ("taskRoles/train/commands", ["echo a\r\ntrue\r\n", "<% $parameters.more %>"]),
+    ).role("train")
+    assert role.script == "echo a\ntrue\nb\nc"
+
+
+def test_the_lines_of_a_job_are_counted_behind_what_a_plug_in_brings() -> None:
+    plugin = {"plugin": "git", "parameters": {"repo_uri": "https://git.lab/x.git"}}
+    role = spec(
+        ("taskRoles/train/commands", ["first", "second"]), ("extras/com.microsoft.pai.runtimeplugin", [plugin])
+    ).role("train")
+    before, mark, own = role.script.partition(OWN_COMMANDS)
+    assert (mark, own) == (OWN_COMMANDS, "first\nsecond")
+    assert "git.lab" in before
