@@ -195,11 +195,14 @@ _FILTER: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") 
 
 
 def _stays(member: tarfile.TarInfo, folder: Path) -> bool:
-    """Whether a file, a folder, or where a link leads lies in the folder, also behind links that were made before."""
-    home, place = os.path.realpath(folder), os.path.join(folder, member.name)
-    leads = [place]
-    if member.issym():
-        leads = [os.path.dirname(place), os.path.join(os.path.dirname(place), member.linkname)]
+    """Whether a file, a folder, or where a link leads lies in the folder. Behind a link that was made before lies
+    nothing: no packed folder has that, and where such a link leads depends on the release of Python."""
+    home = os.path.realpath(folder)
+    place = os.path.join(home, member.name)
+    around = os.path.dirname(place)
+    if os.path.realpath(around) != os.path.normpath(around):
+        return False
+    leads = [around, os.path.join(around, member.linkname)] if member.issym() else [place]
     inside = all(os.path.commonpath((os.path.realpath(one), home)) == home for one in leads)
     return inside and (member.isreg() or member.isdir() or member.issym())
 
