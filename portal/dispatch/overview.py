@@ -128,6 +128,8 @@ GROUPS: tuple[tuple[Any, tuple[_Row, ...]], ...] = (
             ("BERTH_GANG_PREPARE_TIMEOUT",
              _("seconds that the containers of an attempt may take to be prepared, and again to start"),
              _set("GANG_PREPARE_TIMEOUT_S")),
+            ("BERTH_FAULT_RETRIES", _("so often a job is tried again for ends that seem to be others' doing"),
+             _set("FAULT_RETRIES")),
             ("BERTH_UNSAVED_WORK_CAP", _("seconds for which work without a checkpoint counts at most"),
              _set("UNSAVED_WORK_CAP_S")),
             ("BERTH_GRACE_PERIOD", _("seconds between the signal to end and the end, where a job says nothing"),

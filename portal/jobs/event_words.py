@@ -21,6 +21,7 @@ _AROUND = (
     gettext_noop("Task %(task)s failed on %(node)s: %(why)s"),
     gettext_noop("Task %(task)s on %(node)s: %(why)s"),
     gettext_noop("Task %(task)s: %(why)s"),
+    gettext_noop("%(why)s Its program has ended so %(times)s times: from now on that counts as a failure of its own."),
     gettext_noop("%(why)s The kernel had killed one of its processes for memory: it may need more memoryMB."),
 )
 """What stands around a sentence."""

@@ -16,11 +16,13 @@ from portal.jobs.states import Behaviour
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``sentence`` says what happened and what to do; ``node_fault``: the node is to blame, not the job."""
+    """``sentence`` says what happened and what to do; ``node_fault``: the node is to blame, not the job;
+    ``over_limit``: it is the first of its kind that is not taken for others' doing any more."""
 
     sentence: str
     behaviour: Behaviour
     node_fault: bool = False
+    over_limit: bool = False
 
 
 _CODES: dict[int, tuple[str, Behaviour]] = {

@@ -34,6 +34,7 @@ OF_JOB_EVENTS: Mapping[str, tuple[JobNotice, ...]] = {
     "task_drained": (J.WARNED,),
     "ending_time_limit": (J.WARNED,),
     "time_limit_near": (J.WARNED,),
+    "faults_counted": (J.WARNED,),
     "idle_warned": (J.WARNED,),
     "idle_opportunistic": (J.WARNED,),
 }

@@ -13,12 +13,13 @@ import pytest
 from django.db import DataError, connection
 from django.utils import timezone
 from django.utils.translation import override
+from pytest_django.fixtures import Settings
 
 from nodes.protocol import Cause, Exit, Phase, StopReason
 from portal.common.errors import Conflict
 from portal.dispatch.reports import text_storable
 from portal.jobs.event_words import event_words
-from portal.jobs.models import Allocation, JobEvent, TaskAttempt
+from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Task, TaskAttempt
 from portal.jobs.services import attempt_end, job_stop
 from portal.jobs.states import EndReason, JobState
 from portal.jobs.waiting import why_waits
@@ -74,6 +75,56 @@ def test_a_process_killed_for_memory_is_told_of_a_job_that_succeeded(world: Worl
     job.refresh_from_db()
     assert job.state == JobState.SUCCEEDED
     assert job.events.filter(code="hint", message=f"Task worker/0: {CHILD_KILLED}").count() == 1
+
+
+def ends(world: World, job: Job, codes: list[int]) -> str:
+    """Its program runs once for each of these codes, and ends so; what the job is then."""
+    for code in codes:
+        Job.objects.update(not_before=None)
+        Task.objects.update(not_before=None)
+        world.settle()
+        world.nodes["gpu01"].finish(code=code)
+    job.refresh_from_db()
+    return job.state
+
+
+OFTEN = "Its program has ended so 3 times: from now on that counts as a failure of its own."
+
+
+@pytest.mark.parametrize("gang", [True, False], ids=["gang", "no gang"])
+@pytest.mark.parametrize("code", [130, 137, 143])
+def test_ends_that_seem_to_be_others_doing_cost_retries_once_they_are_too_many(
+    world: World, settings: Settings, gang: bool, code: int
+) -> None:
+    settings.FAULT_RETRIES = 2
+    world.node("gpu01", gpus=1)
+    job = world.submit(gang=gang, role=None if gang else {"completion": {"minFailedInstances": 1}})
+    assert ends(world, job, [code, code]) != JobState.FAILED
+    assert not job.events.filter(code="faults_counted").exists()
+    assert ends(world, job, [code]) == JobState.FAILED
+    assert job.end_message.endswith(OFTEN)
+    warned = job.events.get(code="faults_counted")
+    assert warned.message.endswith(OFTEN)
+    with override("zh-hans"):
+        assert "ended" not in event_words(job.end_message)
+
+
+def test_beyond_them_the_jobs_own_retries_are_used(world: World, settings: Settings) -> None:
+    settings.FAULT_RETRIES = 2
+    world.node("gpu01", gpus=1)
+    job = world.submit(jobRetryCount=1)
+    assert ends(world, job, [137, 1, 143, 137]) == JobState.FAILED
+    assert job.retries_counted == 1
+
+
+def test_a_run_of_a_day_begins_the_count_of_such_ends_anew(world: World, settings: Settings) -> None:
+    settings.FAULT_RETRIES = 2
+    world.node("gpu01", gpus=1)
+    job = world.submit()
+    ends(world, job, [137, 137])
+    JobAttempt.objects.filter(number=2).update(started_at=timezone.now() - timedelta(days=1, minutes=1))
+    assert ends(world, job, [137, 137]) == JobState.WAITING
+    assert ends(world, job, [137]) == JobState.FAILED
 
 
 @pytest.mark.parametrize("never_ms", [-62_135_596_800_000, 1, 253_402_300_799_000, 1 << 60])

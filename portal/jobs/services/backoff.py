@@ -64,7 +64,7 @@ def job_backoff(*, job: Job) -> timedelta:
     all of it starts anew, and what its node finds out of its GPUs shall be known by then."""
     rows = JobAttempt.objects.filter(job=job).order_by("-number").values_list("end_reason", "started_at", "ended_at")
     return backoff(
-        Ended(Blame.OTHERS if reason in _OTHERS else Blame.OWN, _ran(started, ended))
+        Ended(Blame.OTHERS if reason in _OTHERS else Blame.OWN, ran(started, ended))
         for reason, started, ended in rows[:LOOKED_AT]
     )
 
@@ -75,7 +75,7 @@ def task_backoff(*, row: TaskAttempt) -> timedelta:
     earlier = TaskAttempt.objects.filter(task=row.task_id, number__lt=row.number, job_attempt=row.job_attempt_id)
     columns = ("lost_at", "cause", "stop_reason", "started_at", "ended_at")
     rows = [row, *earlier.only("job_attempt", *columns).order_by("-number")[: LOOKED_AT - 1]]
-    return backoff(Ended(_task_blame(one), _ran(one.started_at, one.ended_at)) for one in rows)
+    return backoff(Ended(_task_blame(one), ran(one.started_at, one.ended_at)) for one in rows)
 
 
 def _task_blame(row: TaskAttempt) -> Blame:
@@ -101,8 +101,9 @@ def at_start(row: TaskAttempt) -> bool:
 
 def failed_at_start(attempt: JobAttempt) -> bool:
     """Whether the attempt, which has ended, came to nothing: it never ran, or not for long."""
-    return _ran(attempt.started_at, attempt.ended_at) <= NODE_START_WINDOW
+    return ran(attempt.started_at, attempt.ended_at) <= NODE_START_WINDOW
 
 
-def _ran(started: datetime | None, ended: datetime | None) -> timedelta:
+def ran(started: datetime | None, ended: datetime | None) -> timedelta:
+    """For how long it ran; nothing of what never did."""
     return ended - started if started and ended else timedelta()

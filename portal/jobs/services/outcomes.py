@@ -10,7 +10,7 @@ from django.db.models import F
 
 from nodes.protocol import Cause, StopReason
 from portal.clusters.services import node_start_failed
-from portal.jobs.exits import OOM_SEEN, Verdict, verdict
+from portal.jobs.exits import OOM_SEEN, Verdict
 from portal.jobs.models import Demotion, Job, JobAttempt, JobEvent, Task, TaskAttempt, TaskRole
 from portal.jobs.services.attempts import LIVE, attempt_end
 from portal.jobs.services.avoiding import node_avoid
@@ -18,6 +18,7 @@ from portal.jobs.services.backoff import at_start, failed_at_start, gave_way, jo
 from portal.jobs.services.claims import CLAIMS_KEPT, claims_keep
 from portal.jobs.services.idle import idle_priority_return
 from portal.jobs.services.moves import attempt_move, job_event, job_move, tasks_move, tasks_resume
+from portal.jobs.services.patience import judged
 from portal.jobs.spec import FANCY_RETRY_OFF, RETRY_ALWAYS, JobSpec
 from portal.jobs.states import (
     AFTER,
@@ -51,12 +52,8 @@ def task_attempt_ended(*, row: TaskAttempt, now: datetime, given_up: str = "") -
     elif not attempt.job.gang and gave_way(row):  # the others go on
         _task_again(row, f"Task {row.task.role.name}/{row.task.index} on {row.node.name}: {row.stop_message}", now)
     else:
-        _failed(row, attempt, _verdict(row), now)
+        _failed(row, attempt, judged(row), now)
     attempt_decide(attempt=attempt, now=now)
-
-
-def _verdict(row: TaskAttempt) -> Verdict:
-    return verdict(row.cause, row.exit_code, row.exit_message, oom_seen=row.oom_seen)
 
 
 def _memory_hint(row: TaskAttempt, now: datetime) -> None:
@@ -97,6 +94,10 @@ def _failed(row: TaskAttempt, attempt: JobAttempt, why: Verdict, now: datetime) 
         # Behind the attempt's end, which holds the rows of several nodes in order.
         node_start_failed(node=row.node, user=attempt.job.user.username, cause=row.cause, now=now)
         return
+    if why.over_limit:
+        job_event(
+            job=attempt.job, job_attempt=attempt, task_attempt=row, code="faults_counted", message=message, now=now
+        )
     if not attempt.job.gang and _task_retries(row, why):
         _task_again(row, message, now, counted=why.behaviour is not Behaviour.TRANSIENT)
         return
@@ -174,7 +175,7 @@ def _end_failed(attempt: JobAttempt, role: TaskRole, failed: int, now: datetime)
     )
     if row is None:
         return
-    why = _verdict(row)
+    why = judged(row)
     message = f"Task {role.name}/{row.task.index} failed on {row.node.name}: {why.sentence}"
     if failed > 1:
         message += f" {failed} of {role.instances} tasks of this role failed."
