@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from dataclasses import replace
 
@@ -11,6 +12,9 @@ from nodes.runtimes.base import Found
 
 _SIGNALS = {number.value: number.name for number in signal.Signals if number.value < 32}
 _NOT_EXECUTABLE, _NOT_FOUND, _ENGINE = 126, 127, 128
+_UNBEGUN = re.compile(
+    r"^\[FATAL tini \(\d+\)\] exec /bin/sh failed: (No such file or directory|Exec format error)\s*\Z", re.MULTILINE
+)
 
 
 def exit_of(found: Found, stopping: Stopping | None, *, rebooted: bool = False) -> Exit:
@@ -49,6 +53,18 @@ def blames_nobody(exit: Exit) -> bool:
 def exit_of_fault(exit: Exit, fault: str) -> Exit:
     """The exit of a program whose GPU turned sick while it ran: the node's fault, not the job's."""
     return replace(exit, cause=Cause.DEVICE_FAULT, message=f"{fault}; {exit.message}")
+
+
+def exit_unbegun(exit: Exit, tail: str) -> Exit:
+    """The exit of a container whose shell could not be started, as its first process (Docker's init) says at the end
+    of its log; any other as it is."""
+    found = _UNBEGUN.search(tail) if exit.cause is Cause.EXITED and exit.code != 0 else None
+    if found is None:
+        return exit
+    if found[1] == "Exec format error":
+        message = "its image's /bin/sh is not made for this node's processors"
+        return replace(exit, cause=Cause.IMAGE_PLATFORM, message=message)
+    return replace(exit, cause=Cause.NO_SHELL, message="its image has no /bin/sh")
 
 
 def exit_stopped_before_start(stopping: Stopping) -> Exit:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import structlog
 
-from nodes.ending import blames_nobody, exit_of, exit_of_fault
+from nodes.ending import blames_nobody, exit_of, exit_of_fault, exit_unbegun
 from nodes.halting import GRACE_S, Halting
 from nodes.hiding import Hiding, hidden_noted
 from nodes.journal import Record, Stopping
@@ -238,7 +238,9 @@ class Keeper:
         exit = exit_of(found, record.stopping, rebooted=rebooted)
         faults = self._world.gpu_faults(record.gpus) if blames_nobody(exit) else ()
         news = [fault for fault in faults if fault not in record.gpu_faults]
-        return exit_of_fault(exit, news[0]) if news else exit
+        if news:
+            return exit_of_fault(exit, news[0])
+        return exit_unbegun(exit, self._world.logs.status(record.attempt).tail)
 
     def _log_is_read(self) -> bool:
         """Whether an end may be told: the last lines go before it, unless they are too long in coming."""

@@ -76,7 +76,10 @@ class Cause(StrEnum):
     STOPPED = "stopped"  # by our own stop; ``stop_reason`` says which
     UNKILLABLE = "unkillable"  # still there 2 minutes after SIGKILL
     VANISHED = "vanished"  # it had been created and is gone without our doing
-    IMAGE_MISSING = "image_missing"  # neither on the node nor in its registry
+    IMAGE_MISSING = "image_missing"  # its registry says that it has none
+    IMAGE_AWAY = "image_away"  # its registry does not answer, or says to come again
+    IMAGE_PLATFORM = "image_platform"  # it is made for other processors than the node's
+    NO_SHELL = "no_shell"  # it has no /bin/sh
     IMAGE_DENIED = "image_denied"  # the registry refused the login
     IMAGE_MISMATCH = "image_mismatch"  # not the digest the other tasks of the attempt run
     REFUSED = "refused"  # the node's policy file forbids the order

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -29,14 +30,20 @@ _FRAGMENTS: tuple[tuple[str, Cause], ...] = (
     ("stale file handle", Cause.STORAGE_MISSING),
     ("transport endpoint is not connected", Cause.STORAGE_MISSING),
     ("executable file not found", Cause.INVALID),
-    ("exec format error", Cause.INVALID),
+    ("exec format error", Cause.IMAGE_PLATFORM),
+    ("does not match the specified platform", Cause.IMAGE_PLATFORM),
     ("exec: ", Cause.INVALID),
     ("not a directory", Cause.INVALID),
-    ("no such image", Cause.IMAGE_MISSING),
 )
 
 _DENIED = ("unauthorized", "denied", "authentication required", "no basic auth credentials", "forbidden")
-_MISSING = ("not found", "manifest unknown", "does not exist", "no such image", "name unknown", "name invalid")
+_MISSING = ("not found", "manifest unknown", "does not exist", "name unknown", "name invalid", "http 404")
+_OTHER_PLATFORM = ("no matching manifest for", "no match for platform", "does not match the specified platform")
+_AGAIN = re.compile(
+    r"(?:\bhttp |\bstatus(?: code)?:? )(?P<after>429|5\d\d)\b"
+    r"|\b(?P<before>429|5\d\d) (?:too many|internal|bad gate|service un|gateway t)|toomanyrequests"
+)
+"""The registry is there and cannot now; a proxy before it may say more below that, such as *not found*."""
 
 
 def failure_of(error: APIError) -> Failed:
@@ -60,16 +67,21 @@ def sent_in_vain(error: APIError) -> bool:
 
 
 def pull_failure(text: str, image: str) -> Failed:
-    """The failure that a registry's refusal means."""
+    """The failure that a pull's means: that there is none is for the registry to say, and all else may pass."""
     lower = text.lower()
     if "no space left" in lower:
         return Failed(Cause.NO_SPACE, f"no space for the image {image}")
+    if (again := _AGAIN.search(lower)) is not None:
+        code = again["after"] or again["before"] or "429"
+        return Failed(Cause.IMAGE_AWAY, f"the registry of {image} answers {code}: {_sentence(text)}")
+    if any(fragment in lower for fragment in _OTHER_PLATFORM):
+        return Failed(Cause.IMAGE_PLATFORM, f"{image} is not made for this node's processors: {_sentence(text)}")
     # Docker's own "pull access denied" too: of what is private a registry may not say whether it is there.
     if any(fragment in lower for fragment in _DENIED):
         return Failed(Cause.IMAGE_DENIED, f"the registry refused {image}: {_sentence(text)}")
     if any(fragment in lower for fragment in _MISSING):
         return Failed(Cause.IMAGE_MISSING, f"there is no image {image}: {_sentence(text)}")
-    return Failed(Cause.IMAGE_MISSING, f"the image {image} cannot be fetched: {_sentence(text)}")
+    return Failed(Cause.IMAGE_AWAY, f"the image {image} cannot be fetched: {_sentence(text)}")
 
 
 class EngineAway(requests.RequestException):

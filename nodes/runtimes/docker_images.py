@@ -216,7 +216,7 @@ class ImageFinder:
     def _after_pull(self, spec: ContainerSpec, wanted: str | None) -> Image:
         local = self._local(_pinned(spec.image, wanted))
         if local is None:
-            raise Failed(Cause.IMAGE_MISSING, f"the image {spec.image} is gone after its pull")
+            raise Failed(Cause.ENGINE_FAULT, f"the image {spec.image} is gone after its pull")
         found = _with_digest(spec.image, local, wanted) or _image(spec.image, local)
         self._uses.note_pulled(local["Id"])
         self._name(spec.image, found.reference)

@@ -116,6 +116,8 @@ GROUPS: tuple[tuple[Any, tuple[_Row, ...]], ...] = (
              _set("NODE_LOST_AFTER_S")),
             ("BERTH_REGISTRY_MIRROR", _("mirrors of image registries, which servers ask first"),
              lambda: ", ".join(f"{host}={mirror}" for host, mirror in settings.REGISTRY_MIRRORS.items())),
+            ("BERTH_REGISTRY_RETRY", _("seconds for which a registry that does not answer is asked again"),
+             _set("REGISTRY_RETRY_S")),
             ("BERTH_NODE_OUT_USERS", _("after failed starts of so many users a server takes nothing new"),
              _set("NODE_OUT_USERS")),
             ("BERTH_NODE_OUT_WINDOW", _("seconds within which these failures count"), _set("NODE_OUT_WINDOW_S")),

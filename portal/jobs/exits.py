@@ -60,6 +60,15 @@ _CAUSES: dict[Cause, tuple[str, Behaviour]] = {
         gettext_noop("its image was not found: check the uri and that the nodes reach it"),
         Behaviour.PERMANENT,
     ),
+    Cause.IMAGE_AWAY: (gettext_noop("the registry does not give its image now"), Behaviour.TRANSIENT),
+    Cause.IMAGE_PLATFORM: (
+        gettext_noop("its image is made for other processors: take one for those of the nodes"),
+        Behaviour.PERMANENT,
+    ),
+    Cause.NO_SHELL: (
+        gettext_noop("its image has no shell, by which commands are run: take one with /bin/sh"),
+        Behaviour.PERMANENT,
+    ),
     Cause.IMAGE_DENIED: (
         gettext_noop("the registry refused its image: check the uri and the auth"),
         Behaviour.PERMANENT,

@@ -21,6 +21,7 @@ from nodes.runtimes.docker_logs import ENDED_UNSEEN
 from tests.nodes.portal_side import PortalSide, spec_of
 from tests.support.docker_engine import DockerEngine
 from tests.support.processes import free_port
+from tests.support.registry import image_of
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.docker
@@ -37,6 +38,10 @@ print("ready", flush=True)
 while True:
     time.sleep(1)
 """
+
+_ELF_MACHINE = 18
+"""Where a program says for which processors it is; none are of the number that stands there below."""
+OF_OTHER_PROCESSORS = Path("/bin/busybox").read_bytes()[:_ELF_MACHINE] + b"\xfe\xfe" + b"\0" * 4096
 
 
 @pytest.fixture(scope="module")
@@ -198,8 +203,20 @@ def _quietly(answer: object) -> str:
 # ---------------------------------------------------------------- images
 
 
-def test_an_image_that_is_nowhere_is_missing(portal: PortalSide) -> None:
-    assert cause(portal, "true", image="127.0.0.1:1/nowhere:1") is Cause.IMAGE_MISSING
+def test_an_image_whose_registry_is_nowhere_is_away(portal: PortalSide) -> None:
+    assert cause(portal, "true", image="127.0.0.1:1/nowhere:1") is Cause.IMAGE_AWAY
+
+
+@pytest.mark.parametrize(
+    ("name", "shell", "expected"),
+    [("bare", None, Cause.NO_SHELL), ("foreign", OF_OTHER_PROCESSORS, Cause.IMAGE_PLATFORM)],
+)
+def test_an_image_without_a_shell_that_runs_here_ends_with_that_cause(
+    portal: PortalSide, engine: DockerEngine, name: str, shell: bytes | None, expected: Cause
+) -> None:
+    with engine.client() as client:
+        image_of(client, f"{name}:1", {"filler": b"x"} if shell is None else {"bin/sh": shell})
+    assert cause(portal, "true", image=f"{name}:1") is expected
 
 
 def test_a_login_goes_to_its_own_registry_only(portal: PortalSide) -> None:
@@ -210,7 +227,7 @@ def test_a_login_goes_to_its_own_registry_only(portal: PortalSide) -> None:
 def test_an_image_that_the_submitter_may_not_have_is_not_taken_from_the_cache(portal: PortalSide) -> None:
     auth = ImageAuth(registry="127.0.0.1:1", username="alice", password="hunter2")
     portal.tag("busybox:latest", "127.0.0.1:1/private:1")
-    assert cause(portal, "true", image="127.0.0.1:1/private:1", auth=auth) is Cause.IMAGE_MISSING
+    assert cause(portal, "true", image="127.0.0.1:1/private:1", auth=auth) is Cause.IMAGE_AWAY
 
 
 def test_another_image_than_the_other_tasks_run_is_a_mismatch(portal: PortalSide) -> None:

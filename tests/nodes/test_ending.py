@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodes.ending import exit_of
+from nodes.ending import exit_of, exit_unbegun
 from nodes.journal import Stopping
 from nodes.protocol import Cause, StopReason
 from nodes.runtimes.base import Ending, Found, Status
@@ -95,6 +95,27 @@ def test_a_status_that_may_be_made_up_counts_for_nothing_after_a_start_of_the_ma
     assert (exit.cause, exit.code) == (cause, code)
     stopped = exit_of(found, OURS, rebooted=rebooted)
     assert (stopped.cause, stopped.code) == (Cause.STOPPED, code)
+
+
+TINI = "[FATAL tini (7)] exec /bin/sh failed: "
+
+
+@pytest.mark.parametrize(
+    ("code", "tail", "cause"),
+    [
+        (127, f"{TINI}No such file or directory\n", Cause.NO_SHELL),
+        (1, f"{TINI}Exec format error\n", Cause.IMAGE_PLATFORM),
+        (1, f"more before it\n{TINI}Exec format error\n", Cause.IMAGE_PLATFORM),
+        (1, f"{TINI}Exec format error\nand more after it\n", Cause.EXITED),
+        (0, f"{TINI}Exec format error\n", Cause.EXITED),
+        (137, f"{TINI}Exec format error\n", Cause.SIGNALLED),
+        (127, "sh: nothing: not found\n", Cause.EXITED),
+    ],
+)
+def test_an_image_whose_shell_cannot_be_started_is_told_by_what_init_says_last(
+    code: int, tail: str, cause: Cause
+) -> None:
+    assert exit_unbegun(exit_of(ended(code), None), tail).cause is cause
 
 
 def test_our_own_stop_hands_its_reason_and_words_back() -> None:

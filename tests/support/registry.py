@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import docker
@@ -78,15 +79,25 @@ def image_pushed(
 
 def image_made(client: docker.DockerClient, name: str, *, megabytes: int = 1, volume: str = "") -> str:
     """The same, of no registry; gives its id. ``volume``: a folder that it declares as one."""
-    out, busybox = io.BytesIO(), Path("/bin/busybox").read_bytes()
+    busybox, applets = Path("/bin/busybox").read_bytes(), ("sh", "sleep", "dd", "cat", "echo", "touch", "mkdir")
+    files = {"bin/busybox": busybox, "filler": os.urandom(megabytes << 20)}
+    return image_of(client, name, files, links={f"bin/{one}": "busybox" for one in applets}, volume=volume)
+
+
+def image_of(
+    client: docker.DockerClient, name: str, files: Mapping[str, bytes], *, links: Mapping[str, str] | None = None,
+    volume: str = "",
+) -> str:  # fmt: skip
+    """An image of these programs and links, of no registry; gives its id."""
+    out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as archive:
-        for path, data in (("bin/busybox", busybox), ("filler", os.urandom(megabytes << 20))):
+        for path, data in files.items():
             member = tarfile.TarInfo(path)
             member.size, member.mode = len(data), 0o755
             archive.addfile(member, io.BytesIO(data))
-        for applet in ("sh", "sleep", "dd", "cat", "echo", "touch", "mkdir"):
-            link = tarfile.TarInfo(f"bin/{applet}")
-            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+        for path, target in (links or {}).items():
+            link = tarfile.TarInfo(path)
+            link.type, link.linkname = tarfile.SYMTYPE, target
             archive.addfile(link)
     repository, _, tag = name.rpartition(":")
     changes = ["ENV PATH=/bin", *([f"VOLUME {volume}"] if volume else [])]

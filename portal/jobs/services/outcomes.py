@@ -6,7 +6,7 @@ from collections import Counter
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import Exists, F, OuterRef
 
 from nodes.protocol import Cause, StopReason
 from portal.clusters.services import node_start_failed
@@ -18,7 +18,7 @@ from portal.jobs.services.backoff import at_start, failed_at_start, gave_way, jo
 from portal.jobs.services.claims import CLAIMS_KEPT, claims_keep
 from portal.jobs.services.idle import idle_priority_return
 from portal.jobs.services.moves import attempt_move, job_event, job_move, tasks_move, tasks_resume
-from portal.jobs.services.patience import judged
+from portal.jobs.services.patience import judged, tried_again
 from portal.jobs.spec import FANCY_RETRY_OFF, RETRY_ALWAYS, JobSpec
 from portal.jobs.states import (
     AFTER,
@@ -124,7 +124,7 @@ def _retry_allowed(most: int, used: int, behaviour: Behaviour) -> bool:
 
 def _task_again(row: TaskAttempt, message: str, now: datetime, *, counted: bool = False) -> None:
     counted_now = F("retries_counted") + int(counted)  # PostgreSQL adds no truth values
-    again = now + pause if (pause := task_backoff(row=row)) else None
+    again = tried_again(row=row, pause=task_backoff(row=row), now=now)
     task = Task.objects.filter(pk=row.task_id)
     tasks_move(task, TaskState.WAITING, retries_counted=counted_now, not_before=again)
     words = f"It is tried again at {again:%H:%M:%S} UTC." if again else "It is tried again."
@@ -167,8 +167,9 @@ def _completion(attempt: JobAttempt, now: datetime) -> None:
 
 
 def _end_failed(attempt: JobAttempt, role: TaskRole, failed: int, now: datetime) -> None:
+    later = TaskAttempt.objects.filter(task=OuterRef("task"), number__gt=OuterRef("number"))
     row = (
-        TaskAttempt.objects.filter(job_attempt=attempt, task__role=role, task__state=TaskState.FAILED)
+        TaskAttempt.objects.filter(~Exists(later), job_attempt=attempt, task__role=role, task__state=TaskState.FAILED)
         .select_related("task__role", "node")
         .order_by("ended_at", "id")
         .first()
@@ -254,12 +255,16 @@ def next_step(*, job: Job, attempt: JobAttempt) -> Next:
 
 
 def _requeue(job: Job, attempt: JobAttempt, now: datetime, *, counted: bool) -> None:
-    pause = job_backoff(job=job)
+    pause, away = job_backoff(job=job), None
+    if attempt.end_reason == EndReason.START_FAILED:
+        runs = attempt.tasks.filter(cause=Cause.IMAGE_AWAY).select_related("job_attempt__job")
+        away = runs.defer("spec_sealed").first()
     tasks_move(Task.objects.filter(job=job), TaskState.WAITING)
     if not job.gang:
         tasks_resume(job=job)
     job_move(
-        job, JobState.WAITING, now=now, code="requeued", not_before=now + pause if pause else None,
+        job, JobState.WAITING, now=now, code="requeued",
+        not_before=tried_again(row=away, pause=pause, now=now),
         retries_counted=job.retries_counted + counted,
         message=f"{attempt.end_message} The job waits again, in its old place in the queue.",
     )  # fmt: skip
