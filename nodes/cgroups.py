@@ -9,6 +9,8 @@ from pathlib import Path
 from nodes.runtimes.base import Usage
 
 _CONTAINER = re.compile(r"[0-9a-f]{64}")
+_NVIDIA = re.compile(r"^(?:a |c (?:195|\*):)", re.MULTILINE)
+"""Of a cgroup's list of devices: all that there are, or those of NVIDIA's driver, whose number is always the same."""
 _CAP_SYS_RESOURCE = 24
 _ROOT = Path("/sys/fs/cgroup")
 
@@ -36,6 +38,17 @@ def cgroup_usage(pid: int) -> Usage | None:
         )
     except (OSError, KeyError, ValueError):
         return None
+
+
+def cgroup_denies_gpus(pid: int, *, proc: Path = Path("/proc"), root: Path = _ROOT) -> bool:
+    """Whether the kernel says that the container of ``pid`` may open none of NVIDIA's devices. Of cgroup v2, which
+    shows no list of devices, nothing is known: False."""
+    try:
+        places = _places((proc / str(pid) / "cgroup").read_text())
+        listed = (root / "devices" / places["devices"].lstrip("/") / "devices.list").read_text()
+    except (OSError, KeyError, ValueError):
+        return False
+    return not _NVIDIA.search(listed)
 
 
 def machine_raises_limits(status: Path = Path("/proc/1/status")) -> bool:

@@ -46,6 +46,10 @@ AWAY_EVERY_S = 1.0
 LOG_READ_WITHIN_S = 1.0
 _LOG_END_EVERY_S = 0.02
 _PHASES = tuple(Phase)
+GPUS_DENIED = (
+    "its container may not open its GPUs any more, as after systemctl daemon-reload on its server: programs that hold "
+    "them go on, new ones fail (Failed to initialize NVML); save what is done, and run it again"
+)
 
 
 class Keeper:
@@ -59,7 +63,7 @@ class Keeper:
         self._log_complete = False
         self._ended_at: float | None = None
         self._layer: Measured | None = None
-        self._unwritten = False
+        self._unwritten = self._gpus_denied = False
         self._log_trouble = Saying(world.clock.monotonic)
         self._wake = threading.Event()
         self._ssh = SshCare(record.attempt, world.runtime, self._wake.set)
@@ -175,7 +179,7 @@ class Keeper:
         if record.stopping is not None:
             return self._stop(found)
         if found is not None and found.status is Status.RUNNING:
-            return self._while_running()
+            return self._while_running(found)
         if self._order is None or record.phase in (Phase.STOP, Phase.REMOVE):
             return LOOK_EVERY_S
         return self._advance(found, self._order)
@@ -356,7 +360,11 @@ class Keeper:
 
     # ------------------------------------------------------------ while it runs, and to its end
 
-    def _while_running(self) -> float:
+    def _while_running(self, found: Found) -> float:
+        if found.gpus_denied and not self._gpus_denied:
+            self._world.logs.note(self._record.attempt, GPUS_DENIED)
+            log.warning("a container may not open its GPUs any more", attempt=self._record.attempt)
+        self._gpus_denied = found.gpus_denied
         if self._world.logs.status(self._record.attempt).frozen:
             self._files.lease_touch(self._record)
         self._look_after_ssh()

@@ -122,6 +122,7 @@ def engine_lines(info: Mapping[str, Any], cards: Cards | None) -> Iterator[Line]
     if cards:
         yield _toolkit(info, cards)
         yield _cdi(info, cards)
+        yield from _reload(info, cards)
     yield from _engine_settings(info)
 
 
@@ -152,6 +153,13 @@ def _cdi(info: Mapping[str, Any], cards: Cards) -> Line:
         told = "Docker knows CDI devices, and not each GPU by its UUID: GPUs are given by the older way"
         return warning("cdi", told, f"Run: {CDI_CURE} --device-name-strategy=uuid")
     return warning("cdi", "Docker knows no CDI devices: GPUs are given by the older way", TOOLKIT_CURE)
+
+
+def _reload(info: Mapping[str, Any], cards: Cards) -> Iterator[Line]:
+    """Devices that NVIDIA's hook adds to a running container are unknown to systemd, which sets its own rules anew."""
+    if not _by_cdi(info, cards) and info.get("CgroupDriver") == "systemd":
+        told = "systemctl daemon-reload, which installing packages does, too, takes the GPUs from running containers"
+        yield warning("daemon-reload", told, f"Give them by CDI: {CDI_CURE}; until then, drain the server before it.")
 
 
 def _by_cdi(info: Mapping[str, Any], cards: Cards) -> bool:

@@ -59,13 +59,15 @@ class Ending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A container of this node's, as the runtime has it; ``spec_hash`` and ``gpus`` are read from its labels."""
+    """A container of this node's, as the runtime has it; ``spec_hash`` and ``gpus`` are read from its labels.
+    ``gpus_denied``: it runs, and may not open its GPUs any more."""
 
     attempt: str
     container: str
     spec_hash: str
     status: Status
     gpus: tuple[str, ...] = ()
+    gpus_denied: bool = False
     digest: str | None = None
     started_ms: int | None = None
     ended_ms: int | None = None

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import structlog
 from docker.errors import APIError, NotFound
 from docker.types import CancellableStream
 
-from nodes.cgroups import cgroup_container, cgroup_usage
+from nodes.cgroups import cgroup_container, cgroup_denies_gpus, cgroup_usage
 from nodes.container import RAISED_LIMITS, NodeFacts, creation
 from nodes.gpu_requests import cdi_devices
 from nodes.images import ImageUses
@@ -119,7 +120,9 @@ class DockerRuntime:
             return None
         found = found_inspected(details, status_lost=self._status_lost(details))
         if found.status is Status.RUNNING:
-            self._alive[attempt] = (found.container, int(details["State"]["Pid"]))
+            pid = int(details["State"]["Pid"])
+            self._alive[attempt] = (found.container, pid)
+            found = replace(found, gpus_denied=bool(found.gpus) and not self._simulated and cgroup_denies_gpus(pid))
         else:
             self._alive.pop(attempt, None)
         return found

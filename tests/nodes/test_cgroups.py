@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nodes.cgroups import cgroup_container, cgroup_usage, machine_raises_limits
+from nodes.cgroups import cgroup_container, cgroup_denies_gpus, cgroup_usage, machine_raises_limits
 from nodes.inventory import job_address
 from nodes.numa import cpus_near
 from nodes.protocol import GpuInfo
@@ -24,6 +24,29 @@ def test_a_process_outside_of_containers_belongs_to_none_and_one_that_is_gone_us
     assert cgroup_container(os.getpid()) is None
     assert cgroup_container(2**30) is None
     assert cgroup_usage(2**30) is None
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "listed", "denied"),
+    [
+        ("5:devices:/docker/1b", "c 1:3 rwm\nc 195:* rw\nc 195:255 rw\n", False),
+        ("5:devices:/docker/1b", "a *:* rwm\n", False),
+        ("5:devices:/docker/1b", "c 1:3 rwm\nc 136:* rwm\nb 195:0 m\n", True),
+        ("5:devices:/docker/1b", None, False),
+        ("0::/system.slice/docker-1b.scope", "c 1:3 rwm\n", False),
+    ],
+    ids=["its GPUs", "all devices", "after daemon-reload", "a list that is gone", "version 2 has no list"],
+)
+def test_a_container_that_may_not_open_its_gpus_is_known_by_the_kernels_list(
+    tmp_path: Path, cgroup: str, listed: str | None, denied: bool
+) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "cgroup").write_text(f"{cgroup}\n")
+    folder = tmp_path / "devices" / "docker" / "1b"
+    folder.mkdir(parents=True)
+    if listed is not None:
+        (folder / "devices.list").write_text(listed)
+    assert cgroup_denies_gpus(7, proc=tmp_path, root=tmp_path) is denied
 
 
 @pytest.mark.parametrize(

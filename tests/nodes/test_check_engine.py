@@ -44,6 +44,24 @@ def test_what_an_engine_lacks_is_told_with_its_cure(
     assert {"toolkit", "cdi"} & {line.name for line in engine_lines(INFO, None)} == set()
 
 
+@pytest.mark.parametrize(
+    ("driver", "devices", "cards", "warned"),
+    [
+        ("systemd", None, SEEN, True),
+        ("cgroupfs", None, SEEN, False),
+        ("systemd", [{"ID": "nvidia.com/gpu=GPU-1"}], SEEN, False),
+        ("systemd", None, None, False),
+    ],
+    ids=["by the older way", "systemd knows nothing of its containers", "by CDI", "no GPUs"],
+)
+def test_where_a_daemon_reload_takes_gpus_from_running_containers_is_told_with_the_cure(
+    driver: str, devices: list[dict[str, str]] | None, cards: Cards | None, warned: bool
+) -> None:
+    lines = list(engine_lines({**INFO, "CgroupDriver": driver, "DiscoveredDevices": devices}, cards))
+    told = [(line.verdict, "drain the server" in line.cure) for line in lines if line.name == "daemon-reload"]
+    assert told == ([(Verdict.WARNING, True)] if warned else [])
+
+
 BY_UUID, BY_INDEX = [{"ID": "nvidia.com/gpu=GPU-1"}], [{"ID": "nvidia.com/gpu=0"}, {"ID": "other.com/x=GPU-1"}]
 
 
