@@ -1,7 +1,7 @@
 """What lies in a job folder: names, files, and whole folders as a tar archive.
 
-The folder belongs to a hostile user: each step of a path is opened by name within the folder before it, a link is
-never followed, and nothing but plain files is ever opened.
+The folder belongs to a hostile user: each step of a path is opened by name within the folder before it and never as a
+link, which is read and followed step by step where it stays in the folder, and nothing but plain files is ever opened.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import io
 import os
 import stat
 import tarfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
@@ -25,6 +25,9 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 DEEPEST = 128
 """Folders within folders that an archive takes in; each one takes two descriptors."""
+LINKS = 40
+"""That are followed on one way, as Linux does."""
+TARGET_SHOWN = 300
 NAMES_AT_ONCE = 1000
 """So many names of one folder are kept, and sorted, at a time."""
 _AWAY = frozenset({errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT})
@@ -40,17 +43,84 @@ class FilesFailed(Exception):
 
 @contextmanager
 def place_open(mount: Mount, path: bytes) -> Iterator[tuple[int, bytes]]:
-    """(descriptor of the folder that holds it, last name) of what lies at ``path`` below the mount's source; for an
-    empty path the source itself and the name ``.``. Raises FilesFailed."""
-    steps = path.split(b"/") if path else [b"."]
-    if path and any(step in (b"", b".", b"..") or b"\0" in step for step in steps):
+    """(descriptor of the folder that holds it, last name) of what lies at ``path`` below the mount's source; for the
+    source itself the name is ``.``. Links lead on as long as they stay in it. Raises FilesFailed."""
+    steps = path.split(b"/") if path else []
+    if any(step in (b"", b".", b"..") or b"\0" in step for step in steps):
         raise FilesFailed(SessionFault.UNFIT, "The path has empty steps, or steps of dots alone.")
-    with ExitStack() as stack, failures():
-        folder = stack.enter_context(mount_open(mount, uid=0, gid=0))
-        for step in steps[:-1]:
-            folder = os.open(step, _FOLDER, dir_fd=folder)
-            stack.callback(os.close, folder)
-        yield folder, steps[-1]
+    with failures(), mount_open(mount, uid=0, gid=0) as root, _Way(root, mount.target.encode()) as way:
+        yield way.walk(steps)
+
+
+class _Way:
+    """Steps from the folder ``root`` on, each by the descriptor of the one before: nothing that is opened is a link.
+    ``inside``: what the task calls that folder, by which its absolute links are known; empty: by none."""
+
+    def __init__(self, root: int, inside: bytes) -> None:
+        self._inside = inside
+        self._folders = [root]
+
+    def __enter__(self) -> _Way:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._back(1)
+
+    def walk(self, steps: Iterable[bytes]) -> tuple[int, bytes]:
+        """(folder, name) of what they lead to. Raises OSError, FilesFailed."""
+        left, links = [*steps][::-1], list[bytes]()
+        while left:
+            step = left.pop()
+            if step == b"..":
+                if len(self._folders) == 1:
+                    raise _outward(links[-1])
+                self._back(len(self._folders) - 1)
+            elif step not in (b"", b"."):
+                target = _target(self._folders[-1], step)
+                if target is not None:
+                    links.append(target)
+                    left += self._led(target, len(links))[::-1]
+                elif left:
+                    self._enter(step)
+                else:
+                    return self._folders[-1], step
+        return self._folders[-1], b"."
+
+    def _led(self, target: bytes, links: int) -> list[bytes]:
+        """The steps to take in the place of a link, which is the so manieth; those of an absolute one begin anew."""
+        if links > LINKS:
+            raise FilesFailed(SessionFault.UNFIT, "Links lead to links without an end.")
+        steps = target.split(b"/")
+        if not target.startswith(b"/"):
+            return steps
+        here = self._inside.split(b"/")
+        if len(here) < 2 or steps[: len(here)] != here:
+            raise _outward(target)
+        self._back(1)
+        return steps[len(here) :]
+
+    def _enter(self, step: bytes) -> None:
+        if len(self._folders) > DEEPEST:
+            raise FilesFailed(SessionFault.UNFIT, f"Folders lie more than {DEEPEST} deep within each other.")
+        self._folders.append(os.open(step, _FOLDER, dir_fd=self._folders[-1]))
+
+    def _back(self, length: int) -> None:
+        """So many folders of the way are left; never less than the first."""
+        while len(self._folders) > max(length, 1):
+            os.close(self._folders.pop())
+
+
+def _target(folder: int, name: bytes) -> bytes | None:
+    """Where a link leads; None for what is none, or is not there."""
+    try:
+        return os.readlink(name, dir_fd=folder)
+    except OSError:
+        return None
+
+
+def _outward(target: bytes) -> FilesFailed:
+    where = target.decode(errors="replace")[:TARGET_SHOWN]
+    return FilesFailed(SessionFault.UNFIT, f"It is a link that leads out of the job's folder, to {where}.")
 
 
 @contextmanager
@@ -63,7 +133,7 @@ def failures() -> Iterator[None]:
     except Failed as failed:
         raise FilesFailed(SessionFault.AWAY, f"{failed.message[:1].upper()}{failed.message[1:]}.") from failed
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise FilesFailed(SessionFault.MISSING, "There is no such file or folder; links are not followed.") from error
+        raise FilesFailed(SessionFault.MISSING, "There is no such file or folder.") from error
     except OSError as error:
         fault = SessionFault.AWAY if error.errno in _AWAY else SessionFault.UNFIT
         raise FilesFailed(fault, f"It cannot be read: {error.strerror}.") from error

@@ -52,7 +52,9 @@ class FileAnswer(Answer):
 
     name = serializers.CharField(help_text="for people: what is no UTF-8 is replaced")
     path = serializers.CharField(help_text="for programs: below the job folder; `%25` is a percent sign, `%FF` a byte")
-    kind = serializers.ChoiceField(["file", "folder", "link", "other"], help_text="links are never followed")
+    kind = serializers.ChoiceField(
+        ["file", "folder", "link", "other"], help_text="a link is followed where it stays in the job's folder"
+    )
     size = serializers.IntegerField(help_text="bytes")
     changed_at = serializers.DateTimeField(help_text="by the clock of the storage, as its owner set it")
 

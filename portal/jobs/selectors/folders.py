@@ -23,6 +23,8 @@ from portal.common.errors import Absent, Unavailable
 from portal.jobs.models import Job, KeptFolder, TaskAttempt
 from portal.jobs.states import JOB_LIVE
 
+JOB_DIR = "/berth/job"
+"""What a container calls the job's folder."""
 FAR = timedelta(days=2)
 HELD = timedelta(days=7)
 """So long after its time an unknown container can keep a folder at most, whatever its node tells of it."""
@@ -105,7 +107,7 @@ def _placed(folders: Sequence[tuple[int, Storage, str]], up: Sequence[Node]) -> 
 
 def _mount(storage: Storage, path: str) -> Mount:
     return Mount(
-        storage=storage.name, root=storage.root, source=path, target="", read_only=True,
+        storage=storage.name, root=storage.root, source=path, target=JOB_DIR, read_only=True,
         must_be_mount=storage.is_mount,
     )  # fmt: skip
 

@@ -18,6 +18,7 @@ from portal.clusters.selectors import ImagePatterns, roots_of_own_folders
 from portal.common.sealing import unseal
 from portal.jobs.models import Job, JobAttempt, TaskAttempt
 from portal.jobs.selectors import job_folder_path
+from portal.jobs.selectors.folders import JOB_DIR
 from portal.jobs.services.environment import Facts, Peer, environment, shared_variables
 from portal.jobs.services.job_ssh import JOB_SSH_VARIABLE, job_key, job_ssh_script, private_text
 from portal.jobs.spec import (
@@ -31,7 +32,6 @@ from portal.jobs.spec import (
 )
 
 WORKDIR = "/workspace"
-JOB_DIR = "/berth/job"
 PIDS_PER_GPU = 4096
 NOBODY = 65534
 

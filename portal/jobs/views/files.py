@@ -102,7 +102,7 @@ def _rows(listing: FolderListing, path: bytes, whole: bool) -> list[Row]:
 
 
 def _row(entry: FileEntry, parent: bytes) -> Row:
-    opened = entry.kind in {"file", "folder"}
+    opened = entry.kind in {"file", "folder", "link"}
     path = _query(b"/".join(filter(None, (parent, entry.name)))) if opened else ""
     return Row(_name(entry.name), entry.kind, entry.size, _moment(entry.changed_ms), path)
 
@@ -130,7 +130,7 @@ def _trouble(refused: Refused, path: bytes) -> str:
     if isinstance(refused, Unavailable):
         return _("The files cannot be reached now. Try again in a while.")
     if isinstance(refused, Conflict):
-        return _("This is neither a file nor a folder, so it cannot be opened.")
+        return _("This cannot be opened.")
     if path:
         return _("There is nothing at this path (any more).")
     return _("There are no files of this job.")

@@ -175,10 +175,23 @@ def test_a_path_that_is_none_is_refused_by_name(running: Running, api: Any) -> N
 def test_what_is_not_there_is_404_and_what_is_no_file_409(running: Running, api: Any) -> None:
     os.mkfifo(running.folder / "pipe")
     (running.folder / "link").symlink_to("/etc/passwd")
-    expected = {"nothing": 404, "pipe": 409, "link": 409, "link/x": 404, "pipe/x": 404}
+    expected = {"nothing": 404, "pipe": 409, "link": 409, "link/x": 409, "pipe/x": 404}
     found = {path: api.call("GET", f"jobs/{running.job.pk}/files/content?path={path}") for path in expected}
     assert {path: answer.status_code for path, answer in found.items()} == expected
-    assert "links are not followed" in json.loads(found["link/x"].content)["detail"]
+    leads = "It is a link that leads out of the job's folder, to /etc/passwd."
+    assert [json.loads(found[path].content)["detail"] for path in ("link", "link/x")] == [leads, leads]
+
+
+def test_a_link_within_the_folder_is_listed_and_downloaded_as_what_it_leads_to(running: Running, api: Any) -> None:
+    (running.folder / "model").mkdir()
+    (running.folder / "model" / "3.pt").write_text("weights")
+    (running.folder / "last.pt").symlink_to("/berth/job/model/3.pt")
+    (running.folder / "best").symlink_to("model")
+    answer = api.call("GET", f"jobs/{running.job.pk}/files/content?path=last.pt")
+    assert body(answer) == b"weights"
+    (row,) = api.get(f"jobs/{running.job.pk}/files?path=last.pt")["results"]
+    assert (row["path"], row["kind"], row["size"]) == ("last.pt", "file", 7)
+    assert [row["path"] for row in api.get(f"jobs/{running.job.pk}/files?path=best")["results"]] == ["best/3.pt"]
 
 
 BAD_QUERIES = ["paht=x", "limit=0", "limit=1001", "cursor=%21", "fields=secret", "ordering=name"]

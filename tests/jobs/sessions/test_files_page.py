@@ -35,7 +35,8 @@ def test_a_folder_is_shown_with_sizes_and_ways_into_it_and_back(running: Running
     (running.folder / "latest").symlink_to("/etc/passwd")
     top = files(browser, running)
     assert top.text.index("out/") < top.text.index("a.txt"), "folders first"
-    assert "latest a link: not followed" in top.text
+    assert "latest a link" in top.text
+    assert "It is a link that leads out of the job's folder, to /etc/passwd." in browser.get(top.links["latest"]).text
     assert "5 B" in top.html
     inside = browser.get(top.links["out/"])
     assert "2 KB" in inside.html

@@ -37,7 +37,7 @@ def job(tmp_path: Path) -> Path:
 
 
 def mount_of(job: Path) -> Mount:
-    return Mount(storage="jobs", root=str(job.parents[1]), source=str(job), target="")
+    return Mount(storage="jobs", root=str(job.parents[1]), source=str(job), target="/berth/job")
 
 
 def listed(job: Path, path: bytes = b"", *, after: bytes = b"", limit: int = 1000) -> tuple[list[FileEntry], bool]:
@@ -112,17 +112,57 @@ def test_a_path_that_is_none_below_the_folder_is_refused(job: Path, path: bytes)
     assert failed.value.fault is SessionFault.UNFIT
 
 
-@pytest.mark.parametrize("path", [b"link", b"inside/secret", b"loop/x", b"up/secret", b"gone"])
-def test_no_link_is_followed_wherever_it_stands(job: Path, path: bytes) -> None:
+@pytest.mark.parametrize("path", [b"link", b"inside/secret", b"loop/x", b"up/secret", b"gone", b"far", b"task/../up"])
+def test_no_link_is_followed_out_of_the_folder_wherever_it_stands(job: Path, path: bytes) -> None:
     (job / "link").symlink_to(job.parents[2] / "secret")
     (job / "inside").symlink_to(job.parents[2])
     (job / "up").symlink_to("../../..")
     (job / "loop").symlink_to("loop")
+    (job / "far").symlink_to("here/back/../../secret")
+    (job / "here").mkdir()
+    (job / "here" / "back").symlink_to("..")
     for what in (content, listed):
         with pytest.raises(FilesFailed) as failed:
             what(job, path)
         assert failed.value.fault in (SessionFault.MISSING, SessionFault.UNFIT)
         assert SECRET.decode() not in failed.value.message
+
+
+def test_a_link_that_stays_in_the_folder_leads_to_its_file(job: Path) -> None:
+    (job / "model" / "epoch3").mkdir(parents=True)
+    (job / "model" / "epoch3" / "last.pt").write_bytes(b"weights")
+    links = {
+        "last": "model/epoch3/last.pt", "model/best": "epoch3", "back": "model/../model/epoch3/../epoch3/last.pt",
+        "task": "/berth/job/model//best/last.pt", "twice": "./last", "whole": "/berth/job",
+    }  # fmt: skip
+    for name, target in links.items():
+        (job / name).symlink_to(target)
+    for path in (b"last", b"back", b"task", b"twice", b"model/best/last.pt", b"whole/last"):
+        assert content(job, path) == b"weights", path
+    assert [entry.name for entry in listed(job, b"model/best")[0]] == [b"last.pt"]
+    assert {entry.name for entry in listed(job, b"whole")[0]} >= {b"model", b"last"}
+
+
+@pytest.mark.parametrize("target", ["/etc/passwd", "../x", "/berth/jobs/x", "model/../../x", "/berth/job/../x"])
+def test_a_link_that_leads_out_of_the_folder_says_where_it_points(job: Path, target: str) -> None:
+    (job / "model").mkdir()
+    (job / "link").symlink_to(target)
+    (job / "next").symlink_to("link")
+    for path in (b"link", b"next", b"link/more"):
+        with pytest.raises(FilesFailed) as failed:
+            content(job, path)
+        assert failed.value.message == f"It is a link that leads out of the job's folder, to {target}."
+
+
+def test_links_leave_no_folder_open(job: Path) -> None:
+    (job / "a").mkdir()
+    (job / "a" / "up").symlink_to("../a")
+    (job / "a" / "end").write_bytes(b"x")
+    before = len(os.listdir("/proc/self/fd"))
+    assert content(job, b"/".join([b"a", *[b"up"] * 39, b"end"])) == b"x"
+    with pytest.raises(FilesFailed):
+        content(job, b"/".join([b"a", *[b"up"] * 41, b"end"]))
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_job_folder_that_is_a_link_itself_is_refused(job: Path) -> None:
