@@ -6,8 +6,9 @@ variable would choose the GPUs), no restart policy, no removal by Docker.
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,12 @@ from nodes.script import LEASE_VARIABLE, script_command, script_environment
 from nodes.storages import lease_target
 
 _MB = 1 << 20
+_STARTERS = frozenset({"sh", "bash", "dash", "ash", "zsh", "env", "tini", "dumb-init", "docker-init", "catatonit"})
+_ENTRYPOINT_SHOWN = 300
+_NOT_RUN = (
+    "the image's ENTRYPOINT (%s) is not run: the job's commands are, in its place; begin them with it where they need "
+    "what it does"
+)
 _USER_NAME = re.compile(r"[a-z_][a-z0-9_.-]{0,31}")
 _INFINIBAND = "/dev/infiniband"
 _ROOT_DROPS = ("NET_RAW", "MKNOD")
@@ -99,6 +106,12 @@ def environment(spec: ContainerSpec, facts: NodeFacts) -> dict[str, str]:
     env[NOTICE_VARIABLE] = f"{NOTICE_TARGET}/{NOTICE_NAME}"
     env |= {"BERTH_ATTEMPT_ID": spec.attempt, "TINI_KILL_PROCESS_GROUP": "1"}
     return env | script_environment(spec.script)
+
+
+def entrypoint_told(entrypoint: Sequence[str]) -> str:
+    """What the job's log says of an image's ENTRYPOINT, which is not run; nothing of a shell or an init alone."""
+    own = [word for word in entrypoint if not word.startswith("-") and posixpath.basename(word) not in _STARTERS]
+    return _NOT_RUN % " ".join(entrypoint)[:_ENTRYPOINT_SHOWN] if own else ""
 
 
 def _container(spec: ContainerSpec, spec_hash: str, reference: str, facts: NodeFacts) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from docker.errors import APIError, NotFound
 from docker.types import CancellableStream
 
 from nodes.cgroups import cgroup_container, cgroup_denies_gpus, cgroup_usage
-from nodes.container import RAISED_LIMITS, NodeFacts, creation
+from nodes.container import RAISED_LIMITS, NodeFacts, creation, entrypoint_told
 from nodes.gpu_requests import cdi_devices
 from nodes.images import ImageUses
 from nodes.notice import NOTICE_TARGET, notice_folder, notice_remove, notice_write
@@ -38,7 +38,7 @@ from nodes.runtimes.docker_faults import answering, engine_errors, failure_of, l
 from nodes.runtimes.docker_folders import disk_folder, image_folder
 from nodes.runtimes.docker_forgotten import FORGOTTEN, end_forgotten
 from nodes.runtimes.docker_found import found_inspected, found_listed, status_of
-from nodes.runtimes.docker_images import ImageFinder
+from nodes.runtimes.docker_images import ImageFinder, entrypoint_of
 from nodes.runtimes.docker_logs import DockerOutput
 from nodes.runtimes.docker_shell import DockerShell, exec_end, left_behind
 from nodes.runtimes.docker_socket import engine_age_s
@@ -177,6 +177,8 @@ class DockerRuntime:
         found = self._create(spec, spec_hash, image.reference)
         if spec.limits.infiniband and not _has_entries(self._infiniband):
             self._note(spec.attempt, _NO_INFINIBAND)
+        if told := entrypoint_told(entrypoint_of(self._engine(), image.reference)):
+            self._note(spec.attempt, told)
         return found
 
     def _create(self, spec: ContainerSpec, spec_hash: str, reference: str) -> Found:

@@ -31,12 +31,10 @@ _CACHED = 256
 
 @dataclass(frozen=True, slots=True)
 class ImageAccounts:
-    """What an image has: its two files, whether the workdir is an empty folder, and where each path that was asked for
-    leads by its links."""
+    """What an image has: its two files, and where each path that was asked for leads by its links."""
 
     passwd: str
     group: str
-    workdir_is_empty: bool
     leads: Mapping[str, str]
 
 
@@ -77,30 +75,22 @@ class AccountFiles:
         return ImageAccounts(
             passwd=self._file(container, "/etc/passwd"),
             group=self._file(container, "/etc/group"),
-            workdir_is_empty=len(self._members(container, spec.workdir, 2)) == 1,
             leads={path: path_led(self._client, container, path) for path in asked},
         )
 
     def _file(self, container: str, path: str) -> str:
-        members = self._members(container, path, 1)
-        return members[0].decode(errors="replace") if members else ""
-
-    def _members(self, container: str, path: str, most: int) -> list[bytes]:
-        """The first members' contents of a path in the container; none when it is not there."""
+        """The content of a file in the container; empty where there is none."""
         try:
             chunks, _ = self._client.get_archive(container, path)
         except NotFound:
-            return []
+            return ""
         stream = _Stream(chunks)
-        found: list[bytes] = []
         with tarfile.open(fileobj=stream, mode="r|") as archive:
-            for member in archive:
-                file = archive.extractfile(member) if member.isreg() else None
-                found.append(file.read(_LARGEST) if file else b"")
-                if len(found) == most:
-                    break
+            member = archive.next()
+            file = archive.extractfile(member) if member is not None and member.isreg() else None
+            text = file.read(_LARGEST).decode(errors="replace") if file else ""
         stream.close_source()
-        return found
+        return text
 
 
 class _Stream(io.RawIOBase):
@@ -152,10 +142,9 @@ def _archive(files: Mapping[str, str], folders: Iterable[str], uid: int, gid: in
 
 
 def _own_folders(spec: ContainerSpec, have: ImageAccounts) -> list[str]:
-    """Home, workdir and the job's folder, unless a storage or the job's code lies there or the image filled the
-    workdir; links of the image on the way to them followed."""
-    filled = spec.code is not None or not have.workdir_is_empty
-    wanted = [path for path in _folders_wanted(spec) if not (filled and path == path_plain(spec.workdir))]
+    """Home, workdir and the job's folder, unless a storage or the job's code lies there; links of the image on the way
+    to them followed. What the image has in them stays as it is."""
+    wanted = [path for path in _folders_wanted(spec) if spec.code is None or path != path_plain(spec.workdir)]
     places = [posixpath.join(have.leads[posixpath.dirname(path)], posixpath.basename(path)) for path in wanted]
     return [path for path in places if not any(is_within(path, target) for target in mount_targets(spec))]
 

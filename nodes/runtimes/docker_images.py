@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +27,13 @@ log = structlog.get_logger(__name__)
 _HUB = ("docker.io", "index.docker.io", "registry-1.docker.io")
 _REGISTRY_TIMEOUT_S = 20
 _ID = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+def entrypoint_of(client: docker.APIClient, reference: str) -> Sequence[str]:
+    """What an image starts by itself. Raises ``Failed``, ``RuntimeAway``."""
+    with engine_errors():
+        image: dict[str, Any] = client.inspect_image(reference)  # type: ignore[no-untyped-call]
+    return (image.get("Config") or {}).get("Entrypoint") or ()
 
 
 @dataclass(slots=True)

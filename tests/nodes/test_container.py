@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from docker.types import DeviceRequest, Ulimit
 
-from nodes.container import NodeFacts, cpu_list, creation
+from nodes.container import NodeFacts, cpu_list, creation, entrypoint_told
 from nodes.protocol import ContainerSpec, Limits, Mount
 from tests.nodes.portal_side import spec_of
 
@@ -226,3 +226,18 @@ def test_labels_and_name_find_the_container_again_and_hold_no_secret() -> None:
 @pytest.mark.parametrize(("cpus", "text"), [({0}, "0"), ({3, 1, 2, 7}, "1-3,7"), ({4, 2}, "2,4")])
 def test_cpus_are_written_as_linux_lists_them(cpus: set[int], text: str) -> None:
     assert cpu_list(cpus) == text
+
+
+@pytest.mark.parametrize(
+    ("entrypoint", "told"),
+    [
+        (["/opt/nvidia/nvidia_entrypoint.sh"], True),
+        (["/usr/bin/tini", "-g", "--", "/entry.sh"], True),
+        (["/bin/sh", "-c", "exec server"], True),
+        (["/bin/bash", "-c"], False),
+        (["/usr/bin/tini", "--"], False),
+        ([], False),
+    ],
+)
+def test_an_entrypoint_that_is_more_than_a_shell_or_an_init_is_told(entrypoint: list[str], told: bool) -> None:
+    assert bool(entrypoint_told(entrypoint)) is told

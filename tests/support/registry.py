@@ -86,7 +86,7 @@ def image_made(client: docker.DockerClient, name: str, *, megabytes: int = 1, vo
 
 def image_of(
     client: docker.DockerClient, name: str, files: Mapping[str, bytes], *, links: Mapping[str, str] | None = None,
-    volume: str = "",
+    volume: str = "", entrypoint: str = "",
 ) -> str:  # fmt: skip
     """An image of these programs and links, of no registry; gives its id."""
     out = io.BytesIO()
@@ -101,5 +101,6 @@ def image_of(
             archive.addfile(link)
     repository, _, tag = name.rpartition(":")
     changes = ["ENV PATH=/bin", *([f"VOLUME {volume}"] if volume else [])]
+    changes += [f"ENTRYPOINT {entrypoint}"] if entrypoint else []
     client.api.import_image_from_data(out.getvalue(), repository=repository, tag=tag, changes=changes)
     return str(client.images.get(name).id)

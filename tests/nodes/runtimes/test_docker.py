@@ -23,7 +23,7 @@ from nodes.runtimes.base import Cancelled, Failed, Found, Image, RuntimeAway, St
 from nodes.runtimes.docker import DockerRuntime
 from tests.nodes.portal_side import COUNT, lines, spec_of
 from tests.support.docker_engine import DockerEngine
-from tests.support.registry import image_made
+from tests.support.registry import image_made, image_of
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.docker
@@ -131,6 +131,32 @@ def test_a_job_gets_the_servers_infiniband_or_is_told_that_there_is_none(
     assert devices == [[], ["/dev/infiniband"] if adapters else []]
     assert [attempt for attempt, _ in told] == ([] if adapters else [wants.attempt])
     assert all("no InfiniBand" in text for _, text in told)
+
+
+def test_a_job_is_told_of_an_entrypoint_that_is_not_run_and_may_write_beside_the_images_files(
+    docker_engine: DockerEngine, tmp_path: Path
+) -> None:
+    files = {"bin/busybox": Path("/bin/busybox").read_bytes(), "workspace/README": b"root's"}
+    links = {f"bin/{one}": "busybox" for one in ("sh", "touch", "cat", "stat")}
+    told: list[str] = []
+    with docker_engine.client() as client:
+        image_of(client, "filled:1", files, links=links, entrypoint='["/opt/entry.sh", "--verbose"]')
+    with closing(
+        DockerRuntime(
+            cluster="berth", node="gpu01", url=docker_engine.url, gpus=tuple, simulated=True, raises_limits=False,
+            notices=tmp_path / "notices", workspaces=tmp_path / "code", images=tmp_path / "images.json",
+            note=lambda attempt, text: told.append(text),
+        )
+    ) as runtime:  # fmt: skip
+        spec = spec_of("touch new; stat -c %u . README; cat README", image="filled:1")
+        runtime.create(spec, "hash", image(runtime, image="filled:1"))
+        runtime.start(spec)
+        ended(runtime, spec.attempt)
+        out = b"".join(record.payload for record in runtime.source(spec.attempt).frames(Position()))
+        runtime.remove(spec.attempt)
+    assert out == b"5000\n0\nroot's"
+    (line,) = told
+    assert line.startswith("the image's ENTRYPOINT (/opt/entry.sh --verbose) is not run")
 
 
 def device_names(engine: DockerEngine, runtime: DockerRuntime, spec: ContainerSpec) -> list[str]:
