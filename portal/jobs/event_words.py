@@ -39,6 +39,7 @@ _EVENTS = (
         "with %(gpus)s GPUs would."
     ),
     gettext_noop("Task %(task)s was lost with node %(node)s."),
+    gettext_noop("Task %(task)s came back with node %(node)s."),
     gettext_noop("Task %(task)s did not end on %(node)s within %(minutes)s minutes after its grace, and is given up."),
     gettext_noop("Task %(task)s was not prepared on %(node)s within %(seconds)s s."),
     gettext_noop("Task %(task)s was not started on %(node)s within %(seconds)s s."),

@@ -26,6 +26,7 @@ from portal.jobs.services.holding import task_attempt_free, task_attempt_release
 from portal.jobs.services.moves import job_announce, job_event, job_hold, tasks_move
 from portal.jobs.services.orders import nodes_bump
 from portal.jobs.services.outcomes import task_attempt_ended
+from portal.jobs.services.returning import came_too_late, lost_tasks_return
 from portal.jobs.services.ssh import ssh_hint, ssh_reported
 from portal.jobs.services.strangers import strangers_take
 from portal.jobs.states import TaskState
@@ -44,6 +45,8 @@ def containers_report(*, node: Node, generation: int, containers: Iterable[Conta
     of the others back. Raises OperationalError or InterfaceError where the database itself fails."""
     rows = {str(row.pk): row for row in _rows().filter(node=node, removed_at__isnull=True)}
     reports = {report.attempt: report for report in containers}
+    with _alone(node, "tasks that come back"):
+        lost_tasks_return(node=node, rows=rows.values(), reports=reports, now=now)
     for attempt_id, report in reports.items():
         if attempt_id in rows:
             with _alone(node, attempt_id):
@@ -238,7 +241,7 @@ def _reached(row: TaskAttempt, report: ContainerReport, now: datetime) -> None:
             task_attempt_release(row=row, now=now)
         else:
             task_attempt_uncharge(row=row, now=now)
-        task_attempt_ended(row=row, now=now)
+        task_attempt_ended(row=row, now=now, given_up=came_too_late(row, report))
 
 
 def _words(row: TaskAttempt, state: ContainerState) -> str:

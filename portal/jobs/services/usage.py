@@ -18,9 +18,10 @@ from scheduling import LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.usage import HOUR_MS, amounts_of, hourly
 
 
-def usage_charge(*, rows: Collection[TaskAttempt], until: datetime) -> None:
+def usage_charge(*, rows: Collection[TaskAttempt], until: datetime, back: bool = False) -> None:
     """Add what these task attempts have taken by their present right up to ``until``; inside the transaction that ends
     it. They come with job attempt and job. A fixed number of queries. The scheduler's own rule says what counts.
+    ``back``: take that off again.
     """
     held: dict[UUID, list[_Held]] = defaultdict(list)
     live = Allocation.objects.filter(task_attempt__in=[row.pk for row in rows], released_at__isnull=True).order_by()
@@ -31,7 +32,9 @@ def usage_charge(*, rows: Collection[TaskAttempt], until: datetime) -> None:
     for row in rows:
         job = row.job_attempt.job
         for one in _taken(row, held[row.pk], until):
-            taken[_Key(job.vc_id, job.user_id, one.resource, one.hour_ms // HOUR_MS)] += one.amount
+            taken[_Key(job.vc_id, job.user_id, one.resource, one.hour_ms // HOUR_MS)] += (
+                -one.amount if back else one.amount
+            )
     if taken:
         _add(taken)
         _mark(min(key.hour for key in taken), until)
