@@ -77,8 +77,9 @@ class Unfinished:
     def _hear(self, client: docker.APIClient, output: Any) -> None:
         try:
             for stream, payload in frames_in(iter(lambda: output.read1(_READ), b"")):
-                if stream in self._lines:
-                    self._lines[stream] = _grown(self._lines[stream], payload)
+                line = self._lines.get(stream)
+                if line and (line.text or line.cut or not payload.endswith(b"\n")):  # else whole lines, which come fast
+                    self._lines[stream] = _grown(line, payload)
         except (OSError, ValueError) as error:
             log.debug("lines without an end are heard no more", container=self._container, error=str(error))
         finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,7 +44,6 @@ signal.signal(signal.SIGTERM, leave)
 for line in sys.stdin:
     print(line, end="", flush=True)
 """
-DASH = f"exec {shutil.which('dash')} -e -c"
 
 
 @pytest.fixture
@@ -79,7 +77,7 @@ def stopped(runtime: ProcessRuntime, attempt: str) -> int | None:
         "{train} | tee {log}",
         "exec > >(tee {log})\n{train}",
         "sh -c '{train} | tee {log}'",
-        DASH + " '{train} | tee {log}'",
+        "exec dash -e -c '{train} | tee {log}'",
         "nohup {train} | tee {log}",
         "{python} {launch} {train} 2>&1 | tee {log}",
         "{train} | while read -r line; do echo $line; done | tee {log}",
