@@ -134,7 +134,7 @@ class Borrowing:
             ahead = self._ahead.setdefault(job.vc, Ahead())
             shape = self.state.shapes.of(job)
             share = LED if job.led else self.trial.share(job.vc, job.user)
-            self.trial.late.append(Late(job, shape, shape.choices, ahead.join(job.priority, share, shape.chains)))
+            self.trial.late.append(Late(job, shape, shape.choices, ahead.join(job, share, shape.chains)))
 
 
 def may_borrow(state: State, job: Job, choice: Choice) -> bool:

@@ -67,6 +67,11 @@ def no_gpus_owned(vc: str) -> Reason:
     return Reason(Code.QUOTA, {"vc": vc, "owned": 0}, f"team {vc} owns no GPUs")
 
 
+def no_pinned_cell(vc: str, name: str) -> Reason:
+    """The job asks for a pinned cell that its virtual cluster does not have (any more)."""
+    return Reason(Code.QUOTA, {"vc": vc, "owned": 0, "pinned": name}, f"team {vc} has no pinned cell {name}")
+
+
 def quota(vc: str, cell_type: str, held: int, owned: int, needed: int) -> Reason:
     """The virtual cluster's free virtual cells are fewer than the job needs."""
     numbers: dict[str, int | str] = {"vc": vc, "sku": cell_type, "held": held, "owned": owned, "needed": needed}
@@ -169,15 +174,26 @@ def taking_over(victims: Sequence[str]) -> Reason:
     return Reason(Code.PREEMPTING, numbers, sentence)
 
 
+def making_room(victims: Sequence[str]) -> Reason:
+    """Free GPUs are there for the job, but not the CPU or memory beside them: others end for that."""
+    more = f" and {len(victims) - 1} more" if len(victims) > 1 else ""
+    ended = "those have ended" if more else "that has ended"
+    numbers: dict[str, int | str] = {"jobs": len(victims), "first": victims[0], "gpus": 0, "resources": 1}
+    sentence = f"CPU and memory are being taken back for it from job {victims[0]}{more}; it starts when {ended}"
+    return Reason(Code.PREEMPTING, numbers, sentence)
+
+
 @lru_cache(maxsize=1 << 14)
-def order(ahead: int, by_priority: int, by_share: int, by_hand: int = 0) -> Reason:
+def order(ahead: int, by_priority: int, by_share: int, by_hand: int = 0, by_kept: int = 0) -> Reason:
     """Jobs of the same team that want the same SKU come first and wait themselves."""
-    by_submission = ahead - by_priority - by_share - by_hand
+    by_submission = ahead - by_priority - by_share - by_hand - by_kept
     parts = []
     if by_priority:
         parts.append(f"{by_priority} {_has(by_priority)} a higher priority")
     if by_hand:
         parts.append(f"{by_hand} {_was(by_hand)} moved ahead by a lead")
+    if by_kept:
+        parts.append(f"{by_kept} {_has(by_kept)} cells kept already")
     if by_share:
         whose = "is of a user who has" if by_share == 1 else "are of users who have"
         parts.append(f"{by_share} {whose} used less lately")
@@ -188,6 +204,8 @@ def order(ahead: int, by_priority: int, by_share: int, by_hand: int = 0) -> Reas
     }  # fmt: skip
     if by_hand:
         numbers["by_hand"] = by_hand
+    if by_kept:
+        numbers["by_kept"] = by_kept
     jobs = "1 job of the team comes" if ahead == 1 else f"{ahead} jobs of the team come"
     return Reason(Code.ORDER, numbers, f"{jobs} first: {', '.join(parts)}")
 

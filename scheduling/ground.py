@@ -1,6 +1,6 @@
 """One job on its way onto hardware: the leaves, CPU and memory that it takes, and who must leave for it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from scheduling.books import KEY_SHIFT
@@ -137,7 +137,7 @@ class Ground:
         ledger = self.ledger
         cpu, memory = ledger.cpu[number], ledger.memory[number]
         if ledger.claimed[number]:
-            kept = self._kept(number)
+            kept = kept_beside(ledger, number, self.taken | self.doomed)
             cpu, memory = cpu - kept[0], memory - kept[1]
         if self.taken or self.doomed:
             for task, placement in ledger.tasks[number].items():
@@ -146,19 +146,6 @@ class Ground:
                     memory += placement.memory_mb
         spent = self.spent.get(number, (0, 0))
         return cpu - spent[0], memory - spent[1]
-
-    def _kept(self, number: int) -> tuple[int, int]:
-        """What is kept beside the node's claimed GPUs and is not on them already, with those who still leave them."""
-        ledger = self.ledger
-        claimed = ledger.claimed[number] & ledger.healthy[number]
-        kept = [amount for bit, amount in ledger.kept[number].items() if claimed >> bit & 1]
-        cpu, memory = sum(one for one, _ in kept), sum(one for _, one in kept)
-        for task, placement in ledger.tasks[number].items():
-            part = (ledger.mask_of(placement) & claimed).bit_count()
-            if part and task not in self.taken and task not in self.doomed:
-                cpu -= placement.cpu_milli * part // len(placement.leaves)
-                memory -= placement.memory_mb * part // len(placement.leaves)
-        return max(0, cpu), max(0, memory)
 
     def _suffices(self, number: int) -> bool:
         cpu, memory = self.left(number)
@@ -294,3 +281,17 @@ class Idle(Bins):
     def takes(self, demand: Demand) -> int:
         """Nodes on which tasks of the demand may be at all."""
         return self._allowed & nodes_for(self._ground.ledger.layout, demand)
+
+
+def kept_beside(ledger: Ledger, number: int, gone: Collection[Task]) -> tuple[int, int]:
+    """CPU and memory that are kept beside the node's claimed GPUs and are not on them already, with tasks that still
+    leave them (but for those that are `gone`)."""
+    claimed = ledger.claimed[number] & ledger.healthy[number]
+    kept = [amount for bit, amount in ledger.kept[number].items() if claimed >> bit & 1]
+    cpu, memory = sum(one for one, _ in kept), sum(one for _, one in kept)
+    for task, placement in ledger.tasks[number].items() if kept else ():
+        part = (ledger.mask_of(placement) & claimed).bit_count()
+        if part and task not in gone:
+            cpu -= placement.cpu_milli * part // len(placement.leaves)
+            memory -= placement.memory_mb * part // len(placement.leaves)
+    return max(0, cpu), max(0, memory)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from scheduling import explain
 from scheduling.cells import NodeState
 from scheduling.decisions import Code, Reason
+from scheduling.ground import kept_beside
 from scheduling.ledger import Ledger
 from scheduling.resources import Demand, Room, nodes_for, nodes_of_kind
 from scheduling.search import UNLIMITED, Bins, Group, find, holes
@@ -14,7 +15,7 @@ from scheduling.topology import bits
 class WhatIf(Bins):
     """The nodes as they would be for a job if some obstacles were gone.
 
-    `owner`: what is on loan counts as free, as it does for a guaranteed job; `served`: every node open and every
+    `owner`: GPUs on loan count as free, as they do for a guaranteed job; `served`: every node open and every
     GPU healthy; `roomy`: CPU and memory without end.
     """
 
@@ -23,7 +24,6 @@ class WhatIf(Bins):
     def __init__(self, ledger: Ledger, allowed: int, *, owner: bool, served: bool, roomy: bool) -> None:
         self._ledger, self._roomy = ledger, roomy
         self._allowed = allowed if served else allowed & ledger.open_nodes
-        self._owner = owner
         groups = []
         for (shape, _, lent, busy, blocked), members in ledger.groups.items():
             sizes = ledger.shapes[shape].sizes
@@ -38,14 +38,12 @@ class WhatIf(Bins):
         return next((group.count for group in self.groups if group.members == 1 << number), 0)
 
     def room(self, number: int, free: int) -> Room:
-        """What the node has left; to an owner also what borrowers use."""
+        """What the node has left beside what is kept for claims."""
         if self._roomy:
             return Room(free, UNLIMITED, UNLIMITED, 0, 0)
         ledger = self._ledger
-        cpu, memory = ledger.cpu[number], ledger.memory[number]
-        for placement in ledger.tasks[number].values() if self._owner and ledger.lent[number] else ():
-            if ledger.borrows(number, placement):
-                cpu, memory = cpu + placement.cpu_milli, memory + placement.memory_mb
+        cpu, memory = kept_beside(ledger, number, ()) if ledger.claimed[number] else (0, 0)
+        cpu, memory = ledger.cpu[number] - cpu, ledger.memory[number] - memory
         return Room(free, cpu, memory, *ledger.layout.reserves[number])
 
     def takes(self, demand: Demand) -> int:

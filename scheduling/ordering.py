@@ -134,7 +134,7 @@ class Queue:
         for priority in sorted(self._levels, reverse=True):
             buckets = [one for one in self._levels[priority].values() if one.wants_loan or not wanting_loan]
             levels += _led(buckets, leading[priority]) if priority in leading else [buckets]
-        return Walk(levels, share)
+        return Walk(levels, share, frozenset(kept))
 
     def _overtaken(self, name: str) -> bool:
         """Whether an earlier job of its user and priority wants a chain that it wants, as one does that lost its place
@@ -159,13 +159,14 @@ def _led(buckets: list[Bucket], leading: list[tuple[Bucket, Entry]]) -> list[lis
 
 class Walk:
     """Over a queue in order: each job, its shape and its user's share. Shapes (by number) that are `passed` on the way
-    are left out from there on.
+    are left out from there on. `kept` are the jobs that come first since cells are kept for them.
 
     A user's share is asked for again after each of the user's jobs, since a start changes it.
     """
 
-    def __init__(self, levels: list[list[Bucket]], share: Callable[[str], float]) -> None:
+    def __init__(self, levels: list[list[Bucket]], share: Callable[[str], float], kept: frozenset[str]) -> None:
         self.passed: set[int] = set()
+        self.kept = kept
         self._levels = levels
         self._share = share
 

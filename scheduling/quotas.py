@@ -33,6 +33,7 @@ class Quotas:
         self._no_backfill: set[tuple[int, frozenset[str]]] = set()
         self._blocked: set[str] = set()  # where nodes failed a job that had cells
         self._last_in_line = ""
+        self._kept = frozenset[str]()
         self._told = False
         self._moving_in = MovingIn(trial)
         self._forbearing = Forbearing(trial, self._moving_in, self._first)
@@ -105,6 +106,7 @@ class Quotas:
         """The queue of a virtual cluster; without reasons to tell, without those who are held up anyway."""
         state, line = self.state, self.lines[vc]
         walk = state.queues[vc].walk(self.trial.shares_of(vc), state.reservations)
+        self._kept |= walk.kept
         capped, held, claims, running = is_capped(state, vc), line.held, state.claims, state.running
         join, is_late = line.ahead.join, self.trial.late.append
         closed, kept, holds = self._no_backfill, line.kept, state.desk.holdable.shape
@@ -124,7 +126,8 @@ class Quotas:
             elif not holds(vc, shape):
                 is_late(Late(job, shape, ()))
             else:
-                is_late(Late(job, shape, (), join(job.priority, LED if job.led else share, chains)))
+                place = join(job, LED if job.led else share, chains, kept=job.id in walk.kept)
+                is_late(Late(job, shape, (), place))
 
     def _early(self, job: Job, shape: Shape, line: Line) -> frozenset[str]:
         """The chains whose kept cells the job leaves by its time limit before they are needed."""
@@ -170,7 +173,7 @@ class Quotas:
             return None
         self._last_in_line = job.id
         share = LED if job.led else self.trial.share(job.vc, job.user)
-        return self.lines[job.vc].ahead.join(job.priority, share, chains)
+        return self.lines[job.vc].ahead.join(job, share, chains, kept=job.id in self._kept)
 
     def _wait_for_cells(self, job: Job) -> None:
         """Tasks of a job that is taking cells are asked for when it has them; until then nobody passes them."""

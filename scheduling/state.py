@@ -12,7 +12,7 @@ from scheduling.decisions import Demotion, Preempt, Promotion, Reason, Start
 from scheduling.held import Held
 from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.lending import Loans
-from scheduling.ordering import Queue, Rank
+from scheduling.ordering import OrderKey, Queue, Rank, submission
 from scheduling.preemption import give_back
 from scheduling.reservation import Reservation
 from scheduling.shapes import Choice, Shape, Shapes
@@ -48,8 +48,8 @@ class Passed:
 LED = -1.0
 """Stands for a share where none counts, since somebody gave the job its place by hand."""
 
-Counts = tuple[int, int, int, int]
-"""How many jobs are ahead: all, by priority, by share, by hand."""
+Counts = tuple[int, int, int, int, int]
+"""How many jobs are ahead: all, by priority, by share, by hand, by cells that are kept."""
 
 
 class Ahead:
@@ -58,11 +58,14 @@ class Ahead:
     def __init__(self) -> None:
         self._passed: dict[frozenset[str], Passed] = {}
         self._priority: int | None = None
+        self._kept: list[tuple[float, OrderKey, frozenset[str]]] = []
 
-    def join(self, priority: int, share: float, chains: frozenset[str]) -> Counts:
-        """The next job in order waits: how many ahead share a chain; of them by priority, by share, and by hand."""
-        if priority != self._priority:
-            self._priority = priority
+    def join(self, job: Job, share: float, chains: frozenset[str], *, kept: bool = False) -> Counts:
+        """The next job in order waits: how many ahead share a chain, and of them why. `kept`: it comes before others of
+        its priority since cells are kept for it."""
+        if job.priority != self._priority:
+            self._priority = job.priority
+            self._kept.clear()
             for one in self._passed.values():
                 one.higher = one.all
                 one.alike.clear()
@@ -77,8 +80,13 @@ class Ahead:
             alike += one.alike.get(share, 0)
             by_hand += one.alike.get(LED, 0)
         if share == LED:
-            return ahead, higher, 0, alike
-        return ahead, higher, ahead - higher - alike - by_hand, by_hand
+            return ahead, higher, 0, alike, 0
+        place = share, submission(job)
+        overtaken = [one[0] for one in self._kept if one[:2] > place and not one[2].isdisjoint(chains)]
+        if kept:
+            self._kept.append((*place, chains))
+        by_share = ahead - higher - alike - by_hand - sum(one != share for one in overtaken)
+        return ahead, higher, by_share, by_hand, len(overtaken)
 
     def _first_of(self, chains: frozenset[str]) -> Passed:
         near = [others for others in self._passed if not chains.isdisjoint(others)]

@@ -12,6 +12,7 @@ from scheduling.holdable import holds_pool, holds_unit
 from scheduling.jobs import Job
 from scheduling.no_room import Fits, no_room
 from scheduling.shapes import Choice, Pool, Shape, Unit, apart, needs_of
+from scheduling.snapshot import Running
 from scheduling.state import Late, Line, State, Trial
 
 NEARNESS = {code: number for number, code in enumerate(Code)}
@@ -54,11 +55,24 @@ class Teller:
         victims = sorted({claim.victim for claim in claims if claim.victim is not None})
         if victims:
             return explain.preempting(victims, sum(claim.victim is not None for claim in claims))
-        taken = {victim.job for one in self._trial.preemptions if one.job.id == name for victim in one.victims}
-        if taken:
-            return explain.taking_over(sorted(taken))
+        going = self._going(name)
+        if going:
+            cells = {claim.virtual_cell for claim in claims}
+            heir = all(not cells.isdisjoint(_virtual_cells(self._state.running[one])) for one in going)
+            return (explain.taking_over if heir else explain.making_room)(going)
         job = self._trial.left.get(name) or self._state.waiting[name]  # a part of it may have started just now
         return alone(self._state, job, self._state.shapes.of(job), None)
+
+    def _going(self, name: str) -> list[str]:
+        """Who ends for a job that finds free GPUs: as was decided just now, else who is leaving where it will run."""
+        going = {victim.job for one in self._trial.preemptions if one.job.id == name for victim in one.victims}
+        if not going:
+            at = self._state.desk.ledger.layout.leaf_at
+            nodes = {at[leaf][0] for leaf in self._state.claims[name] if leaf in at}
+            tasks = self._state.desk.ledger.tasks
+            there = {job for number in nodes for job, _ in tasks[number]}
+            going = {job for job in there if any(task.leaving for task in self._state.running[job].tasks)}
+        return sorted(going)
 
     def _reason(self, late: Late) -> Reason:
         number, priority = late.shape.number, late.job.priority
@@ -109,6 +123,10 @@ class Teller:
                     if _owed_of(state, pool, owed):
                         return _owed_ahead(state, job, pool, owed)
         return None
+
+
+def _virtual_cells(running: Running) -> set[str]:
+    return {use.virtual_cell or "" for task in running.tasks for use in task.placement.leaves} - {""}
 
 
 def alone(state: State, job: Job, shape: Shape, nodes: NodeIds) -> Reason:
@@ -169,6 +187,8 @@ def _quota_missing(state: State, job: Job, unit: Unit, owed: Mapping[int, int]) 
 
 def _too_large(state: State, job: Job, pool: Pool) -> Reason:
     """The quota of these tasks is too small for them, whoever ends."""
+    if pool.name != pool.chain and (job.vc, pool.name) not in state.desk.ledger.layout.pins:
+        return explain.no_pinned_cell(job.vc, pool.name)
     groups = state.desk.idle.cell_groups.get((job.vc, pool.name), {})
     owned = sum(sizes[-1] * cells.bit_count() for (sizes, _), cells in groups.items())
     whole = max((sizes[-1] for sizes, _ in groups), default=0)

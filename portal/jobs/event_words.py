@@ -14,7 +14,7 @@ from portal.jobs.services.sealed_specs import NO_SECRETS, NO_SPEC, NO_STORAGE
 
 _AROUND = (
     gettext_noop("Attempt %(number)s ended: %(why)s"),
-    gettext_noop("%(why)s The job waits again, in its old place in the queue."),
+    gettext_noop("%(why)s The job waits again, with the time of its submission."),
     gettext_noop("%(why)s It is tried again."),
     gettext_noop("%(why)s It is tried again at %(time)s UTC."),
     gettext_noop("%(why)s %(failed)s of %(instances)s tasks of this role failed."),

@@ -40,6 +40,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ("quota", gettext_noop(
         "team %(vc)s owns %(owned)s %(sku)s; this job needs %(needed)s, so it waits for a larger quota"
     )),
+    ("quota", gettext_noop("team %(vc)s has no pinned cell %(pinned)s")),
     ("quota", gettext_noop("team %(vc)s owns no GPUs")),
     ("user_limit", gettext_noop(
         "%(user)s holds %(held)s of the %(limit)s %(sku)s that one user of team %(vc)s may hold; this job needs "
@@ -92,6 +93,10 @@ _REASONS: tuple[tuple[str, str], ...] = (
         "in a moment"
     )),
     ("preempting", gettext_noop(
+        "CPU and memory are being taken back for it, of %(jobs)s jobs, such as %(giving)s; it starts when they have "
+        "ended"
+    )),
+    ("preempting", gettext_noop(
         "GPUs would be taken back for it from %(victims)s jobs, which have at most %(grace_s)s s to end"
     )),
 )  # fmt: skip
@@ -110,6 +115,7 @@ _SENTENCES = (
 _AHEAD = {
     "by_priority": gettext_noop("%(number)s with a higher priority"),
     "by_hand": gettext_noop("%(number)s moved ahead by a lead"),
+    "by_kept": gettext_noop("%(number)s with cells kept already"),
     "by_share": gettext_noop("%(number)s of users who have used less lately"),
     "by_submission": gettext_noop("%(number)s submitted earlier"),
 }
@@ -217,6 +223,8 @@ def _amount(cpu_milli: int, memory_mb: int) -> str:
 def _kept(numbers: Numbers) -> dict[str, Any]:
     if "gpus" not in numbers:
         return {}
+    if numbers.get("resources"):
+        return {"giving": numbers["first"]}
     return {"kept": numbers["gpus"]} if numbers["gpus"] else {"leaving": numbers["first"]}
 
 

@@ -101,7 +101,7 @@ def test_a_victim_is_told_why_ends_waits_again_in_its_place_and_the_preemptor_st
     assert (attempt.end_reason, attempt.end_message) == (
         EndReason.PREEMPTED, "Preempted by bob/high#1, which has a higher priority.",
     )  # fmt: skip
-    assert low.events.get(code="requeued").message.endswith("The job waits again, in its old place in the queue.")
+    assert low.events.get(code="requeued").message.endswith("The job waits again, with the time of its submission.")
     assert holders() == {}
 
     loaded = read()

@@ -66,14 +66,14 @@ def test_the_victims_page_says_who_why_and_until_when_and_then_that_it_waits_aga
     why = "Preempted by a job of bob in vision (2 GPUs), which is owed the GPUs that it had on loan."
     page = Browser(teams["carol"]).get(f"/jobs/{low.pk}")
     assert why in page.text
-    assert "to save and to end, and then waits again in its old place" in page.text
+    assert "to save and to end, and then waits again, with the time of its submission" in page.text
     assert "high#1" not in page.text
     assert "Preempted (its tasks are still ending)" in page.text
     obey(world)
     page = Browser(teams["carol"]).get(f"/jobs/{low.pk}")
     assert "Waiting" in page.text
     assert why in page.text
-    assert "It waits in its old place in the queue." in page.text
+    assert "It waits with the time of its submission." in page.text
 
 
 def test_the_preemptors_page_says_whom_it_waits_for(teams: Teams, across: tuple[Job, Job]) -> None:

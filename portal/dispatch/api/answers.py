@@ -19,7 +19,7 @@ class DemotedAnswer(Shape):
 
 
 class TakenAnswer(DemotedAnswer):
-    """A job whose GPUs are taken back: it is warned, has its grace, and waits again in its old place."""
+    """A job whose GPUs are taken back: it is warned, has its grace, and waits again."""
 
 
 class EffectAnswer(Shape):

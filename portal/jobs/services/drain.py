@@ -1,4 +1,4 @@
-"""A node is drained: what runs on it ends with its grace and waits again in its old place; retries are untouched."""
+"""A node is drained: what runs on it ends with its grace and waits again; retries are untouched."""
 
 from __future__ import annotations
 

@@ -266,7 +266,7 @@ def _requeue(job: Job, attempt: JobAttempt, now: datetime, *, counted: bool) -> 
         job, JobState.WAITING, now=now, code="requeued",
         not_before=tried_again(row=away, pause=pause, now=now),
         retries_counted=job.retries_counted + counted,
-        message=f"{attempt.end_message} The job waits again, in its old place in the queue.",
+        message=f"{attempt.end_message} The job waits again, with the time of its submission.",
     )  # fmt: skip
     if job.gang and pause and pause <= CLAIMS_KEPT and failed_at_start(attempt):
         claims_keep(attempt=attempt, now=now)

@@ -78,7 +78,7 @@ def test_a_verdict_is_told_with_what_the_node_added(cause: Cause) -> None:
     message = f"Attempt 2 ended: Task worker/0 failed on gpu01: {told.sentence} 2 of 3 tasks of this role failed."
     assert event_words(message) == message
     with override("zh-hans"):
-        shown = event_words(f"{message} The job waits again, in its old place in the queue.")
+        shown = event_words(f"{message} The job waits again, with the time of its submission.")
     assert shown.startswith("第 2 次尝试已结束：任务 worker/0 在 gpu01 上失败：")
     assert not ENGLISH.search(shown), shown
 

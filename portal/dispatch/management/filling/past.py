@@ -170,7 +170,7 @@ class Told:
         )  # fmt: skip
         self._started, self._message = self._started or began, message
         if ending is TAKEN:
-            rows.event(self._id, over, "requeued", f"{message} The job waits again, in its old place in the queue.")
+            rows.event(self._id, over, "requeued", f"{message} The job waits again, with the time of its submission.")
             other = max(rows.first_job, self._id - self._rng.randrange(1, 2000))
             rows.preemptions.add(other, key, len(runs), self._draft.gpu_count, over - timedelta(seconds=30), over)
         return over
