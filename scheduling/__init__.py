@@ -27,7 +27,7 @@ from scheduling.decisions import Code, Demotion, Plan, Preempt, Promotion, Reaso
 from scheduling.engine import ALL, Engine, UnknownJob
 from scheduling.jobs import Borrow, Job, LeafUse, Role, Standing, TaskPlacement, TaskRef, all_tasks
 from scheduling.ledger import PlacementConflict
-from scheduling.snapshot import Claim, Running, RunningTask, Snapshot, Usage
+from scheduling.snapshot import Claim, Freed, Running, RunningTask, Snapshot, Usage
 
 __all__ = [
     "ALL",
@@ -41,6 +41,7 @@ __all__ = [
     "Demotion",
     "Engine",
     "FirstToPay",
+    "Freed",
     "Job",
     "JobRefused",
     "Leaf",

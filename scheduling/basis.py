@@ -12,6 +12,7 @@ from scheduling.ledger import Ledger
 from scheduling.lending import Loans
 from scheduling.lower import Lower
 from scheduling.preemption import Costs
+from scheduling.resting import Resting
 from scheduling.roster import Roster
 from scheduling.snapshot import Claim, Running
 from scheduling.state import Memory, State
@@ -65,4 +66,7 @@ class Basis:
         ledger.stirred.clear()
         costs = Costs(running, loans.shares, now, terrain.layout.policy)
         lower = Lower(ledger, running, claimants, costs, self.roster.ranks.lowest)
-        return Desk(ledger, terrain.idle, running, claims, costs, lower, now, terrain.holdable, views=self.views)
+        resting = Resting(terrain.layout.leaf_at, self.roster.freed, now)
+        return Desk(
+            ledger, terrain.idle, running, claims, costs, lower, now, terrain.holdable, resting, views=self.views
+        )  # fmt: skip

@@ -70,7 +70,7 @@ class Borrowing:
             if reason is not None:
                 if opportunistic:
                     self.trial.late.append(Late(left, mine, (), None, reason))
-            elif not self._no_loan_for(mine):
+            elif left.loans_lost or not self._no_loan_for(mine):
                 yield left
             elif told:
                 self._stays(left)
@@ -94,9 +94,10 @@ class Borrowing:
                 if rest is not None:
                     self._borrow(rest)
                 return True
-        if mine == shape.choices:
+        for_all = mine == shape.choices and not job.loans_lost
+        if for_all:
             self._no_loan.add(shape.number)
-        if mine == shape.choices and shape.within(state.desk.ledger.layout.least_reserve):
+        if for_all and shape.within(state.desk.ledger.layout.least_reserve):
             state.memory.stuck[shape.number] = self._given_back
         else:
             self._open.add(job.vc)
@@ -116,10 +117,10 @@ class Borrowing:
             start = next(
                 (found for found in map(partial(self._modestly, late.job), choices) if found is not None), None
             )
-            if start is None:
-                tried.add(late.shape.number)
-            else:
+            if start is not None:
                 self.trial.carry_out(start)
+            elif not late.job.loans_lost:
+                tried.add(late.shape.number)
 
     def _modestly(self, job: Job, choice: Choice) -> Start | None:
         """A start of a borrower, or of a job without GPUs: neither stands before anybody in the order of quotas."""
@@ -129,12 +130,24 @@ class Borrowing:
         return answer if isinstance(answer, Start) else None
 
     def _stays(self, job: Job) -> None:
-        """An opportunistic job finds no loan; others have their reason from the queue."""
+        """An opportunistic job finds no loan; others have their reason from the queue, but where GPUs idle that are not
+        lent to them yet."""
+        reason = explain.loans_lost(job.loans_lost, job.rest_ms) if job.loans_lost and self._only_rests(job) else None
         if job.opportunistic:
             ahead = self._ahead.setdefault(job.vc, Ahead())
             shape = self.state.shapes.of(job)
             share = LED if job.led else self.trial.share(job.vc, job.user)
-            self.trial.late.append(Late(job, shape, shape.choices, ahead.join(job, share, shape.chains)))
+            counts = ahead.join(job, share, shape.chains)
+            self.trial.late.append(Late(job, shape, shape.choices, counts, reason))
+        elif reason is not None:
+            late = self.trial.late
+            late[:] = [one._replace(reason=reason) if one.job.id == job.id else one for one in late]
+
+    def _only_rests(self, job: Job) -> bool:
+        """Whether idle GPUs would be lent to the job had they idled for longer."""
+        desk, fresh = self.state.desk, job._replace(loans_lost=0)
+        choices = apart(within_caps(self.state, job, self.state.shapes.of(job).choices), job.gang)
+        return any(may_borrow(self.state, job, one) and desk.borrowed(fresh, one) is not None for one in choices)
 
 
 def may_borrow(state: State, job: Job, choice: Choice) -> bool:

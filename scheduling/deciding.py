@@ -22,6 +22,7 @@ from scheduling.lower import Lower
 from scheduling.mapping import Mapped, map_seats
 from scheduling.preemption import Costs, give_back, victims
 from scheduling.resources import demands
+from scheduling.resting import Resting
 from scheduling.shapes import Choice, Pool, Shape, Unit
 from scheduling.snapshot import Claim, Running
 from scheduling.sparing import Freed, Tally, fewest, fits, free_counts, freed_by, spare_most, spare_untouched
@@ -53,7 +54,8 @@ class Ask(NamedTuple):
 class Desk:
     """Decides one job at a time. `running` and `claims` (by claimant) are the engine's own; `idle` is the same
     cluster without jobs; `lower` knows who may lose cells to a higher priority, `holdable` which shapes the
-    quota holds at all; `blocked` says whether hardware failed a job that had cells."""
+    quota holds at all, `resting` which GPUs idle too shortly for whom; `blocked` says whether hardware failed a job
+    that had cells."""
 
     ledger: Ledger
     idle: Ledger
@@ -63,6 +65,7 @@ class Desk:
     lower: Lower
     now: int
     holdable: Holdable
+    resting: Resting
     blocked: bool = False
     views: hived.Views = field(default_factory=dict)
 
@@ -196,7 +199,8 @@ class Desk:
                 return None
             alone = len(found) == 1 and not unit.others
             doomed: frozenset[Task] = self._ending(over, found) if over else frozenset()
-            ground = Ground(self.ledger, job, allowed, self.costs, doomed, ask.evict, alone)
+            resting = self.resting.for_job(job)
+            ground = Ground(self.ledger, job, allowed, self.costs, doomed, ask.evict, alone, resting=resting)
             mapped = map_seats(ground, found, unit.others)
             if isinstance(mapped, Mapped):
                 return Mapped(mapped.placements, mapped.taken | doomed) if doomed else mapped
@@ -331,19 +335,21 @@ class Desk:
 
     def borrowed(self, job: Job, choice: Choice, nodes: NodeIds = None) -> Start | None:
         """A place on idle cells, taken from nobody: for all of a gang, else for one task, the largest first."""
-        tried = self._tried(job, nodes)
+        tried, resting = self._tried(job, nodes), self.resting.for_job(job)
         units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
         for unit in units:
             found = self._lent_as_hived(unit, nodes) if self.ledger.layout.policy.hived else []
-            for allowed in tried:
-                found = found or on_loan(Ground(self.ledger, job, allowed, self.costs, evict=False), unit)
+            for mine in tried:
+                ground = Ground(self.ledger, job, mine, self.costs, evict=False, resting=resting)
+                found = found or on_loan(ground, unit)
             if found:
                 return Start(job, tuple(found), self.now)
         return None
 
     def without_gpus(self, job: Job) -> tuple[TaskPlacement, ...] | None:
         """Places for a job's waiting tasks, none of which needs GPUs."""
-        grounds = (Ground(self.ledger, job, nodes, self.costs, evict=False) for nodes in self._tried(job, None))
+        resting, tried = self.resting.for_job(job), self._tried(job, None)
+        grounds = (Ground(self.ledger, job, nodes, self.costs, evict=False, resting=resting) for nodes in tried)
         answers = (ground.without_gpus(demands(job, "")) for ground in grounds)
         return next((tuple(found) for found in answers if found is not None), None)
 
@@ -394,4 +400,5 @@ def _alone(answer: Start | Preempt) -> bool:
 def desk_of(ledger: Ledger, idle: Ledger, now: int = 0) -> Desk:
     """A desk on a cluster where nothing runs."""
     costs = Costs({}, DominantShares({}), now, Policy())
-    return Desk(ledger, idle, {}, {}, costs, Lower(ledger, {}, {}, costs, lambda vc: 1 << 30), now, Holdable(idle))
+    lower = Lower(ledger, {}, {}, costs, lambda vc: 1 << 30)
+    return Desk(ledger, idle, {}, {}, costs, lower, now, Holdable(idle), Resting({}, (), now))

@@ -26,6 +26,7 @@ class Code(StrEnum):
     FRAGMENTED = "fragmented"
     BAD_NODES = "bad_nodes"
     RESOURCES = "resources"
+    LOANS_LOST = "loans_lost"
     RESERVED = "reserved"
     PREEMPTING = "preempting"
     STORAGE = "storage"

@@ -293,6 +293,7 @@ class Engine:
             demotions=tuple(roster.demotions[one] for one in sorted(roster.demotions)),
             usage=roster.book.rows(),
             reservations=self._reservations,
+            freed=roster.freed,
         )
 
     @classmethod

@@ -210,6 +210,16 @@ def order(ahead: int, by_priority: int, by_share: int, by_hand: int = 0, by_kept
     return Reason(Code.ORDER, numbers, f"{jobs} first: {', '.join(parts)}")
 
 
+def loans_lost(times: int, rest_ms: int) -> Reason:
+    """What the job had on loan was taken back so often of late that only what has idled for long is lent to it."""
+    minutes, often = rest_ms // 60_000, "once" if times == 1 else f"{times} times"
+    sentence = (
+        f"what it had on loan was taken back {often} within an hour, so it is lent only what has idled for "
+        f"{minutes} minutes"
+    )
+    return Reason(Code.LOANS_LOST, {"times": times, "minutes": minutes}, sentence)
+
+
 def lend_limit(cell_type: str, lent: int, most: int, needed: int) -> Reason:
     """As much is on loan as teams lend."""
     numbers: dict[str, int | str] = {"sku": cell_type, "lent": lent, "limit": most, "needed": needed}

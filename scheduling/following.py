@@ -22,6 +22,7 @@ def caught_up(roster: Roster, ledger: Ledger, snapshot: Snapshot) -> bool:
     except PlacementConflict:
         return False
     roster.demotions = {one.job: one for one in snapshot.demotions}
+    roster.freed = snapshot.freed
     roster.book.begin(snapshot.usage)
     return True
 

@@ -1,6 +1,6 @@
 """One job on its way onto hardware: the leaves, CPU and memory that it takes, and who must leave for it."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from scheduling.books import KEY_SHIFT
@@ -23,7 +23,8 @@ class Ground:
     `allowed` are the nodes it may use. `doomed` tasks lose their places in any case, so that taking their leaves
     costs nothing more; without `evict` nobody else may lose a place. `alone`: it is about one task, so nothing
     comes after it that would have to find its leaves taken. `swap`: single leaves of doomed tasks may be used though
-    others than theirs are wanted. `taken` are the tasks that must leave.
+    others than theirs are wanted. `resting` (a mask by node) are leaves that idle too shortly for what the job would
+    have on loan there. `taken` are the tasks that must leave.
     """
 
     ledger: Ledger
@@ -34,6 +35,7 @@ class Ground:
     evict: bool = True
     alone: bool = False
     swap: bool = False
+    resting: Mapping[int, int] = field(default_factory=dict)
     leaves: dict[TaskRef, tuple[int, list[tuple[int, int]]]] = field(default_factory=dict)
     taken: set[Task] = field(default_factory=set)
     spent: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -107,6 +109,8 @@ class Ground:
     def pay(self, number: int, mask: int, demands: Iterable[Demand], *, make_room: bool = True) -> bool:
         """The holders of these leaves leave; whether the node then has the CPU and memory for one task of each, also by
         taking some back where it may `make_room`."""
+        if self.resting and not self.has_rested(number, demands):
+            return False
         held = mask & self.ledger.busy[number]
         for job in self.ledger.holders(number, held) if held else ():
             self._leave(job, number, mask)
@@ -124,6 +128,11 @@ class Ground:
         turns."""
         cpu, memory = self.ledger.layout.shares[number]
         return all(one.cpu_milli <= cpu * one.gpus and one.memory_mb <= memory * one.gpus for one in demands)
+
+    def has_rested(self, number: int, demands: Iterable[Demand]) -> bool:
+        """Whether tasks may have on loan there what they want beyond the share of their GPUs: that belongs to the idle
+        GPUs of the node."""
+        return not self.resting.get(number, 0) & self.ledger.idle(number) or self._within_right(number, demands)
 
     def _leave(self, job: str, number: int, mask: int) -> None:
         """Tasks of the job with leaves in the mask, and of a gang all on this node, leave."""
@@ -245,16 +254,19 @@ class Ground:
 class Idle(Bins):
     """Nodes with what a job finds there without taking anything from anybody.
 
-    `unbound`: only leaves that belong to no quota cell now. `nodes` limits them beside what the job allows.
+    `unbound`: only leaves that belong to no quota cell now. `lent`: only those that have idled long enough to be
+    lent to the job. `nodes` limits them beside what the job allows.
     """
 
     limited = True
 
-    def __init__(self, ground: Ground, nodes: int, *, unbound: bool = False) -> None:
+    def __init__(self, ground: Ground, nodes: int, *, unbound: bool = False, lent: bool = False) -> None:
         self._ground = ground
         ledger = ground.ledger
         self._allowed = ground.allowed & nodes
         own = ground.own_leaves()
+        for number, mask in ground.resting.items() if lent else ():
+            own[number] = own.get(number, 0) | mask
         apart = -1 if ground.doomed else sum(1 << number for number in own)
         found: dict[tuple[Sizes, int], int] = {}
         for (shape, bound, _, busy, blocked), members in ledger.groups.items():
@@ -280,7 +292,10 @@ class Idle(Bins):
 
     def takes(self, demand: Demand) -> int:
         """Nodes on which tasks of the demand may be at all."""
-        return self._allowed & nodes_for(self._ground.ledger.layout, demand)
+        ground = self._ground
+        nodes = self._allowed & nodes_for(ground.ledger.layout, demand)
+        shut = (one for one in ground.resting if nodes >> one & 1 and not ground.has_rested(one, (demand,)))
+        return nodes & ~sum(1 << one for one in shut) if ground.resting else nodes
 
 
 def kept_beside(ledger: Ledger, number: int, gone: Collection[Task]) -> tuple[int, int]:

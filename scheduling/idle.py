@@ -22,12 +22,12 @@ def on_loan(ground: Ground, unit: Unit) -> list[TaskPlacement]:
     ledger = ground.ledger
     ground.allowed &= _nodes_of(ledger, unit)
     parts = tuple(part.modestly() for part in unit.parts)
-    fills = find(Idle(ground, -1), parts)
+    fills = find(Idle(ground, -1, lent=True), parts)
     if fills is None:
         return []
     better = () if ground.job.opportunistic or unit.others else _preferred(ground, unit)
-    found = (find(Idle(ground, nodes), parts) for nodes in better if nodes)
-    return _placed(ledger, parts, next((some for some in found if some is not None), fills))
+    found = (find(Idle(ground, nodes, lent=True), parts) for nodes in better if nodes)
+    return _placed(ground, parts, next((some for some in found if some is not None), fills))
 
 
 def _nodes_of(ledger: Ledger, unit: Unit) -> int:
@@ -67,13 +67,14 @@ def _homes(ledger: Ledger, cells: Iterable[Quota]) -> int:
     return found
 
 
-def _placed(ledger: Ledger, parts: tuple[Demand, ...], fills: list[Fill]) -> list[TaskPlacement]:
-    layout, placed = ledger.layout, []
+def _placed(ground: Ground, parts: tuple[Demand, ...], fills: list[Fill]) -> list[TaskPlacement]:
+    ledger, placed = ground.ledger, []
+    layout = ledger.layout
     free: dict[int, int] = {}
     tasks = {id(part): iter(part.tasks) for part in parts}
     for fill in sorted(fills, key=lambda one: -one.demand.gpus):
         for _ in range(fill.count):
-            left = free.get(fill.bin, ledger.idle(fill.bin))
+            left = free.get(fill.bin, ledger.idle(fill.bin) & ~ground.resting.get(fill.bin, 0))
             picked = pick(layout.shapes[fill.bin].sizes, left, fill.demand.gpus) if fill.demand.gpus else None
             mine = picked.bits if picked else 0
             free[fill.bin] = left & ~mine

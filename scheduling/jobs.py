@@ -8,6 +8,12 @@ OPPORTUNISTIC = -1
 """The priority of jobs that run outside every quota."""
 
 
+MINUTE_MS = 60_000
+MOST_REST = 5
+"""From so many lost loans on, nothing more is asked of GPUs than to have idled for 2^5 minutes."""
+REST_FURTHEST_MS = (1 << MOST_REST) * MINUTE_MS
+
+
 class Borrow(StrEnum):
     """Whether a guaranteed job may start on idle cells before its quota is free."""
 
@@ -56,6 +62,7 @@ class Job(NamedTuple):
     `after` names jobs that must be over first: none of them may be finished, or the job waits for ever.
     `paused`: it starts nothing now, and keeps what it claims.
     `avoid_nodes` were at fault: they are used only where the other nodes have no place for it now.
+    `loans_lost`: how often it was ended of late for others that took back what it had on loan.
     `only_nodes` None is every node. `warm_nodes` have its images already.
     """
 
@@ -80,11 +87,17 @@ class Job(NamedTuple):
     after: tuple[str, ...] = ()
     paused: bool = False
     led: bool = False
+    loans_lost: int = 0
 
     @property
     def opportunistic(self) -> bool:
         """Whether the job runs outside every quota."""
         return self.priority <= OPPORTUNISTIC
+
+    @property
+    def rest_ms(self) -> int:
+        """For how long GPUs must have idled that are lent to it."""
+        return (1 << min(self.loans_lost, MOST_REST)) * MINUTE_MS if self.loans_lost else 0
 
     def wanting(self, tasks: tuple[TaskRef, ...]) -> "Job":
         """The same job with these tasks waiting."""

@@ -202,6 +202,10 @@ class Quotas:
             return
         if answer is None and len(free) < len(shape.choices):
             answer = self._backfill(job, shape, line)
+        if answer is None and job.loans_lost and self._only_rests(job, free, line):
+            self.trial.busy.add(job.vc)  # it may start when time has passed, though nothing else has changed
+            self.trial.late.append(Late(job, shape, (), None, explain.loans_lost(job.loans_lost, job.rest_ms)))
+            return
         if answer is None:
             self._hold_up(job, shape, free)
             return
@@ -209,6 +213,10 @@ class Quotas:
         rest = self.trial.carry_out(answer)
         if rest is not None:
             self._ask(rest)
+
+    def _only_rests(self, job: Job, choices: tuple[Choice, ...], line: Line) -> bool:
+        """Whether it would start, had the GPUs idled for longer that its excess belongs to. It holds up nobody."""
+        return isinstance(self._first(job._replace(loans_lost=0), choices, line.owed), Start)
 
     def _first(self, job: Job, choices: tuple[Choice, ...], owed: Mapping[int, int]) -> Start | Preempt | None:
         one = is_capped(self.state, job.vc)
@@ -227,6 +235,7 @@ class Quotas:
         # What nobody's limit bars was asked for here: whoever is barred from some of it finds no more.
         choices = within_caps(self.state, job, shape.choices)
         alike = not is_capped(self.state, job.vc) or len(choices) == len(apart(shape.choices, job.gang))
+        alike = alike and not job.loans_lost
         for choice in choices:
             if any(chain in line.held and chain not in line.kept for chain in choice.chains):
                 continue

@@ -48,6 +48,7 @@ class Roster:
         self.running: dict[str, Running] = {one.job.id: one for one in snapshot.running}
         self.waiting: dict[str, Job] = {job.id: job for job in snapshot.waiting}
         self.demotions: dict[str, Demotion] = {one.job: one for one in snapshot.demotions}
+        self.freed = snapshot.freed
         self._followers: dict[str, set[str]] = {}
         for job in snapshot.waiting:
             self._follow(job)

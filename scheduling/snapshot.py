@@ -47,6 +47,13 @@ class Claim(NamedTuple):
     task: TaskRef
 
 
+class Freed(NamedTuple):
+    """A leaf that was in use, and when (ms) it was given back last."""
+
+    leaf: str
+    at_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What the ended guaranteed tasks of a user took of one resource in the hour that begins at `hour_ms`.
@@ -67,6 +74,7 @@ class Snapshot:
     """The state between two decisions. Equal snapshots give equal plans, whatever led to them.
 
     `reservations` are the jobs that the last plan kept cells for, in its order; they stay first of their priority.
+    `freed`: who lost loans of late is lent none of these until they have idled for long enough.
     """
 
     cluster: Cluster
@@ -76,3 +84,4 @@ class Snapshot:
     demotions: tuple[Demotion, ...] = ()
     usage: tuple[Usage, ...] = ()
     reservations: tuple[str, ...] = ()
+    freed: tuple[Freed, ...] = ()

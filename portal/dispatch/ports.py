@@ -26,6 +26,7 @@ OTHER_REASONS = frozenset(
         scheduling.Code.USER_LIMIT,
         scheduling.Code.BORROW_LIMIT,
         scheduling.Code.LEND_LIMIT,
+        scheduling.Code.LOANS_LOST,
         scheduling.Code.ORDER,
         scheduling.Code.PREEMPTING,
         "backoff",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -14,6 +15,7 @@ from portal.dispatch.dependencies import HeldBack
 from portal.dispatch.holdings import Claims, Holdings, demotions_read
 from portal.dispatch.jobs import JobRows, jobs_read
 from portal.dispatch.reservations import Reserved, reservations_read
+from portal.dispatch.resting import leaves_freed, loans_lost
 from portal.jobs.selectors import usage_folded
 from portal.jobs.services import Told
 
@@ -54,14 +56,16 @@ def read(*, now: datetime) -> Loaded:
     jobs = jobs_read(now=now, cluster=cluster)
     claims = holdings.claims(jobs, cluster)
     reserved = reservations_read(jobs.jobs)
+    waiting = _waiting(jobs, claims, loans_lost(now=now))
     snapshot = scheduling.Snapshot(
         cluster=cluster.cluster,
         running=holdings.running(jobs, cluster),
-        waiting=_waiting(jobs, claims),
+        waiting=waiting,
         claims=claims.live,
         demotions=demotions_read(jobs.jobs),
         usage=_usage(cluster, now),
         reservations=reserved.jobs,
+        freed=leaves_freed(now=now, leaf_ids=cluster.leaf_ids) if any(one.loans_lost for one in waiting) else (),
     )
     return Loaded(
         snapshot=snapshot,
@@ -79,11 +83,14 @@ def read(*, now: datetime) -> Loaded:
     )
 
 
-def _waiting(jobs: JobRows, claims: Claims) -> tuple[scheduling.Job, ...]:
-    """Who waits, and who pauses with cells that are kept for it."""
+def _waiting(jobs: JobRows, claims: Claims, lost: Mapping[str, int]) -> tuple[scheduling.Job, ...]:
+    """Who waits, and who pauses with cells that are kept for it; with how often they lost what they had on loan."""
     claimants = {claim.claimant for claim in claims.live}
     pausing = [job for job in jobs.pausing if job.id in claimants]
-    return tuple(sorted((*jobs.waiting, *pausing), key=attrgetter("id"))) if pausing else jobs.waiting
+    every = tuple(sorted((*jobs.waiting, *pausing), key=attrgetter("id"))) if pausing else jobs.waiting
+    if not lost:
+        return every
+    return tuple(job._replace(loans_lost=lost[job.id]) if job.id in lost else job for job in every)
 
 
 def _usage(cluster: ClusterRows, now: datetime) -> tuple[scheduling.Usage, ...]:

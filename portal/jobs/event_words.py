@@ -176,6 +176,7 @@ _PARTS = (
     gettext_noop("%(names)s and %(number)s more"),
     gettext_noop("which has a higher priority"),
     gettext_noop("which is owed the GPUs that it had on loan"),
+    gettext_noop("which is owed the CPU or memory that it had on loan"),
     gettext_noop("%(job)s is owed their quota"),
     gettext_noop("virtual cluster %(vc)s"),
     gettext_noop("the cluster"),

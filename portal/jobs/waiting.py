@@ -81,6 +81,10 @@ _REASONS: tuple[tuple[str, str], ...] = (
         "share of its GPUs"
     )),
     ("resources", gettext_noop("%(needs)s; the node with the most room, %(node)s, has %(room)s")),
+    ("loans_lost", gettext_noop(
+        "what it had on loan was taken back %(times)s times within an hour, so it is lent only what has idled for "
+        "%(minutes)s minutes"
+    )),
     ("ports", gettext_noop(
         "a task of it needs %(wanted)s free ports on its node; too few are free on %(nodes)s until tasks there end"
     )),

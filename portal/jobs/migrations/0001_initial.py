@@ -456,6 +456,7 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("tasks", models.PositiveIntegerField()),
                 ("gpus", models.PositiveIntegerField()),
+                ("on_loan", models.BooleanField(help_text="what was taken back was no right of the victim's")),
                 ("at", models.DateTimeField()),
                 ("deadline", models.DateTimeField()),
                 (
@@ -476,6 +477,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["id"],
+                "indexes": [models.Index(condition=models.Q(("on_loan", True)), fields=["at"], name="loan_lost_at")],
             },
         ),
         migrations.CreateModel(

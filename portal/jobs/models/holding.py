@@ -102,11 +102,13 @@ class Preemption(models.Model):
     victim = models.ForeignKey(JobAttempt, on_delete=models.CASCADE, related_name="preemptions")
     tasks = models.PositiveIntegerField()
     gpus = models.PositiveIntegerField()
+    on_loan = models.BooleanField(help_text="what was taken back was no right of the victim's")
     at = models.DateTimeField()
     deadline = models.DateTimeField()
 
     class Meta:
         ordering = ["id"]
+        indexes = [models.Index(fields=["at"], condition=models.Q(on_loan=True), name="loan_lost_at")]
 
     def __str__(self) -> str:
         return f"{self.victim_id} for {self.preemptor_id}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -11,7 +11,7 @@ from uuid import UUID
 
 from nodes.protocol import Phase, StopReason
 from portal.common.bulk import rows_update
-from portal.jobs.models import Allocation, Job, JobAttempt, Preemption, Standing, TaskAttempt
+from portal.jobs.models import Allocation, Job, JobAttempt, Preemption, TaskAttempt
 from portal.jobs.services.attempts import LIVE, Ending, attempts_end, tasks_stop
 from portal.jobs.services.claims import claims_make
 from portal.jobs.services.holding import rights_lose
@@ -68,18 +68,20 @@ def _victims_end(wants: Sequence[Preempting], now: datetime) -> list[Preemption]
     )
     ordered = sorted(rows, key=lambda row: (row.job_attempt_id, taken[row.pk][0], row.pk))
     held, own = _held(ordered)
+    wanted = {one.job.pk: {leaf.virtual_cell for place in one.placed for leaf in place.leaves} for one in wants}
     told, gangs = [], []
     for (attempt, _), group in groupby(ordered, key=lambda row: (row.job_attempt, taken[row.pk][0])):
         tasks = list(group)
         _, job, grace_s = taken[tasks[0].pk]
-        by_right = any(row.pk in own for row in tasks)
-        why = "which has a higher priority" if by_right else "which is owed the GPUs that it had on loan"
+        by_right = any(not own[row.pk].isdisjoint(wanted[job.pk]) for row in tasks)
+        why = "which has a higher priority" if by_right else _owed(any(own[row.pk] for row in tasks))
         message = f"Preempted by {job_named(job, to=attempt.job)}, {why}."
         if attempt.job.gang:
             gangs.append(Ending(attempt, message, grace_s))
         else:
             _tasks_end(attempt, tasks, message, grace_s, now)
-        told.append(_preemption(job, attempt, tasks, sum(held[row.pk] for row in tasks), now, grace_s))
+        gpus = sum(held[row.pk] for row in tasks)
+        told.append(_preemption(job, attempt, len(tasks), gpus, now, grace_s, on_loan=not by_right))
     if gangs:
         attempts_end(endings=gangs, reason=EndReason.PREEMPTED, stop=StopReason.PREEMPTED, now=now)
     return Preemption.objects.bulk_create(told)
@@ -95,11 +97,20 @@ def _by_first(wants: Sequence[Preempting]) -> dict[UUID, tuple[int, Job, int]]:
     return taken
 
 
-def _held(rows: Sequence[TaskAttempt]) -> tuple[Counter[UUID], set[UUID]]:
-    """How many GPUs each of these task attempts holds, and which hold some inside their quota."""
+def _owed(has_cells: bool) -> str:
+    """What is taken back of who loses no right: its GPUs, or where these are its own, what it uses beyond them."""
+    what = "CPU or memory" if has_cells else "GPUs"
+    return f"which is owed the {what} that it had on loan"
+
+
+def _held(rows: Sequence[TaskAttempt]) -> tuple[Counter[UUID], Mapping[UUID, set[str]]]:
+    """How many GPUs each of these task attempts holds, and in which virtual cells."""
     leaves = Allocation.objects.filter(task_attempt__in=[row.pk for row in rows], released_at__isnull=True)
-    found = list(leaves.order_by().values_list("task_attempt", "standing"))
-    return Counter(key for key, _ in found), {key for key, standing in found if standing == Standing.GUARANTEED}
+    held, cells = Counter[UUID](), defaultdict[UUID, set[str]](set)
+    for key, cell in leaves.order_by().values_list("task_attempt", "virtual_cell"):
+        held[key] += 1
+        cells[key].update([cell] if cell else ())
+    return held, cells
 
 
 def _tasks_end(attempt: JobAttempt, rows: Sequence[TaskAttempt], message: str, grace_s: int, now: datetime) -> None:
@@ -112,11 +123,12 @@ def _tasks_end(attempt: JobAttempt, rows: Sequence[TaskAttempt], message: str, g
 
 
 def _preemption(
-    job: Job, attempt: JobAttempt, tasks: Sequence[TaskAttempt], gpus: int, now: datetime, grace_s: int
+    job: Job, attempt: JobAttempt, tasks: int, gpus: int, now: datetime, grace_s: int, *, on_loan: bool
 ) -> Preemption:
+    deadline = now + timedelta(seconds=grace_s)
     return Preemption(
-        preemptor=job, victim=attempt, tasks=len(tasks), gpus=gpus, at=now, deadline=now + timedelta(seconds=grace_s)
-    )
+        preemptor=job, victim=attempt, tasks=tasks, gpus=gpus, on_loan=on_loan, at=now, deadline=deadline
+    )  # fmt: skip
 
 
 def _tell(jobs: Sequence[Job], preemptions: Iterable[Preemption], now: datetime) -> None:

@@ -40,6 +40,7 @@ REASONS: dict[str, tuple[Reason, list[str]]] = {
     "class's limit": (explain.class_limit(job("1"), 100, 3, 2, 4), ["优先级不低于 100"]),
     "others ahead": (explain.order(3, 1, 0, 1), ["有 3 个", "1 个优先级更高，1 个由负责人排到前面，1 个提交更早"]),
     "lent out": (explain.lend_limit("A100", 3, 4, 2), ["已借出 3 个"]),
+    "loans lost": (explain.loans_lost(3, 480_000), ["收回 3 次", "空闲 8 分钟的"]),
     "borrowed enough": (explain.borrow_limit("vision", "A100", 3, 4, 2), ["已借入 3 个"]),
     "reserved": (explain.reserved("7", 60_000, 0), ["作业 7", "1 分钟"]),
     "others leave": (explain.preempting(("7",), 2), ["2 个 GPU"]),

@@ -1,0 +1,69 @@
+"""Who lost what it had on loan is lent again what has idled for a while: as the portal's rows tell it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from portal.accounts.models import User
+from portal.clusters.services import member_set, vc_create
+from portal.jobs.models import Job, Preemption
+from portal.jobs.services import job_submit
+from portal.jobs.states import JobState
+from tests.support.cast import person
+from tests.support.world import World, job_file
+
+pytestmark = pytest.mark.django_db
+
+OPPO = {"hivedScheduler": {"jobPriorityClass": "oppo"}}
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def guest(world: World) -> User:
+    """Carol is in a team that owns nothing."""
+    carol = person("carol")
+    member_set(vc=vc_create(name="guests", host_network=True, now=world.now), user=carol, role="lead", now=world.now)
+    return carol
+
+
+def state(job: Job) -> str:
+    return Job.objects.get(pk=job.pk).state
+
+
+def test_a_loan_that_was_taken_back_is_given_again_when_the_gpu_has_idled(world: World, guest: User) -> None:
+    node = world.node("gpu01", gpus=1)
+    text = job_file(name="guest", defaults={"virtualCluster": "guests"}, extras=OPPO)
+    job = job_submit(user=guest, text=text, now=timezone.now())
+    world.settle()
+    owner = world.submit(name="owner")
+    world.settle()
+    assert (state(job), state(owner)) == (JobState.WAITING, JobState.RUNNING)
+    assert Preemption.objects.get().on_loan
+    node.finish()
+    world.settle()
+    told = Job.objects.get(pk=job.pk)
+    assert (told.state, told.waiting_code) == (JobState.WAITING, "loans_lost")
+    assert told.waiting_numbers == {"times": 1, "minutes": 2, "place": 1}
+    later = timezone.now()
+    world.cycle(now=later + MINUTE)
+    assert state(job) == JobState.WAITING
+    world.cycle(now=later + 2 * MINUTE)
+    assert state(job) == JobState.STARTING
+
+
+def test_what_is_beyond_its_share_of_cpu_is_on_loan_whatever_its_right_to_the_gpu(world: World) -> None:
+    world.node("gpu01", gpus=2, cpus=32)
+    wide = world.submit(name="wide", role={"resourcePerInstance": {"cpu": 20, "memoryMB": 1024, "gpu": 1}})
+    world.settle()
+    prod = {"hivedScheduler": {"jobPriorityClass": "prod"}}
+    share = {"resourcePerInstance": {"cpu": 16, "memoryMB": 1024, "gpu": 1}}
+    urgent = world.submit(name="urgent", role=share, extras=prod)
+    world.settle()
+    assert (state(wide), state(urgent)) == (JobState.WAITING, JobState.RUNNING)
+    assert wide.attempts.get().end_message == (
+        "Preempted by alice/urgent#1, which is owed the CPU or memory that it had on loan."
+    )
+    assert Preemption.objects.get().on_loan
