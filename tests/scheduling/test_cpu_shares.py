@@ -177,7 +177,8 @@ def test_in_any_world_only_loans_and_excess_end_and_nobody_in_vain(
 
 
 def check_victims(before: Mapping[str, Running], preempt: Preempt) -> None:
-    """Each victim has what the job takes, or more of a node's CPU or memory than its right, and gives way."""
+    """Each victim has what the job takes, or more of a node's CPU or memory than its right, and gives way. What it has
+    by right goes to a strictly higher priority of its team alone."""
     uses = [use for placement in preempt.placements for use in placement.leaves]
     taken = {use.leaf for use in uses} | {use.virtual_cell for use in uses}
     nodes = {placement.node for placement in preempt.placements}
@@ -191,6 +192,10 @@ def check_victims(before: Mapping[str, Running], preempt: Preempt) -> None:
             if one.task in gone.tasks
         ]
         assert any(for_what) if victim.job.gang else all(for_what), (preempt.job.id, gone)
+        cells = {use.virtual_cell for one in victim.tasks for use in one.placement.leaves if use.virtual_cell}
+        if not taken.isdisjoint(cells):
+            assert victim.job.vc == preempt.job.vc
+            assert victim.job.priority < preempt.job.priority
 
 
 def has_on_loan(one: TaskPlacement) -> bool:
