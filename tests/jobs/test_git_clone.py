@@ -185,6 +185,23 @@ def test_a_clone_that_fails_ends_the_task_unless_it_is_ignored(place: Place, pol
         assert out.splitlines()[-1] == "then"
 
 
+AWAY = {
+    "no connection": ("http://127.0.0.1:1/a.git", True),
+    "a name that is not found": ("http://nowhere.invalid/a.git", True),
+    "no repository": ("file:///nowhere/a.git", False),
+}
+
+
+@pytest.mark.parametrize("case", AWAY)
+def test_a_server_that_does_not_answer_is_tried_again_for_a_while_and_a_mistake_is_not(place: Place, case: str) -> None:
+    uri, again = AWAY[case]
+    (place.bin / "sleep").symlink_to(str(shutil.which("sleep")))
+    code, out = place.run(git(uri), BERTH_GIT_RETRY="5")
+    assert code == 1
+    told = f"git plug-in: {uri} cannot be had now. It is tried again in 5 s, for 5 s in all."
+    assert (out.count(told), "its server was tried for 5 s" in out) == (int(again), again)
+
+
 @pytest.mark.parametrize(("policy", "code"), [("fail", 1), ("ignore", 0)])
 def test_an_image_without_git_is_told_what_to_do(bash: Place, policy: str, code: int) -> None:
     (bash.bin / "git").unlink()

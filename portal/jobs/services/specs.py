@@ -170,6 +170,7 @@ def container_spec(facts: AttemptFacts, row: TaskAttempt, gpus: Sequence[HeldGpu
         ),
         facts.shared,
     )  # fmt: skip
+    env["BERTH_GIT_RETRY"] = str(settings.REGISTRY_RETRY_S)
     among, job_key_text = _job_ssh(facts, me)
     env |= {JOB_SSH_VARIABLE: "1"} if among else {}
     return ContainerSpec(

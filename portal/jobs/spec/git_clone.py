@@ -85,9 +85,28 @@ if [ -n "$login" ]; then
   answer='!f() { printf "%s\n" "username=$BERTH_GIT_USER" "password=$BERTH_GIT_PASSWORD"; }; f'
 fi
 export GIT_TERMINAL_PROMPT=0 GIT_ASKPASS= SSH_ASKPASS_REQUIRE=never
-git ${login:+-c credential.helper= -c "$site=$answer"} clone --config "berth.clone=$run $task" "$@" \
-  -- "$uri" "$folder" </dev/null || failed "$shown is not cloned to $folder, for the reason above: correct \
-repo_uri, options or clone_dir; a private repository wants its login in repo_uri, from a secret"
+away() { # whether the server, and not what is asked of it, is why
+  said=$(LC_ALL=C git ${login:+-c credential.helper= -c "$site=$answer"} ls-remote -- "$uri" </dev/null 2>&1) &&
+    return 1
+  case $said in
+    *'Could not resolve host'* | *'emporary failure in name resolution'* | *'onnection refused'*) ;;
+    *'onnection timed out'* | *'peration timed out'* | *'onnection reset'* | *'Failed to connect'*) ;;
+    *'returned error: 429'* | *'returned error: 5'* | *'unexpected disconnect'* | *'Empty reply'*) ;;
+    *) return 1 ;;
+  esac
+}
+waited=0 pause=5
+until git ${login:+-c credential.helper= -c "$site=$answer"} clone --config "berth.clone=$run $task" "$@" \
+  -- "$uri" "$folder" </dev/null; do
+  away || failed "$shown is not cloned to $folder, for the reason above: correct repo_uri, options or clone_dir; a \
+private repository wants its login in repo_uri, from a secret"
+  [ "$((waited + pause))" -le "${BERTH_GIT_RETRY:-0}" ] ||
+    failed "$shown is not cloned to $folder, for the reason above: its server was tried for $waited s"
+  printf 'git plug-in: %s cannot be had now. It is tried again in %s s, for %s s in all.\n' \
+    "$shown" "$pause" "$BERTH_GIT_RETRY" >&2
+  sleep "$pause"
+  waited=$((waited + pause)) pause=$((pause < 160 ? pause * 2 : 300))
+done
 inside config --local --unset berth.clone || :
 told cloned
 }"""
