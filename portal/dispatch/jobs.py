@@ -16,7 +16,7 @@ from django.db.models.functions import Cast
 import scheduling
 from nodes.protocol import Cause
 from portal.accounts.models import User
-from portal.clusters.selectors import ClusterRows, StorageTies, firm_rights, storage_ties
+from portal.clusters.selectors import ClusterRows, StorageTies, firm_rights, owners_gone, storage_ties
 from portal.common.row_versions import KeptRows, Row, changed
 from portal.dispatch.dependencies import NEWEST, Dependencies, HeldBack, dependencies, job_key
 from portal.dispatch.facts import STAMP, Facts, facts_of, facts_read, ms_of
@@ -24,7 +24,8 @@ from portal.dispatch.ports import ports_short
 from portal.dispatch.storages import storages_lacking
 from portal.jobs.models import Job, JobAttempt, Task, TaskAttempt, TaskRole
 from portal.jobs.services import NONE_AVOIDED, PAUSE_FURTHEST, Told, grace_seconds, nodes_avoided
-from portal.jobs.states import JOB_LIVE, JobState, TaskState
+from portal.jobs.states import JOB_LIVE, OWNER_GONE, JobState, TaskState
+from portal.jobs.waiting import owner_gone_words
 
 DRAFT = "draft"
 """The engine's id of a job that is not stored."""
@@ -42,6 +43,7 @@ class JobRow(NamedTuple):
     paused: bool
     queue_ms: int | None
     led: bool
+    kept: bool
     not_before: datetime | None
     stamp: str
     avoid_nodes: str  # JSON, mostly NONE_AVOIDED
@@ -105,7 +107,7 @@ def draft_read(
 
 
 def _row_of(draft: Job) -> JobRow:
-    same = ("vc_id", "user_id", "state", "priority", "gang", "paused", "queue_ms", "led", "not_before")
+    same = ("vc_id", "user_id", "state", "priority", "gang", "paused", "queue_ms", "led", "kept", "not_before")
     columns = {name: getattr(draft, name) for name in same}
     return JobRow(pk=0, stamp="", avoid_nodes=NONE_AVOIDED, **columns)
 
@@ -113,7 +115,7 @@ def _row_of(draft: Job) -> JobRow:
 _live = KeptRows(
     lambda: Job.objects.filter(state__in=JOB_LIVE),
     [
-        "id", *JobRow._fields[1:10], STAMP, Cast("avoid_nodes", TextField()),
+        "id", *JobRow._fields[1:11], STAMP, Cast("avoid_nodes", TextField()),
         "waiting_code", Cast("waiting_written_at", TextField()),
     ],
     key=int,
@@ -174,9 +176,9 @@ class _Reader:
         waiting = [job for key, job in jobs.items() if job.wanted and key not in held_back and rows[key].may_start]
         every = reading.plain | jobs
         all_waiting = _by_id([*reading.waiting, *waiting]) if waiting else reading.waiting
-        if away := self._storages_away(all_waiting, reading.facts):
-            held_back |= away
-            all_waiting = tuple(job for job in all_waiting if job.order_id not in away)
+        if held := self._storages_away(all_waiting, reading.facts) | self._without_owners(reading.rows):
+            held_back |= held
+            all_waiting = tuple(job for job in all_waiting if job.order_id not in held)
         if barred := self._barred(every, reading.facts):
             every |= barred
             all_waiting = tuple(barred.get(job.order_id, job) for job in all_waiting)
@@ -190,6 +192,16 @@ class _Reader:
             ids=reading.ids,
             ties=self.ties,
         )
+
+    def _without_owners(self, rows: Mapping[int, JobRow]) -> dict[int, HeldBack]:
+        """Of the jobs that wait those whose owners may not run jobs in their team any more, unless a lead kept them."""
+        waiting = [row for row in rows.values() if row.state == JobState.WAITING and not row.kept]
+        gone = owners_gone(owners={(row.vc_id, row.user_id) for row in waiting})
+        return {
+            row.pk: HeldBack(OWNER_GONE, owner_gone_words(user=self.users[row.user_id][1], vc=self.vc_names[row.vc_id]))
+            for row in (waiting if gone else ())
+            if (row.vc_id, row.user_id) in gone
+        }
 
     def _storages_away(self, waiting: Iterable[scheduling.Job], facts: Mapping[int, Facts]) -> dict[int, HeldBack]:
         """Of the jobs that wait those whose storages are on no server that they may run on."""

@@ -73,6 +73,8 @@ _EVENTS = (
     gettext_noop("Paused by %(who)s."),
     gettext_noop("Paused: %(why)s. Ask an administrator, then resume the job."),
     gettext_noop("Resumed by %(who)s."),
+    gettext_noop("It runs for %(vc)s, by %(who)s."),
+    gettext_noop("Held: %(why)s."),
     gettext_noop("Stopped by %(who)s."),
     gettext_noop("Stopped: %(why)s"),
     gettext_noop("No SSH into %(task)s on %(node)s: %(why)s."),
@@ -165,7 +167,13 @@ _AGENTS = (
     gettext_noop("its SSH server could not be started"),
 )
 """What a node says of a task's end, and why it could not do something (``nodes/``)."""
+OWNER_HELD = gettext_noop(
+    "its owner %(user)s may not run jobs in %(vc)s any more; a lead of %(vc)s or an administrator lets it run for the "
+    "team, or stops it"
+)
+"""Why a job waits whose owner has left its team."""
 _PARTS = (
+    OWNER_HELD,
     gettext_noop("%(number)s task"),
     gettext_noop("%(number)s tasks"),
     gettext_noop("%(number)s GPU"),

@@ -154,3 +154,7 @@ class IllegalMove(Exception):
     def __init__(self, table: str, old: str, new: str) -> None:
         super().__init__(f"{table} cannot move from {old} to {new}")
         self.table, self.old, self.new = table, old, new
+
+
+OWNER_GONE = "owner"
+"""Why a job waits whose owner may not run jobs in its team any more."""

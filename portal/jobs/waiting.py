@@ -13,7 +13,7 @@ from portal.clusters.health_words import SENTENCES as OF_STORAGES
 from portal.clusters.selectors.storages import NO_FOLDER
 from portal.common.sentences import reworded
 from portal.common.templatetags.frontend import cores, memory
-from portal.jobs.event_words import FILLED
+from portal.jobs.event_words import FILLED, OWNER_HELD
 from portal.jobs.models import Job
 from portal.jobs.selectors import Forecast
 
@@ -21,6 +21,7 @@ Numbers = Mapping[str, Any]
 
 PREEMPTING = "preempting"
 """The reason of a job for which GPUs are being taken back."""
+
 
 _REASONS: tuple[tuple[str, str], ...] = (
     ("paused", gettext_noop("the job is paused; once it is resumed it waits for its turn")),
@@ -106,6 +107,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 """Of the sentences of a code the first whose numbers are all there."""
 _SENTENCES = (
+    OWNER_HELD,
     gettext_noop("no server that it may run on is tied to %(storage)s"),
     gettext_noop("no server that it may run on offers %(storage)s now: %(node)s (%(why)s)"),
     gettext_noop("no server that it may run on has all of its storages: %(storages)s"),
@@ -124,6 +126,11 @@ _AHEAD = {
     "by_submission": gettext_noop("%(number)s submitted earlier"),
 }
 _NUMBER = re.compile(r"%\((\w+)\)s")
+
+
+def owner_gone_words(*, user: str, vc: str) -> str:
+    """Why a job of this owner, who may not run jobs in this virtual cluster any more, waits; in English."""
+    return OWNER_HELD % {"user": user, "vc": vc}
 
 
 def why_waits(job: Job) -> str:

@@ -35,6 +35,7 @@ OF_JOB_EVENTS: Mapping[str, tuple[JobNotice, ...]] = {
     "ending_time_limit": (J.WARNED,),
     "time_limit_near": (J.WARNED,),
     "faults_counted": (J.WARNED,),
+    "owner_gone": (J.WARNED,),
     "idle_warned": (J.WARNED,),
     "idle_opportunistic": (J.WARNED,),
 }

@@ -25,6 +25,7 @@ from portal.clusters.selectors.live import Live, gpus_live
 from portal.clusters.selectors.loads import GpuPlace, NodeLoad, node_loads
 from portal.clusters.selectors.node_page import Drain, NodeTask, node_arrived, node_drain, node_events, node_tasks
 from portal.clusters.selectors.overview import GpuSpot, NodeSpot, Overview, Place, overview
+from portal.clusters.selectors.owners import leads_of, owners_gone
 from portal.clusters.selectors.people import (
     InVc,
     Person,
@@ -217,4 +218,6 @@ __all__ = [
     "vc_with_right",
     "vcs_for_submit",
     "vcs_of",
+    "leads_of",
+    "owners_gone",
 ]

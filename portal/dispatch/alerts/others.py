@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import QuerySet, prefetch_related_objects
+from django.db.models import Count, QuerySet, prefetch_related_objects
 from django.utils.translation import gettext, ngettext
 
 from nodes.protocol import Cause
@@ -18,8 +18,9 @@ from portal.clusters.selectors.storages import Offered, StoragePlaces
 from portal.common.prepared import Prepared
 from portal.common.sentences import some_of
 from portal.dispatch.alerts.alert import Alert, Severity
-from portal.jobs.models import TaskAttempt
+from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.selectors import idle_warnings, stops_overdue, with_task
+from portal.jobs.states import OWNER_GONE, JobState
 
 NAMED = 5
 
@@ -136,6 +137,27 @@ def idle_alerts() -> Iterator[Alert]:
         )
         advice = gettext("Ask its owner, stop it, or except it from the idle policy.")
         yield Alert("job_idle", Severity.INFO, "job", job.label, message % numbers, advice, one.since, (job.vc.name,))
+
+
+def owner_alerts() -> Iterator[Alert]:
+    """Jobs that are held since their owners may not run jobs in their teams any more. One query."""
+    for vc, user, count in _HELD():
+        message = ngettext(
+            "%(number)s job of %(user)s, who may not run jobs in %(vc)s any more, is held.",
+            "%(number)s jobs of %(user)s, who may not run jobs in %(vc)s any more, are held.",
+            count,
+        ) % {"number": count, "user": user, "vc": vc}
+        advice = gettext("Let each run for the team, or stop it, on its page.")
+        yield Alert("owner_gone", Severity.INFO, "vc", vc, message, advice, vcs=(vc,), ref=f"{vc}:{user}")
+
+
+def _held() -> QuerySet[Job, tuple[str, str, int]]:
+    rows = Job.objects.filter(state=JobState.WAITING, waiting_code=OWNER_GONE, kept=False).order_by()
+    each = rows.values_list("vc__name", "user__username").annotate(Count("pk"))
+    return each.order_by("vc__name", "user__username")
+
+
+_HELD = Prepared(_held)
 
 
 def backup_alerts(now: datetime) -> Iterator[Alert]:

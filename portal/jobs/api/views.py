@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from portal.accounts.models import Scope
 from portal.accounts.rest import ApiView
 from portal.accounts.rights import Action
-from portal.clusters.selectors import vc_key
+from portal.clusters.selectors import may, vc_key
 from portal.common.languages import asked_language
 from portal.common.negotiation import Unnegotiated
 from portal.common.pagination import NewestSubmitted, OldestFirst
@@ -219,9 +219,11 @@ class ResumeView(ApiView):
     @extend_schema(operation_id="job_resume", request=None, responses={200: JobDetailAnswer})
     def post(self, request: Request, job_id: int) -> Response:
         """Gives a paused job its turn again, by its old time of submission. Not paused: no change; 409 when it does not
-        wait. For its owner, leads of its virtual cluster and administrators."""
+        wait. For its owner, leads of its virtual cluster and administrators. One that is held since its owner may not
+        run jobs there any more (reason `owner`) runs for the team once a lead or an administrator resumes it."""
         job = job_with_right(user=self.user, job_id=job_id, action=Action.JOB_PAUSE)
-        job_resume(job=job, actor=self.user.username, now=timezone.now())
+        lead = may(user=self.user, vc=job.vc, action=Action.VC_ORDER)
+        job_resume(job=job, actor=self.user.username, now=timezone.now(), lead=lead)
         return Response(job_detail(job_listed(user=self.user, job_id=job_id)))
 
 

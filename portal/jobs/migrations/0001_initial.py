@@ -138,6 +138,14 @@ class Migration(migrations.Migration):
                     models.BooleanField(default=False, help_text="held by its owner or a lead: it does not start"),
                 ),
                 (
+                    "kept",
+                    models.BooleanField(
+                        db_default=False,
+                        default=False,
+                        help_text="a lead lets it run for the team, though its owner may not run jobs there any more",
+                    ),
+                ),
+                (
                     "queue_ms",
                     models.BigIntegerField(
                         blank=True,

@@ -33,6 +33,11 @@ class Job(models.Model):
 
     submitted_at = models.DateTimeField()
     paused = models.BooleanField(default=False, help_text="held by its owner or a lead: it does not start")
+    kept = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="a lead lets it run for the team, though its owner may not run jobs there any more",
+    )
     queue_ms = models.BigIntegerField(
         null=True, blank=True, help_text="as if submitted then (ms since 1970), for the order alone; empty: as it was"
     )

@@ -38,7 +38,7 @@ def job_change_vc(*, job: Job, vc: str, actor: str, now: datetime) -> Job:
         moved = Job.objects.filter(
             pk=job.pk, state=JobState.WAITING, vc=job.vc_id, priority=job.priority
         ).update(
-            vc=target, queue_ms=None, led=False, spec={**job.spec, "vc": spec.vc}, config=text,
+            vc=target, queue_ms=None, led=False, kept=False, spec={**job.spec, "vc": spec.vc}, config=text,
             waiting_code="", waiting_message="", waiting_numbers={}, waiting_written_at=None,
         )  # fmt: skip
         if not moved:

@@ -12,9 +12,9 @@ from django.db import transaction
 
 from portal.common.bulk import rows_update
 from portal.common.live import announce
-from portal.jobs.models import Job
+from portal.jobs.models import Job, JobEvent
 from portal.jobs.services.moves import jobs_announce
-from portal.jobs.states import JobState
+from portal.jobs.states import OWNER_GONE, JobState
 
 REASON_REWRITE = timedelta(minutes=1)
 MOST_CHANGED = 500
@@ -89,8 +89,18 @@ def _store(waits: Mapping[int, Waiting], now: datetime) -> list[tuple[int, int, 
         every={"waiting_written_at": now},
         only={"state": JobState.WAITING},
     )
+    _held_tell({job: wait.message for (job, *_, code, _), wait in zip(found, new, strict=True)
+                if code != wait.code == OWNER_GONE}, now)  # fmt: skip
     return [
         (job, vc, user)
         for (job, vc, user, *said), wait in zip(found, new, strict=True)
         if said != [wait.code, wait.message]
     ]
+
+
+def _held_tell(why: Mapping[int, str], now: datetime) -> None:
+    """Events of the jobs that are held from now on since their owners are gone, of which leads are told."""
+    JobEvent.objects.bulk_create(
+        JobEvent(job_id=job, at=now, code="owner_gone", message=f"Held: {words}.", data={})
+        for job, words in why.items()
+    )

@@ -35,7 +35,7 @@ from portal.jobs.selectors import (
     queue_places,
 )
 from portal.jobs.services import idle_left, job_movable
-from portal.jobs.states import JobState
+from portal.jobs.states import OWNER_GONE, JobState
 from portal.jobs.views.causes import cause_of
 from portal.jobs.views.charts import charts_shown
 from portal.jobs.views.files import files_shown
@@ -106,6 +106,8 @@ def _frame_context(frame: Frame, shown: Section) -> dict[str, Any]:
         "live": frame.live,
         "may_stop": frame.live and frame.may["may_stop"],
         "may_pause": waits and frame.may["may_pause"],
+        "held": (held := waits and job.waiting_code == OWNER_GONE and not job.kept),
+        "may_keep": held and frame.may["leads"],
         "may_move": waits and frame.may["may_move"],
         "may_order": waits and frame.may["may_order"] and job_movable(job=job, lead=frame.may["leads"]),
         "cause": cause_of(job),

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action
-from portal.clusters.selectors import job_sight, servers_closed, sku_totals
+from portal.clusters.selectors import job_sight, may, servers_closed, sku_totals
 from portal.common.errors import Conflict
 from portal.jobs.forms import MoveForm
 from portal.jobs.models import Job
@@ -79,8 +79,12 @@ def job_pause_page(request: PageRequest, job_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def job_resume_page(request: PageRequest, job_id: int) -> HttpResponse:
-    """Lets a paused job go on."""
-    return _hold(request, job_id, job_resume)
+    """Lets a job go on that is paused, or whose owner is gone."""
+
+    def resume(*, job: Job, actor: str, now: datetime) -> Job:
+        return job_resume(job=job, actor=actor, now=now, lead=may(user=request.user, vc=job.vc, action=Action.VC_ORDER))
+
+    return _hold(request, job_id, resume)
 
 
 def _hold(request: PageRequest, job_id: int, change: Callable[..., Job]) -> HttpResponse:

@@ -14,6 +14,7 @@ from django.db.models.fields.json import KeyTransform
 
 from portal.clusters.doomed import doomed_everywhere
 from portal.clusters.models import NodeEvent
+from portal.clusters.selectors import leads_of
 from portal.jobs.models import JobEvent
 from portal.notices.models import Notice, NoticeChoice, Place
 from portal.notices.services.bodies import job_telling, node_telling, quota_telling
@@ -80,7 +81,22 @@ def _jobs(first: int, last: int, now: datetime) -> None:
         Notice(user=same[0].job.user, job=same[0].job, kind=kind, at=same[-1].at, message=_words(same), times=len(same))
         for (_, kind), same in _alike(mailed, by_id).items()
     )
+    if settings.EMAIL_ON:
+        _leads(first, last)
     deliveries_make([job_telling(kind, same, _words(same)) for (_, kind), same in _alike(hooks, by_id).items()], now)
+
+
+def _leads(first: int, last: int) -> None:
+    """Whoever leads a team is told of each job of it that is held since its owner is gone, whatever they chose: nobody
+    else lets it run. Two queries at most."""
+    rows = JobEvent.objects.filter(pk__gt=first, pk__lte=last, code="owner_gone").order_by("pk")
+    held = list(rows.values_list("job", "job__vc", "at", "message"))
+    leads = leads_of(vcs={vc for _, vc, *_ in held}) if held else {}
+    Notice.objects.bulk_create(
+        Notice(user_id=lead, job_id=job, kind=JobNotice.WARNED, at=at, message=message)
+        for job, vc, at, message in held
+        for lead in sorted(leads.get(vc, ()))
+    )
 
 
 def _mailed(events: Iterable[_Event]) -> dict[int, JobNotice]:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from portal.accounts.models import User
+from portal.clusters.services import member_set
 from portal.jobs.models import Job
 from portal.jobs.outlook import queue_read
 from portal.jobs.services import Place, job_place
@@ -26,9 +28,16 @@ def jobs(world: World) -> list[Job]:
     return made
 
 
+def people(world: World) -> dict[str, User]:
+    """Everybody, and the owner in the team, whose jobs else are in no order."""
+    found = cast_of(world.vc, world.user)
+    member_set(vc=world.vc, user=world.user, role="member", now=world.now)
+    return found
+
+
 @pytest.fixture
 def lead(world: World) -> Browser:
-    return Browser(cast_of(world.vc, world.user)["lead"])
+    return Browser(people(world)["lead"])
 
 
 def order(world: World) -> list[str]:
@@ -78,7 +87,7 @@ WAYS: list[tuple[dict[str, Any], list[str]]] = [
 def test_it_goes_where_it_was_put(
     world: World, jobs: list[Job], who: str, typed: dict[str, Any], expected: list[str]
 ) -> None:
-    someone = Browser(cast_of(world.vc, world.user)[who])
+    someone = Browser(people(world)[who])
     address = f"/jobs/{jobs[2].pk}/queue"
     sent = typed | ({"beside": jobs[typed["beside"]].pk} if "beside" in typed else {})
     page = someone.send(address, **sent, **hidden(someone.get(address)))
@@ -142,7 +151,7 @@ def test_who_chose_in_an_order_that_somebody_changed_is_told_the_change_and_keep
 
 
 def test_to_an_owner_a_place_that_a_lead_gave_is_the_leads(world: World, jobs: list[Job], browser: Browser) -> None:
-    lead = cast_of(world.vc, world.user)["lead"]
+    lead = people(world)["lead"]
     job_place(job=Job.objects.get(pk=jobs[2].pk), to=Place(), actor=lead, now=world.now)
     assert "Move in the queue" not in browser.get(f"/jobs/{jobs[2].pk}").links
     page = browser.get(f"/jobs/{jobs[2].pk}/queue")
@@ -184,7 +193,7 @@ def test_one_that_a_lead_placed_is_not_among_those_that_its_owner_moves(
 
 def test_jobs_without_gpus_are_moved_among_themselves(world: World, jobs: list[Job]) -> None:
     bare = world.submit(name="bare", gpu=0)
-    lead = Browser(cast_of(world.vc, world.user)["lead"])
+    lead = Browser(people(world)["lead"])
     assert "Move in the queue" not in lead.get(f"/jobs/{bare.pk}").links
     page = lead.get(f"/jobs/{bare.pk}/queue")
     assert "It is the only waiting job without GPUs of vision in the class Test." in page.text
@@ -206,10 +215,10 @@ def test_more_waiting_jobs_take_no_more_queries(world: World, jobs: list[Job], b
 
 
 def test_who_may_move_a_job_in_the_queue(world: World, jobs: list[Job]) -> None:
-    people, address = cast_of(world.vc, world.user), f"/jobs/{jobs[2].pk}/queue"
+    everybody, address = people(world), f"/jobs/{jobs[2].pk}/queue"
     may = {"auditor": 403, "member": 403, "other": 404, "owner": 200, "lead": 200, "admin": 200}
     for who, status in may.items():
-        someone = Browser(people[who])
+        someone = Browser(everybody[who])
         assert someone.get(address).status == status, who
         assert someone.send(address, form="/profile", to="front").status == status, who
     assert (order(world)[0] == "third") == (status == 200)
