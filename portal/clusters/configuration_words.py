@@ -50,7 +50,7 @@ FORMS = (
     gettext_noop("is made of itself: %(types)s"),
     gettext_noop("has more than %(most)s levels of cells"),
     gettext_noop("has two levels that are a node: %(types)s"),
-    gettext_noop("must be 1: a leaf cell is one GPU"),
+    gettext_noop("must be 1, or 0 of a server without GPUs: a leaf cell is one GPU"),
     gettext_noop("%(cell)s belongs to %(vc)s already"),
     gettext_noop("%(name)s: %(advice)s"),
     gettext_noop("no cell of type %(type)s is among the physicalCells; there are none"),

@@ -18,6 +18,7 @@ from portal.clusters.selectors.quotas import Chains, LineKey, Lines
 from portal.common.errors import Fault, Invalid, Refused
 from portal.common.forms import SeenForm
 from portal.common.moments import MomentField
+from portal.common.plain_yaml import PlainLoader
 from portal.common.sentences import sentence
 
 _TEXT = {"class": "form-control"}
@@ -153,15 +154,6 @@ class SilenceForm(forms.Form):
     )  # fmt: skip
 
 
-class _Plain(yaml.SafeLoader):
-    """YAML without anchors: a few lines of them can stand for gigabytes."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError(_("Anchors and aliases are not taken here: write out what they stand for."))
-        return super().compose_node(parent, index)
-
-
 class ConfigurationForm(forms.Form):
     """A HiveD-style configuration: a file, or its text."""
 
@@ -185,7 +177,7 @@ class ConfigurationForm(forms.Form):
                 raise forms.ValidationError({"file": _("This file is too large for a configuration.")})
             text = file.read().decode("utf-8-sig") if file is not None else typed.get("document") or ""
             typed["document"] = text
-            typed["parsed"] = yaml.load(text, Loader=_Plain)  # noqa: S506  # a safe loader, and less
+            typed["parsed"] = yaml.load(text, Loader=PlainLoader)  # noqa: S506  # a safe loader, and less
         except UnicodeDecodeError:
             raise forms.ValidationError({"file": _("This is not UTF-8 text.")}) from None
         except (yaml.YAMLError, RecursionError, ValueError) as error:

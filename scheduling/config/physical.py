@@ -55,7 +55,7 @@ class Physical:
         self._faults = faults
         self._machines: dict[_Machine, tuple[str, list[int]]] = {}
         self._cpu_tasks: dict[_Machine, bool | None] = {}
-        self._cpu_nodes: dict[str, bool] = {}
+        self._cpu_nodes: dict[str, Node] = {}
         self._upper: dict[str, tuple[str, list[_Machine | str]]] = {}
         self._pins: dict[str, _Pin] = {}
         self._leaves = 0
@@ -67,10 +67,19 @@ class Physical:
             table = self._faults.table(given, path, (*_KEYS, "chain"))
             top = self._faults.name(table.get("cellType"), f"{path}.cellType")
             chain = self._faults.name(table.get("chain", top), f"{path}.chain", "./:") if top else ""
-            if chain and self._may_be_top(top, f"{path}.cellType"):
+            if not chain or not self._may_be_top(top, f"{path}.cellType"):
+                continue
+            if self._types.without_gpus(top):
+                self._server(_Cell(table, path, self._types.cells[top], number))
+            else:
                 tops = self.tops.setdefault(chain, [])
                 tops += [top] if top not in tops else []
                 self._cell(_Cell(table, path, self._types.cells[top], number), chain, chain)
+
+        for machine in self._machines:
+            if machine.name in self._cpu_nodes:
+                form = "%(node)s is a node of the chain %(chain)s already"
+                self._faults.add("physicalCluster.physicalCells", form, node=machine.name, chain=machine.chain)
 
     def read_cpu_nodes(self, servers: list[Any]) -> None:
         """Read the list of servers without GPUs, once the cells are read."""
@@ -87,7 +96,7 @@ class Physical:
                 self._faults.add(at, "%(name)s is listed twice", name=name)
             flag = self._faults.flag(table.get(CPU_TASKS), f"{path}.{CPU_TASKS}", needed=True)
             if name:
-                self._cpu_nodes.setdefault(name, flag)
+                self._cpu_nodes.setdefault(name, Node(name, 0, 0, cpu_tasks=flag))
 
     def ids(self) -> dict[_Machine, str]:
         """The id of each node: its machine's name; in all chains but that of most of its GPUs also the chain."""
@@ -100,7 +109,7 @@ class Physical:
         """The nodes in order of their ids; those without GPUs have no leaves."""
         ids = self.ids()
         made = [self._node(one, ids[one], shape, indices) for one, (shape, indices) in self._machines.items()]
-        made += [Node(name, 0, 0, cpu_tasks=cpu_tasks) for name, cpu_tasks in self._cpu_nodes.items()]
+        made += self._cpu_nodes.values()
         return tuple(sorted(made, key=lambda node: node.id))
 
     def upper_cells(self) -> tuple[UpperCell, ...]:
@@ -126,6 +135,19 @@ class Physical:
         cpu, memory = sku.cpu_milli * len(leaves), sku.memory_mb * len(leaves)
         chain, cpu_tasks = machine.chain, self._cpu_tasks[machine]
         return Node(node_id, cpu, memory, leaves, sku=leaf_type, shape=shape, chain=chain, cpu_tasks=cpu_tasks)
+
+    def _server(self, cell: _Cell) -> None:
+        """Read a server without GPUs, which takes tasks without GPUs unless it says otherwise, or a cell above some."""
+        if not cell.kind.node_level:
+            for child in self._children(cell):
+                self._server(child)
+            return
+        name, kind = self._address(cell), cell.kind.name
+        if name in self._cpu_nodes:
+            self._faults.add(f"{cell.path}.cellAddress", "%(name)s is listed twice", name=name)
+        flag = self._faults.flag(cell.table.get(CPU_TASKS, True), f"{cell.path}.{CPU_TASKS}")
+        sku, parts = (self._types.skus or {})[self._types.path(kind)[-1]], self._types.leaves(kind)
+        self._cpu_nodes[name] = Node(name, sku.cpu_milli * parts, sku.memory_mb * parts, cpu_tasks=flag)
 
     def _may_be_top(self, top: str, path: str) -> bool:
         if top not in self._types.cells:

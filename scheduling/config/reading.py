@@ -22,7 +22,8 @@ def read(document: Mapping[str, Any]) -> Cluster:
     Ids: a node has the name of its machine (its `cellAddress`); where one machine is a node of several chains, in
     all but that of most of its GPUs `<machine>@<chain>` (`machine` gives the name back). A cell above the nodes is
     `<chain>/<address>/…`, a leaf `<node>:<GPU number>`. Leaves stand in the order of the node's tree. CPU and
-    memory are the SKU's for each leaf, and 0 where the document has no `skuTypes`; 0 of a server without GPUs, too.
+    memory are the SKU's for each leaf, and 0 where the document has no `skuTypes`, and of a server under `cpuNodes`.
+    Cells of a SKU without GPUs are servers that take tasks without GPUs; what virtual clusters own of them is left out.
     Every node is open and healthy.
     HiveD's other settings (of its web server and Kubernetes) may stand in the document and say nothing here.
     """
@@ -40,7 +41,7 @@ def read(document: Mapping[str, Any]) -> Cluster:
     if faults.found:
         raise ConfigError(faults.found)
     try:
-        known = tuple(types.cells.values())
+        known = tuple(one for one in types.cells.values() if not types.without_gpus(one.name))
         made = Cluster(cells.nodes(), virtual, True, known, cells.upper_cells(), pinned)
     except ClusterError as error:
         words = Words("%(subject)s %(problem)s", {"subject": error.subject, "problem": error.problem})

@@ -12,10 +12,11 @@ MOST_LEVELS = 32
 
 
 class Sku(NamedTuple):
-    """CPU (milli-cores) and memory (MB) that come with one leaf cell."""
+    """CPU (milli-cores) and memory (MB) that come with one leaf cell, which is a GPU, or of a server without GPUs."""
 
     cpu_milli: int
     memory_mb: int
+    gpu: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,11 @@ class Types:
         while found[-1] in self.cells:
             found.append(self.cells[found[-1]].child)
         return found
+
+    def without_gpus(self, name: str) -> bool:
+        """Whether cells of this type are (parts of) servers without GPUs."""
+        sku = (self.skus or {}).get(self.path(name)[-1])
+        return sku is not None and not sku.gpu
 
     def leaves(self, name: str) -> int:
         """Number of leaves of a cell of this type."""
@@ -91,8 +97,9 @@ def _skus(physical: dict[str, Any], faults: Faults) -> dict[str, Sku] | None:
     for name, given in faults.table(physical["skuTypes"], path).items():
         where = f"{path}.{name}"
         table = faults.table(given, where, ("gpu", "cpu", "memory"))
-        if table.get("gpu") is True or table.get("gpu") != 1:
-            faults.add(f"{where}.gpu", "must be 1: a leaf cell is one GPU")
+        gpus = table.get("gpu") or 0
+        if isinstance(gpus, bool) or gpus not in (0, 1):
+            faults.add(f"{where}.gpu", "must be 1, or 0 of a server without GPUs: a leaf cell is one GPU")
         cpu = cpu_milli(table.get("cpu"), f"{where}.cpu", faults)
-        found[name] = Sku(cpu, memory_mb(table.get("memory"), f"{where}.memory", faults))
+        found[name] = Sku(cpu, memory_mb(table.get("memory"), f"{where}.memory", faults), gpus == 1)
     return found

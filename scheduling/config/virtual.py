@@ -23,10 +23,15 @@ class Paths:
                     if chain not in types.cells:
                         self._found.setdefault(f"{chain}.{one}", (chain, one))
         self._chains = sorted(tops)
+        self._types = types
 
     def find(self, path: str) -> tuple[str, str] | None:
         """Chain and cell type of a path; None when there is none such."""
         return self._found.get(path)
+
+    def without_gpus(self, path: str) -> bool:
+        """Whether it leads to servers without GPUs, of which nobody has a quota here."""
+        return self._types.without_gpus(path.split(".")[-1])
 
     def advice(self, path: str) -> Words:
         """What is wrong with a path that is not there."""
@@ -71,7 +76,7 @@ def _quota(given: Any, path: str, paths: Paths, faults: Faults) -> tuple[QuotaLi
         name = faults.name(table.get("cellType"), f"{where}.cellType")
         count = faults.count(table.get("cellNumber"), f"{where}.cellNumber")
         kind = paths.find(name)
-        if name and kind is None:
+        if name and kind is None and not paths.without_gpus(name):
             faults.add(f"{where}.cellType", "%(name)s: %(advice)s", name=name[:200], advice=paths.advice(name))
         elif kind is not None:
             found[kind] = found.get(kind, 0) + count

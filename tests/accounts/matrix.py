@@ -134,7 +134,9 @@ CASES = {
     ),
     "firm_right_end": Case("vc.configure", "DELETE", "virtual-clusters/vision/firm-rights/alice", None, 403),
     "cluster_export": Case("cluster.configure", "GET", "cluster", None, 404),
-    "cluster_import": Case("cluster.configure", "PUT", "cluster?dry_run=true", {}, 404),
+    "cluster_import": Case(
+        "cluster.configure", "PUT", "cluster?dry_run=true", {"physicalCluster": {"physicalCells": []}}, 404
+    ),
     "quota_list": Case("vc.read", "GET", "quotas"),
     "quota_set": Case("cluster.configure", "PATCH", "quotas?dry_run=true", {"lines": []}, 403),
     "quota_change_list": Case("vc.read", "GET", "quota-changes"),

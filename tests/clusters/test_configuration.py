@@ -156,6 +156,83 @@ def test_a_server_without_gpus_must_be_there_and_have_no_cells(world: World) -> 
     assert not Node.objects.filter(name="cpu09").exists()
 
 
+MANUAL: dict[str, Any] = {
+    "physicalCluster": {
+        "skuTypes": {
+            "V100": {"gpu": 1, "cpu": 4, "memory": "8192Mi"},
+            "CPU": {"cpu": 2, "memory": "4096Mi"},
+            "BIG": {"gpu": 0, "cpu": 16, "memory": "64Gi"},
+        },
+        "cellTypes": {
+            "V100-NODE": {"childCellType": "V100", "childCellNumber": 2, "isNodeLevel": True},
+            "CPU-MACHINE": {"childCellType": "CPU", "childCellNumber": 8, "isNodeLevel": True},
+            "BIG-POOL": {"childCellType": "BIG-MACHINE", "childCellNumber": 2},
+            "BIG-MACHINE": {"childCellType": "BIG", "childCellNumber": 1, "isNodeLevel": True},
+        },
+        "physicalCells": [
+            {"cellType": "V100-NODE", "cellAddress": "gpu01"},
+            {"cellType": "CPU-MACHINE", "cellAddress": "cpu01"},
+            {
+                "cellType": "BIG-POOL",
+                "cellChildren": [{"cellAddress": "big01", "cpuTasks": False}, {"cellAddress": "big02"}],
+            },
+        ],
+    },
+    "virtualClusters": {
+        "vision": {
+            "virtualCells": [
+                {"cellType": "V100-NODE", "cellNumber": 1},
+                {"cellType": "CPU-MACHINE", "cellNumber": 1},
+                {"cellType": "BIG-POOL.BIG-MACHINE", "cellNumber": 2},
+            ]
+        }
+    },
+}  # fmt: skip
+
+
+def test_servers_that_have_not_joined_have_the_cpu_and_memory_of_their_sku_also_without_gpus(world: World) -> None:
+    take(MANUAL, world)
+    nodes = {node.id: (node.cpu_milli, node.memory_mb, node.cpu_tasks) for node in cluster_read().cluster.nodes}
+    assert nodes["gpu01"][:2] == (8_000, 16_384)
+    columns = ("name", "cpu_milli", "memory_mb", "cpu_tasks", "shape__name")
+    assert [*Node.objects.order_by("name").values_list(*columns)] == [
+        ("big01", 16_000, 65_536, False, None),
+        ("big02", 16_000, 65_536, True, None),
+        ("cpu01", 16_000, 32_768, True, None),
+        ("gpu01", 8_000, 16_384, True, "V100-NODE"),
+    ]
+    assert owned()["vision"] == {"V100": 2}
+    world.node("cpu01", gpus=0)
+    reported = Node.objects.get(name="cpu01").cpu_milli
+    take(MANUAL, world)
+    assert Node.objects.get(name="cpu01").cpu_milli == reported != 16_000
+    twice = deepcopy(MANUAL)
+    more = [{"cellType": "CPU-MACHINE", "cellAddress": name} for name in ("big02", "gpu01")]
+    twice["physicalCluster"]["physicalCells"] += more
+    assert faults(twice, world) == {
+        "physicalCluster.physicalCells[3].cellAddress": "big02 is listed twice",
+        "physicalCluster.physicalCells": "gpu01 is a node of the chain V100-NODE already",
+    }
+
+
+def test_the_configuration_is_taken_out_of_openpais_services(world: World) -> None:
+    services = {"cluster": {"common": {"cluster-id": "pai"}}, "hivedscheduler": {"config": yaml.safe_dump(RACK)}}
+    take(services, world)
+    assert owned() == {"vision": {"V100": 4}, "audio": {"V100": 4}}
+    assert (
+        "anchors" in faults({"hivedscheduler": {"config": "a: &a {}\nb: *a"}}, world)["hivedscheduler.config"].lower()
+    )
+
+
+@pytest.mark.parametrize(
+    "document", [None, {}, {"physicalCluster": None, "virtualClusters": {}}, {"hivedscheduler": {"config": "# none"}}]
+)
+def test_a_file_that_says_nothing_takes_no_quota_away(world: World, document: Any) -> None:
+    take(RACK, world)
+    assert "says nothing" in faults(document, world)["physicalCluster"]
+    assert owned() == {"vision": {"V100": 4}, "audio": {"V100": 4}}
+
+
 def test_what_a_configuration_says_of_the_host_network_counts_and_what_it_does_not_say_stays(world: World) -> None:
     world.node("gpu01"), world.node("gpu02")
     take(RACK, world)

@@ -348,10 +348,10 @@ BAD = {
         "physicalCluster.skuTypes.GPU.memory",
         "must be an amount of at least 1Mi, such as 8192Mi or 8Gi, not '4096'",
     ),
-    "a SKU without a GPU": (
-        lambda p, v: p.update(skuTypes={"GPU": {"gpu": 0, "cpu": 1.5, "memory": "8Gi"}}),
+    "a SKU with two GPUs": (
+        lambda p, v: p.update(skuTypes={"GPU": {"gpu": 2, "cpu": 1.5, "memory": "8Gi"}}),
         "physicalCluster.skuTypes.GPU.gpu",
-        "must be 1: a leaf cell is one GPU",
+        "must be 1, or 0 of a server without GPUs: a leaf cell is one GPU",
     ),
 }
 

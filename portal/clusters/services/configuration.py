@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+import yaml
 from django.db.models import Count, F
 from django.utils.translation import gettext
 
@@ -35,14 +36,21 @@ from portal.clusters.services.teams import vc_create
 from portal.clusters.services.topology import gpu_leave_out, gpus_let_in
 from portal.clusters.services.versions import cluster_change
 from portal.common.errors import Fault, Invalid
+from portal.common.plain_yaml import PlainLoader
 from scheduling import config
 from scheduling.sites import chain_of
 
 NAME_LENGTH = 64
+SECTIONS = ("physicalCluster", "virtualClusters")
 
 
-def configuration_read(document: Mapping[str, Any]) -> scheduling.Cluster:
-    """The cluster that a configuration describes. Raises Invalid with every fault and its path."""
+def configuration_read(document: Any) -> scheduling.Cluster:
+    """The cluster that a configuration describes, as it is or inside OpenPAI's services-configuration.yaml. Raises
+    Invalid with every fault and its path."""
+    document = _unwrapped(document)
+    if not document or isinstance(document, Mapping) and not any(document.get(key) for key in SECTIONS):
+        message = gettext("the file says nothing of a cluster, and would take every quota away")
+        raise Invalid([Fault("physicalCluster", message, "empty")])
     try:
         found = _parts_named(config.read(document))
     except config.ConfigError as error:
@@ -77,6 +85,21 @@ def _parts_named(found: scheduling.Cluster) -> scheduling.Cluster:
         upper_cells=tuple(upper),
         pinned_cells=tuple(pinned),
     )
+
+
+def _unwrapped(document: Any) -> Any:
+    """The configuration inside OpenPAI's services-configuration.yaml, where it is that file."""
+    services = document.get("hivedscheduler") if isinstance(document, Mapping) else None
+    if not isinstance(services, Mapping) or "config" not in services:
+        return document
+    inner = services["config"]
+    if not isinstance(inner, str):
+        return inner
+    try:
+        return yaml.load(inner, Loader=PlainLoader)  # noqa: S506  # a safe loader, and less
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        message = gettext("This is no YAML: %(why)s") % {"why": str(error) or gettext("nested too deeply")}
+        raise Invalid([Fault("hivedscheduler.config", message, "invalid")]) from error
 
 
 def configuration_export() -> dict[str, Any]:
@@ -149,12 +172,13 @@ def _node_faults(found: scheduling.Cluster) -> Iterator[Fault]:
     yield from _gpu_faults([node for node in found.nodes if node.leaves])
     names = [node.id for node in found.nodes if not node.leaves]
     shapes = dict(Node.objects.filter(name__in=names).values_list("name", "shape"))
+    described = {node.id for node in found.nodes if node.cpu_milli}
     for name in names:
         path = f"physicalCluster.cpuNodes.{name}"
-        if name not in shapes:
+        if name not in shapes and name not in described:
             words = gettext("no server is called %(name)s; it can be named once it has joined")
             yield Fault(path, words % {"name": name[:200]}, "unknown")
-        elif shapes[name] is not None:
+        elif shapes.get(name) is not None:
             yield Fault(path, gettext("%(node)s has GPUs: name it under physicalCells") % {"node": name}, "gpus")
 
 
@@ -222,9 +246,13 @@ def _types_write(found: scheduling.Cluster) -> dict[str, CellType]:
 
 def _node_write(node: scheduling.Node, types: dict[str, CellType], now: datetime, actor: str) -> Node:
     row, made = Node.objects.get_or_create(name=node.id)
+    if row.last_report_at is None and node.cpu_milli:
+        Node.objects.filter(pk=row.pk).update(cpu_milli=node.cpu_milli, memory_mb=node.memory_mb)
     if node.cpu_tasks is not None:
         node_cpu_tasks_write(node=row, cpu_tasks=node.cpu_tasks, actor=actor, now=now)
     if not node.leaves:
+        if made:
+            node_event(node=row, code="configured", message=f"Node {node.id}: expected.", now=now, actor=actor)
         return row
     chain = "" if node.chain == node.cell_type else node.chain
     columns = {
