@@ -141,7 +141,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("portal.jobs.urls")),
     path("", include("portal.dispatch.urls")),
     path("", include("portal.notices.urls")),
-    path("rest-server/api/v2/", include("portal.openpai.urls")),
+    path("", include("portal.openpai.urls")),
     path(f"{NODE_CODE}<str:signed>", jobs.node_code),
     path("api/docs", document_page, name="api-docs"),
     path("help", help_page, name="help"),

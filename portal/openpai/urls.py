@@ -1,11 +1,13 @@
-"""OpenPAI's addresses, below ``/rest-server/api/v2/``. Its clients write them with and without a slash at the end."""
+"""OpenPAI's addresses, below ``/rest-server``, and the page of a job. Its clients write the former with and without a
+slash at the end, and lists of users, groups and storages in the singular, too."""
 
 from __future__ import annotations
 
-from django.urls import URLPattern, re_path
+from django.urls import URLPattern, URLResolver, include, path, re_path
 from rest_framework.views import APIView
 
 from portal.openpai import api
+from portal.openpai.pages import job_detail
 
 JOB = r"jobs/(?P<framework>[^/\x00]+)"
 ATTEMPT = r"attempts/(?P<attempt>[0-9]{1,9})"
@@ -17,27 +19,29 @@ def at(address: str, view: type[APIView]) -> URLPattern:
     return re_path(rf"^{address}/?\Z", view.as_view())
 
 
-urlpatterns = [
+V2 = [
     at("info", api.InfoView),
+    at("authn/info", api.AuthnInfoView),
     at("authn/basic/login", api.LoginView),
     at("authn/basic/logout", api.LogoutView),
     at("tokens", api.TokensView),
+    at("tokens/check", api.TokenCheckView),
     at("tokens/application", api.ApplicationTokenView),
     at(r"tokens/(?P<token>[^/\x00]+)", api.TokenView),
-    at("users", api.UsersView),
-    at(r"users/me", api.OwnView),
-    at(r"users/(?P<user>[^/\x00]+)", api.UserView),
-    at(r"users/(?P<user>[^/\x00]+)/group", api.UserGroupView),
-    at(r"users/(?P<user>[^/\x00]+)/grouplist", api.UserGroupListView),
-    at("groups", api.GroupsView),
-    at(r"groups/(?P<group>[^/\x00]+)", api.GroupView),
-    at(r"groups/(?P<group>[^/\x00]+)/userlist", api.GroupMembersView),
+    at("users?", api.UsersView),
+    at(r"users?/me", api.OwnView),
+    at(r"users?/(?P<user>[^/\x00]+)", api.UserView),
+    at(r"users?/(?P<user>[^/\x00]+)/group", api.UserGroupView),
+    at(r"users?/(?P<user>[^/\x00]+)/grouplist", api.UserGroupListView),
+    at("groups?", api.GroupsView),
+    at(r"groups?/(?P<group>[^/\x00]+)", api.GroupView),
+    at(r"groups?/(?P<group>[^/\x00]+)/userlist", api.GroupMembersView),
     at("virtual-clusters", api.VirtualClustersView),
     at(r"virtual-clusters/(?P<vc>[^/\x00]+)", api.VirtualClusterView),
     at(r"virtual-clusters/(?P<vc>[^/\x00]+)/sku-types", api.SkuTypesView),
     at("cluster/sku-types", api.SkuTypesView),
-    at("storages", api.StoragesView),
-    at(r"storages/(?P<storage>[^/\x00]+)", api.StorageView),
+    at("storages?", api.StoragesView),
+    at(r"storages?/(?P<storage>[^/\x00]+)", api.StorageView),
     at("jobs", api.JobsView),
     at(JOB, api.JobView),
     at(f"{JOB}/config", api.ConfigView),
@@ -56,4 +60,19 @@ urlpatterns = [
     at("kubernetes/pods", api.K8sPodsView),
     at("alerts", api.AlertsView),
     re_path("", api.NoApi.as_view()),
+]
+V1 = [
+    at("authn/info", api.AuthnInfoView),
+    at("authn/basic/login", api.LoginView),
+    at("authn/basic/logout", api.LogoutView),
+    at("token", api.LoginView),
+    at(r"user/(?P<user>[^/\x00]+)", api.UserView),
+]
+"""What clients of before OpenPAI 1.0 sign in with."""
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("rest-server/api/v2/", include(V2)),
+    path("rest-server/api/v1/", include(V1)),
+    re_path(r"^rest-server(?:/|\Z)", api.NoApi.as_view()),
+    path("job-detail.html", job_detail),
 ]

@@ -39,6 +39,9 @@ def test_of_few_tasks_each_is_named() -> None:
     assert (env["PAI_PORT_LIST_train_2_ssh"], env["PAI_train_2_ssh_PORT"]) == ("30002", "30002")
     assert LEFT_OUT not in env
     assert env["PYTHONUNBUFFERED"] == "1"
+    assert env["PAI_CONTAINER_HOST_PORT_LIST"] == "".join(
+        f"{label}:{env[f'PAI_CONTAINER_HOST_{label}_PORT_LIST']};" for label in ("ssh", "http")
+    )
 
 
 def test_one_task_meets_itself_where_it_is_and_torchrun_takes_a_port_of_its_own() -> None:

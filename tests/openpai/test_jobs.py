@@ -183,7 +183,7 @@ def test_more_than_the_quota_is_refused_in_openpais_sentence(world: World, pai: 
 
 def test_a_body_that_is_no_job_file_is_refused(world: World, pai: Pai) -> None:
     assert pai.refused("POST", "jobs", "{", kind="text/yaml") == (400, "InvalidProtocolError")
-    assert pai.refused("POST", "jobs", "a: 1", kind="text/html") == (415, "InvalidParametersError")
+    assert pai.refused("POST", "jobs", "a: 1", kind="application/xml") == (415, "InvalidParametersError")
 
 
 def test_the_config_is_the_file_with_its_secrets_masked(world: World, pai: Pai) -> None:

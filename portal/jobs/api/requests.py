@@ -49,6 +49,12 @@ class JobFileJson(JobFile):
     media_type = "application/json"
 
 
+class JobFileAnyText(JobFile):
+    """OpenPAI takes a job file as any text."""
+
+    media_type = "text/*"
+
+
 JOB_FILES = (JobFile, JobFileXYaml, JobFileTextYaml, JobFileJson)
 JOB_FILE_SCHEMA = {kind.media_type: {"description": "an OpenPAI job file"} for kind in JOB_FILES}
 

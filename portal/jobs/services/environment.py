@@ -135,7 +135,7 @@ def _pai_each(peers: Sequence[Peer]) -> dict[str, str]:
 
 def _pai_compatibility(facts: Facts) -> dict[str, str]:
     me, spec = facts.me, facts.spec
-    everything = [port for ports in me.ports.values() for port in ports]
+    everything = "".join(f"{label}:{_numbers(ports)};" for label, ports in me.ports.items())
     http, ssh = (_numbers(me.ports.get(label, ())) for label in ("http", "ssh"))
     indices = ",".join(str(index) for index in facts.gpu_indices) or "none"
     env = {
@@ -152,7 +152,7 @@ def _pai_compatibility(facts: Facts) -> dict[str, str]:
         "PAI_CONTAINER_HOST_IP": me.address,
         "PAI_CONTAINER_HOST_PORT": http,
         "PAI_CONTAINER_SSH_PORT": ssh,
-        "PAI_CONTAINER_HOST_PORT_LIST": _numbers(everything),
+        "PAI_CONTAINER_HOST_PORT_LIST": everything,
         "HIVED_VISIBLE_DEVICES": indices,
     }
     return env | {f"PAI_CONTAINER_HOST_{label}_PORT_LIST": _numbers(ports) for label, ports in me.ports.items()}

@@ -95,8 +95,8 @@ def _resources(role: Raw) -> model.Resources:
 
 def _completion(given: Raw, instances: int) -> model.Completion:
     return model.Completion(
-        min_failed=raw.whole(given.get("minFailedInstances"), 1),
-        min_succeeded=raw.whole(given.get("minSucceededInstances"), instances),
+        min_failed=raw.whole(given.get("minFailedInstances")) or 1,
+        min_succeeded=raw.whole(given.get("minSucceededInstances")) or instances,
     )
 
 

@@ -132,18 +132,12 @@ def hived_roles_match(job: Raw) -> Iterator[Finding]:
 
 
 def roles_complete(job: Raw) -> Iterator[Finding]:
-    """A role has something to run, and can reach the end it names."""
+    """A role has something to run."""
     for name, role in raw.roles(job):
         lines = raw.texts(role.get("commands"))
         if lines and not any(line.strip() for line in lines):
             message = "every command is blank; give at least one to run"
             yield Finding(("taskRoles", name, "commands"), message, "blank")
-        instances = raw.whole(role.get("instances"), 1)
-        wanted = raw.whole(raw.mapping(role, "completion").get("minSucceededInstances"))
-        if wanted > instances > 0:
-            message = f"must be at most the number of instances, {instances:,}, not {wanted:,}"
-            path = ("taskRoles", name, "completion", "minSucceededInstances")
-            yield Finding(path, message, "maximum")
 
 
 def tasks_bounded(job: Raw) -> Iterator[Finding]:

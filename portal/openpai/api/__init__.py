@@ -32,9 +32,11 @@ from portal.openpai.api.people import (
 )
 from portal.openpai.api.session import (
     ApplicationTokenView,
+    AuthnInfoView,
     InfoView,
     LoginView,
     LogoutView,
+    TokenCheckView,
     TokensView,
     TokenView,
 )
@@ -42,6 +44,7 @@ from portal.openpai.api.session import (
 __all__ = [
     "AlertsView",
     "ApplicationTokenView",
+    "AuthnInfoView",
     "ConfigView",
     "EventsView",
     "ExecutionView",
@@ -68,6 +71,7 @@ __all__ = [
     "TagView",
     "TaskLogsView",
     "TaskView",
+    "TokenCheckView",
     "TokenView",
     "TokensView",
     "UserGroupListView",

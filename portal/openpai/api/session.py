@@ -49,6 +49,17 @@ class InfoView(PaiView):
         )
 
 
+class AuthnInfoView(PaiView):
+    """How one signs in. OpenPAI's document does not have it, its portal and VS Code extension ask for it."""
+
+    authentication_classes = ()
+    permission_classes = ()
+
+    def get(self, request: Request) -> Response:
+        found = {"authn_type": "basic", "loginURI": "/api/v1/authn/basic/login", "loginURIMethod": "post"}
+        return Response(found)
+
+
 class LoginView(PaiView):
     """User name and password against a token."""
 
@@ -83,6 +94,13 @@ class TokensView(PaiView):
         """Their ids: of the tokens themselves only hashes are kept."""
         ids = tokens_of(user=self.user).values_list("pk", flat=True)
         return Response({"tokens": [str(key) for key in ids]})
+
+
+class TokenCheckView(PaiView):
+    """Whether the token that asks holds."""
+
+    def get(self, request: Request) -> Response:
+        return Response({"message": "Token is valid."})
 
 
 class TokenView(PaiView):

@@ -115,6 +115,22 @@ def test_a_damaged_spec_is_not_read(damage: dict[str, Any]) -> None:
         JobSpec.from_json({**spec().to_json(), **damage})
 
 
+@pytest.mark.parametrize(
+    ("given", "failed", "succeeded"),
+    [
+        ({"minFailedInstances": 0, "minSucceededInstances": 0}, 1, 2),
+        ({"minFailedInstances": None, "minSucceededInstances": None}, 1, 2),
+        ({"minFailedInstances": -1, "minSucceededInstances": -1}, -1, -1),
+        ({"minFailedInstances": 5, "minSucceededInstances": 5}, 5, 5),
+    ],
+)
+def test_of_a_completion_nothing_and_0_mean_the_default_and_more_than_there_are_stands(
+    given: dict[str, Any], failed: int, succeeded: int
+) -> None:
+    completion = spec((f"{TRAIN}/completion", given)).role("train").completion
+    assert completion == Completion(min_failed=failed, min_succeeded=succeeded)
+
+
 def test_roles_keep_the_order_of_the_file() -> None:
     role = {"dockerImage": "image", "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 0}, "commands": ["x"]}
     job = spec(("taskRoles/zeta", role), ("taskRoles/alpha", role))
