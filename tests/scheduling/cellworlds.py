@@ -185,10 +185,13 @@ class Mix:
     preemptible: tuple[bool, ...] = (True, True, True, False)
     cpu_only: bool = True
     most: int = 12
+    shares: tuple[float, ...] = (1,)
+    """How much of what belongs to its GPUs a task wants at most, of CPU and of memory."""
 
 
 ISOLATED = Mix()
 ANY = Mix(borrow=(Borrow.NEVER, Borrow.AUTO), lazy=(False, True))
+GREEDY = replace(ANY, shares=(0.5, 1, 1, 1.5, 2))
 
 
 @st.composite
@@ -218,9 +221,10 @@ def jobs(draw: st.DrawFn, cluster: Cluster, mix: Mix) -> Job:
         singles = any(vc.owned(one) for one in ((sku,) if sku else skus)) and priority >= 0
         gpus = 0 if without else 1 if singles else draw(st.sampled_from([1, 1, 2, 2, 3, 4, 8]))
         pin = vc.pinned[0] if vc.pinned and gpus and priority >= 0 and draw(st.booleans()) else None
-        cpu = draw(st.sampled_from([0, 1_000, SHARE_CPU])) * max(1, gpus)
+        cpu = int(draw(st.sampled_from([0, 1_000, SHARE_CPU])) * max(1, gpus) * draw(st.sampled_from(mix.shares)))
+        memory = 512 if len(mix.shares) == 1 else int(SHARE_MEMORY * max(1, gpus) * draw(st.sampled_from(mix.shares)))
         count = draw(st.sampled_from([1, 1, 2, 3]))
-        roles.append(Role(name, count, gpus, cpu or 500, 512, sku if gpus else None, pinned_cell=pin))
+        roles.append(Role(name, count, gpus, cpu or 500, memory, sku if gpus else None, pinned_cell=pin))
     every = tuple(roles)
     return Job(
         "unnamed", vc.id, draw(st.sampled_from(["alice", "bob"])), priority, every, draw(st.integers(0, 25)), 0,

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from scheduling import Code, Engine, Job, Plan, Preempt, Snapshot, Standing, Start, Wait
-from scheduling.cells import Rules
+from scheduling import Code, Engine, Job, Plan, Preempt, Snapshot, Standing, Start, TaskPlacement, Wait
+from scheduling.cells import NodeState, Rules
 from scheduling.layout import Layout
-from tests.scheduling.cellworlds import ANY, World, damaged, worlds
+from tests.scheduling.cellworlds import ANY, GREEDY, World, clusters, damaged, worlds
 from tests.scheduling.playing import Player
 from tests.scheduling.worlds import all_in_service, with_plenty
 
@@ -121,16 +121,73 @@ def check_borrow_limit(state: Snapshot, plan: Plan, wait: Wait) -> None:
 
 def check_fragmented(state: Snapshot, plan: Plan, wait: Wait) -> None:
     assert isinstance(alone_in(with_plenty(all_in_service(state)), wait.job, plan.at_ms), Wait)
+    numbers = wait.reason.numbers
+    if not numbers.get("needed"):
+        return
+    room = free_gpus(state, wait.job, str(numbers["sku"]))
+    assert (numbers["largest"], numbers["free"]) == (max(room.values(), default=0), sum(room.values()))
+    assert room.get(str(numbers["node"]), 0) == numbers["largest"]
+
+
+def free_gpus(state: Snapshot, job: Job, sku: str) -> dict[str, int]:
+    """By node the GPUs in service that a job may have: those that nobody holds or claims; of a guaranteed one those on
+    loan as well."""
+    uses = [use for one in state.running for task in one.tasks for use in task.placement.leaves]
+    taken = {use.leaf for use in uses if use.virtual_cell is not None or job.opportunistic}
+    taken |= {claim.leaf for claim in state.claims}
+    return {
+        node.id: sum(leaf.healthy and leaf.id not in taken for leaf in node.leaves)
+        for node in state.cluster.nodes
+        if node.cell_type == sku and node.state == NodeState.OPEN and node.id not in job.avoid_nodes
+    }
 
 
 def check_bad_nodes(state: Snapshot, plan: Plan, wait: Wait) -> None:
     assert isinstance(alone_in(with_plenty(state), wait.job, plan.at_ms), Wait)
     assert not isinstance(alone_in(with_plenty(all_in_service(state)), wait.job, plan.at_ms), Wait)
+    numbers = wait.reason.numbers
+    bad = [
+        one
+        for one in state.cluster.nodes
+        if one.state != NodeState.OPEN or not all(leaf.healthy for leaf in one.leaves)
+    ]
+    assert str(numbers["where"]).split(" (")[0] in {one.id for one in bad}
+    if numbers.get("needed"):
+        sku = str(numbers["sku"])
+        best = sum(free_gpus(all_in_service(state), wait.job, sku).values())
+        free = sum(free_gpus(state, wait.job, sku).values())
+        assert (numbers["free"], numbers["unusable"]) == (free, best - free)
 
 
 def check_resources(state: Snapshot, plan: Plan, wait: Wait) -> None:
     assert isinstance(alone_in(state, wait.job, plan.at_ms), Wait)
     assert not isinstance(alone_in(with_plenty(state), wait.job, plan.at_ms), Wait)
+    numbers = wait.reason.numbers
+    node = next(one for one in state.cluster.nodes if one.id == numbers["node"])
+    there = on_node(state, node.id)
+    free = (
+        node.cpu_milli - sum(one.cpu_milli for _, one in there),
+        node.memory_mb - sum(one.memory_mb for _, one in there),
+    )
+    told = [int(numbers[f"free_{one}"]) + int(numbers.get(f"kept_{one}", 0)) for one in ("cpu_milli", "memory_mb")]
+    leaves = {leaf.id for leaf in node.leaves}
+    if any(claim.leaf in leaves for claim in state.claims):
+        assert all(one <= max(0, other) for one, other in zip(told, free, strict=True))
+    else:
+        assert told == [max(0, one) for one in free]
+    amounts = [(role.cpu_milli, role.memory_mb) for role in wait.job.roles]
+    assert (numbers["cpu_milli"], numbers["memory_mb"]) in amounts
+    if "job" in numbers:
+        mine = [one for name, one in there if name == numbers["job"]]
+        cpu, memory = node.cpu_milli // max(1, len(leaves)), node.memory_mb // max(1, len(leaves))
+        assert numbers["beyond_cpu_milli"] == sum(max(0, one.cpu_milli - cpu * len(one.leaves)) for one in mine)
+        assert numbers["beyond_memory_mb"] == sum(max(0, one.memory_mb - memory * len(one.leaves)) for one in mine)
+        assert int(numbers["beyond_cpu_milli"]) + int(numbers["beyond_memory_mb"]) > 0
+
+
+def on_node(state: Snapshot, node: str) -> list[tuple[str, TaskPlacement]]:
+    """The tasks that run on a node, each with its job."""
+    return [(one.job.id, task.placement) for one in state.running for task in one.tasks if task.placement.node == node]
 
 
 def check_user_limit(state: Snapshot, plan: Plan, wait: Wait) -> None:
@@ -154,9 +211,20 @@ def check_user_limit(state: Snapshot, plan: Plan, wait: Wait) -> None:
 
 
 def check_preempting(state: Snapshot, plan: Plan, wait: Wait) -> None:
-    victims = [claim.victim for claim in state.claims if claim.claimant == wait.job.id and claim.victim is not None]
-    assert (wait.reason.numbers["gpus"], wait.reason.numbers["jobs"]) == (len(victims), len(set(victims)))
-    assert set(victims) <= {one.job.id for one in state.running}
+    claims = [claim for claim in state.claims if claim.claimant == wait.job.id]
+    victims = [claim.victim for claim in claims if claim.victim is not None]
+    numbers = wait.reason.numbers
+    assert numbers["gpus"] == len(victims)
+    leaving = {one.job.id: one for one in state.running if any(task.leaving for task in one.tasks)}
+    assert numbers["first"] in leaving
+    if victims:
+        assert numbers["jobs"] == len(set(victims))
+        assert set(victims) <= leaving.keys()
+        return
+    cells = {claim.virtual_cell for claim in claims}
+    uses = [use for task in leaving[str(numbers["first"])].tasks for use in task.placement.leaves]
+    if "resources" not in numbers:
+        assert any(use.virtual_cell in cells for use in uses)
 
 
 def check_paused(state: Snapshot, plan: Plan, wait: Wait) -> None:
@@ -197,7 +265,7 @@ class Watch:
         self._reservations = carried_out.reservations
         if at_rest:
             assert not changes(plan)
-        claimants = {claim.claimant for claim in state.claims if claim.victim is not None}
+        claimants = {claim.claimant for claim in state.claims}
         for wait in plan.waits:
             preempting = wait.reason.code == Code.PREEMPTING and wait.job.id in claimants
             if at_rest or (preempting and not plan.answers):
@@ -238,6 +306,12 @@ def check_reasons(world: World) -> None:
 @settings(max_examples=40)
 @given(worlds(ANY, damaged()))
 def test_every_reason_is_true(world: World) -> None:
+    check_reasons(world)
+
+
+@settings(max_examples=60)
+@given(worlds(GREEDY, clusters()))
+def test_every_number_and_name_is_that_of_the_snapshot_where_jobs_want_more_than_their_shares(world: World) -> None:
     check_reasons(world)
 
 
