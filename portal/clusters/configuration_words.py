@@ -38,6 +38,7 @@ FORMS = (
     gettext_noop("the name of a node must not hold '@': %(node)s"),
     gettext_noop("%(node)s is a node of the chain %(chain)s already"),
     gettext_noop("two leaf cells have the address %(address)s"),
+    gettext_noop("GPU %(index)s of %(node)s is in the chain %(chain)s already"),
     gettext_noop("of a leaf cell must be a GPU's number, not %(value)s"),
     gettext_noop("has %(given)s cells; a %(type)s is made of %(children)s"),
     gettext_noop("must be %(type)s here"),

@@ -54,6 +54,7 @@ class Physical:
         self._types = types
         self._faults = faults
         self._machines: dict[_Machine, tuple[str, list[int]]] = {}
+        self._chains: dict[tuple[str, int], str] = {}
         self._cpu_tasks: dict[_Machine, bool | None] = {}
         self._cpu_nodes: dict[str, Node] = {}
         self._upper: dict[str, tuple[str, list[_Machine | str]]] = {}
@@ -192,11 +193,21 @@ class Physical:
             self._inside(child, machine, indices)
         for index in sorted({one for one in indices if indices.count(one) > 1}):
             self._faults.add(cell.path, "two leaf cells have the address %(address)s", address=index)
+        self._no_gpu_twice(cell, machine, indices)
         self._machines[machine] = (cell.kind.name, indices)
         said = cell.table.get(CPU_TASKS)
         flag = self._faults.flag(said, f"{cell.path}.{CPU_TASKS}")
         self._cpu_tasks[machine] = None if said is None else flag
         return machine
+
+    def _no_gpu_twice(self, cell: _Cell, machine: _Machine, indices: list[int]) -> None:
+        """A machine may stand in two chains, each of its GPUs in one."""
+        for index in indices:
+            chain = self._chains.setdefault((machine.name, index), machine.chain)
+            if chain != machine.chain:
+                form = "GPU %(index)s of %(node)s is in the chain %(chain)s already"
+                self._faults.add(cell.path, form, index=index, node=machine.name, chain=chain)
+                return
 
     def _no_cpu_tasks(self, cell: _Cell) -> None:
         if CPU_TASKS in cell.table:

@@ -44,7 +44,7 @@ def pinned_cell_of_two(file: Document) -> None:
     file["virtualClusters"]["audio"]["pinnedCells"] = [{"pinnedCellId": "corner"}]
 
 
-def two_chains(file: Document) -> None:
+def gpu_in_two_chains(file: Document) -> None:
     file["physicalCluster"]["physicalCells"].append({"cellType": "node", "cellAddress": "gpu02"})
 
 
@@ -61,7 +61,7 @@ FILES: dict[Callable[[Document], None], dict[str, str]] = {
         "physicalCluster.physicalCells[0].cellChildren[1].pinnedCellId": "another cell is called corner already",
     },
     pinned_cell_of_two: {"virtualClusters.audio.pinnedCells": "corner belongs to vision already"},
-    two_chains: {"physicalCluster.physicalCells.gpu02@rack": "gpu02 stands in the chains node and rack"},
+    gpu_in_two_chains: {"physicalCluster.physicalCells[1]": "GPU 0 of gpu02 is in the chain rack already"},
 }
 
 

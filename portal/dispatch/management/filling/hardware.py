@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db.models import Model
 
 from nodes.protocol import GpuInfo, Inventory, NodeKey, Report
-from portal.clusters.models import Gpu, Node, VirtualCluster
+from portal.clusters.models import Gpu, Node, Storage, VirtualCluster
 from portal.clusters.services import Wish, lane_pulse, lines_resolve, node_add, node_report, quotas_set
 from portal.dispatch.management.filling.sizes import NODE_GPUS, Sizes
 
@@ -51,6 +51,7 @@ def _report(name: str, now: datetime) -> Report:
     inventory = Inventory(
         hostname=name, cpu_milli=96_000, memory_mb=1_048_576, gpus=gpus, simulated=True, address="10.0.0.1",
         interface="eth0", runtime="docker", engine="docker 28.2.2", agent=settings.VERSION,
+        storages=tuple(Storage.objects.filter(jobs=True).values_list("root", flat=True)),
     )  # fmt: skip
     moment = int(now.timestamp() * 1000)
     return Report(
