@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 def test_a_node_whose_state_folder_was_lost_goes_on_by_its_new_key_and_its_tasks_end_as_lost(tmp_path: Path) -> None:
     """Such as after a restore into a new data folder."""
     world = World()
-    node = world.node("vm", gpus=4)
+    node = world.node("vm", gpus=4, root=str(tmp_path))
     job = world.submit(gpu=1)
     world.settle()
     attempt = TaskAttempt.objects.get(task__job=job)
