@@ -52,6 +52,7 @@ class StorageState:
     unguarded: Mapping[str, str] = field(default_factory=dict)
 
 
+_STAYS = '[ "$(realpath -- "$1")" = "$(realpath -- "$2")$3" ]'
 _NO_NFS = ("unknown filesystem type", "No such device")
 """What mount says where the kernel has no NFS."""
 _HELPERS = "/sbin:/usr/sbin:/sbin/fs.d:/sbin/fs"
@@ -140,12 +141,22 @@ class StorageKeeper:
         """Why this node does not offer it; empty where it does."""
         if wish.export and self._is_own(wish.root):
             return self._refusal(wish) or self._mounted(wish)
-        if not any(PurePosixPath(wish.root).is_relative_to(root) for root in self._allowed):
+        above = [root for root in self._allowed if PurePosixPath(wish.root).is_relative_to(root)]
+        if not above:
             where = f", and {wish.export} is mounted by it below {self._own} only" if wish.export else ""
             return f"its agent allows no storage at {wish.root} (BERTH_NODE_MOUNT_ROOTS){where}"
         if is_mount(wish) and mounted_at(wish.root) is None:
             return f"nothing is mounted at {wish.root}"
-        return self._looks.fault(wish.root)
+        return self._looks.fault(wish.root) or self._elsewhere(wish.root, above)
+
+    def _elsewhere(self, root: str, above: Iterable[str]) -> str:
+        """What the policy refuses when a task comes: a link below the allowed folder, which users could have made."""
+        for one in above:
+            rest = os.path.relpath(root, one)
+            steps = [root, one, "" if rest == "." else f"/{rest}"]
+            if not self._process(["sh", "-c", _STAYS, "sh", *steps], self._patience_s):
+                return ""
+        return f"a link leads away from {root}: name the folder itself"
 
     def _unguarded(self, wish: StorageWish) -> str:
         """Why setuid programs that jobs leave in it count here; in one that they only read, they leave none."""

@@ -40,6 +40,7 @@ SENTENCES = (
     gettext_noop("it lies inside %(root)s: whoever writes there could put a link in its place"),
     gettext_noop("the mount option %(option)s is not allowed"),
     gettext_noop("nothing is mounted at %(root)s"),
+    gettext_noop("a link leads away from %(root)s: name the folder itself"),
     gettext_noop("%(root)s does not answer: its file server is away"),
     gettext_noop(
         "setuid programs that jobs leave there count on this server: %(root)s is not mounted nosuid,nodev (%(why)s)"

@@ -111,6 +111,21 @@ def test_an_export_is_mounted_offered_and_taken_off_again(server: Server) -> Non
     assert server.mounts() == []
 
 
+def test_a_storage_that_a_link_leads_away_from_is_not_offered_as_no_task_may_have_it(server: Server) -> None:
+    share, real = server.folder / "share", server.folder / "real"
+    for folder in ("share/well", "real/inner"):
+        (server.folder / folder).mkdir(parents=True)
+    (share / "data").symlink_to(real)
+    (server.folder / "other").symlink_to(real)  # the administrator's own way to an allowed folder
+    roots = [str(share), str(share / "well"), str(share / "data"), str(server.folder / "other" / "inner")]
+    allowed = (str(share), str(server.folder / "other"))
+    keeper = server.keeper(allowed=allowed)
+    keeper.want([StorageWish(name=Path(root).name, root=root, read_only=True) for root in roots])
+    faults = keeper.look().faults
+    assert faults == {roots[2]: f"a link leads away from {roots[2]}: name the folder itself"}
+    assert [Policy(mount_roots=allowed).allows_root(root) for root in roots] == [root not in faults for root in roots]
+
+
 def test_one_that_somebody_mounted_before_without_them_gets_the_options_that_keep_rights_out(server: Server) -> None:
     wish = server.wish()
     Path(wish.root).mkdir(parents=True)
