@@ -54,6 +54,7 @@ def test_a_job_waits_for_its_registry_and_says_until_when_and_why(world: World, 
     with override("zh-hans"):
         assert "tried" not in event_words(told.message)
     assert job.retries_counted == 0
+    assert set(job.avoid_nodes) == {"gpu01"}, "another node may reach it"
 
 
 @GANGS

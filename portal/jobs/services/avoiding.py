@@ -13,7 +13,13 @@ ENDLESS = "endless"
 """Beside the causes that nodes tell, and ``LATE``: a task was told to end there, and did not."""
 
 _PASSING, _USUAL, _LONGEST = timedelta(minutes=5), timedelta(minutes=15), timedelta(minutes=30)
-_FADES = {Cause.NO_SPACE: _PASSING, Cause.PORT_TAKEN: _PASSING, LATE: _LONGEST, ENDLESS: _LONGEST}
+_FADES = {
+    Cause.NO_SPACE: _PASSING,
+    Cause.PORT_TAKEN: _PASSING,
+    Cause.IMAGE_AWAY: _PASSING,
+    LATE: _LONGEST,
+    ENDLESS: _LONGEST,
+}
 """What goes by itself, and what takes long to be found again; the faults of hardware and Engine lie between."""
 
 NONE_AVOIDED = "{}"

@@ -94,6 +94,8 @@ def _failed(row: TaskAttempt, attempt: JobAttempt, why: Verdict, now: datetime) 
         # Behind the attempt's end, which holds the rows of several nodes in order.
         node_start_failed(node=row.node, user=attempt.job.user.username, cause=row.cause, now=now)
         return
+    if row.cause == Cause.IMAGE_AWAY:  # another node may reach the registry
+        node_avoid(job=attempt.job, node=row.node.name, cause=row.cause, now=now)
     if why.over_limit:
         job_event(
             job=attempt.job, job_attempt=attempt, task_attempt=row, code="faults_counted", message=message, now=now
