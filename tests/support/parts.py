@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from tests.support import openpai_sdk
+from tests.support import openpai_nni, openpai_sdk
 from tests.support.browser import chromium_binary
 from tests.support.pooler import pooler_binary
 from tests.support.postgres import postgres_binaries
@@ -114,6 +114,7 @@ CHECKS: dict[str, Callable[[], str | None]] = {
     "browser": _browser,
     "prometheus": _prometheus,
     "npm": openpai_sdk.install,
+    "nni": openpai_nni.install,
     "root": lambda: None if os.geteuid() == 0 else "needs root",
     "gpu": _gpu,
 }
