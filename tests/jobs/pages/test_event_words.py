@@ -22,7 +22,7 @@ PUT_TOGETHER = {
     "they work", "It X at X UTC unless X again.", "its X X below X % for X; policy of X; warned at X UTC.",
     "the owner's ", "Moved X X in the queue by X.", " X of X tasks of this role failed.", "Paused: X",
     "X of X X taken back for it by X UTC", " with status X", "X and X", "X minuteX", "X: X",
-    "The task does not run on this node any more",
+    "The task does not run on this node any more", "which is owed the X that it had on loan", "CPU or memory",
 }  # fmt: skip
 """Pieces of sentences that stand below as wholes, lists of names, and what a terminal tells by a code."""
 WHOLE = (
@@ -37,6 +37,7 @@ WHOLE = (
     "Node gpu01 is drained.",
     "Task worker/1 on gpu01: ended with status 3 (exited).",
     "Task worker/1: Preempted by a job of alice in vision (2 GPUs), which has a higher priority. It is tried again.",
+    "Preempted by bob/prod#1, which is owed the CPU or memory that it had on loan.",
     "1 GPU of alice/train#1 is taken back for it by 12:00:00 UTC.",
     "2 GPUs of alice/train#1 are taken back for it by 12:00:00 UTC.",
     "Paused: vision has no storage data any more; it has: none. Ask an administrator, then resume the job.",
