@@ -61,6 +61,11 @@ def fail(node: ScriptedNode, why: Exit) -> None:
     node.obey()
 
 
+def pause_on(owner: Job) -> None:
+    """It pauses for longer than the test takes."""
+    Job.objects.filter(pk=owner.pk).update(not_before=timezone.now() + timedelta(minutes=10))
+
+
 @pytest.mark.parametrize("why", FAULTS, ids=["node", "own"])
 def test_its_victim_is_ended_once_however_often_its_start_fails(world: World, guest: User, why: Exit) -> None:
     node = world.node("gpu01", gpus=1)
@@ -94,6 +99,7 @@ def test_what_it_would_keep_for_more_than_a_minute_is_lent_meanwhile(world: Worl
         if again - timezone.now() <= timedelta(minutes=1):
             world.cycle(now=again)
     assert not Claim.objects.exists()
+    pause_on(owner)
     other = lent(world, guest)
     assert [state(one) for one in (owner, victim, other)] == [JobState.WAITING, JobState.WAITING, JobState.RUNNING]
 
@@ -107,6 +113,7 @@ def test_it_keeps_nothing_on_a_node_that_it_avoids_from_now_on(world: World, gue
     placed(world)
     here = next(node for node in (first, second) if node.desired().orders[0].phase is Phase.RUN and not node.containers)
     fail(here, FAULTS[0])
+    pause_on(owner)
     world.cycle()
     assert not Claim.objects.exists()
     assert state(owner) == JobState.WAITING
@@ -119,6 +126,7 @@ def test_a_job_that_took_nothing_from_anybody_keeps_nothing(world: World, guest:
     owner = world.submit(name="owner")
     world.cycle()
     fail(node, FAULTS[0])
+    pause_on(owner)
     assert not Claim.objects.exists()
     victim = lent(world, guest)
     assert (state(owner), state(victim)) == (JobState.WAITING, JobState.RUNNING)
@@ -130,6 +138,7 @@ def test_a_higher_priority_of_its_team_passes_it_while_it_pauses(world: World, g
     owner = world.submit(name="owner")
     placed(world)
     fail(node, FAULTS[0])
+    pause_on(owner)
     urgent = world.submit(name="urgent", extras={"hivedScheduler": {"jobPriorityClass": "prod"}})
     world.cycle()
     assert (state(owner), state(urgent)) == (JobState.WAITING, JobState.STARTING)
