@@ -21,9 +21,11 @@ def test_each_sample_starts_on_what_the_demo_promises_beside_simulated_gpus(worl
         node.inventory,
         cpu_milli=1000 * int(SIMULATED["BERTH_NODE_SIMULATED_CPUS"]), there_cpu_milli=2000,
         memory_mb=1024 * int(SIMULATED["BERTH_NODE_SIMULATED_MEMORY_GB"]), there_memory_mb=8192,
+        storages=(str(tmp_path / "jobs"),),
     )  # fmt: skip
     node.report()
     seed(node_name=node.name, node_key=node.key.public, jobs_folder=tmp_path / "jobs", now=timezone.now())
+    node.report()
     QuotaLine.objects.all().delete()
     quotas_share(now=timezone.now())
     admin, team = User.objects.get(username=ADMIN), next(iter(SAMPLE_VCS))

@@ -172,7 +172,8 @@ class Told:
         if ending is TAKEN:
             rows.event(self._id, over, "requeued", f"{message} The job waits again, with the time of its submission.")
             other = max(rows.first_job, self._id - self._rng.randrange(1, 2000))
-            rows.preemptions.add(other, key, len(runs), self._draft.gpu_count, over - timedelta(seconds=30), over)
+            noticed = over - timedelta(seconds=30)
+            rows.preemptions.add(other, key, len(runs), self._draft.gpu_count, True, noticed, over)
         return over
 
     def _said(self, ending: Ending, places: Sequence[Place]) -> str:

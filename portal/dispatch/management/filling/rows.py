@@ -59,7 +59,7 @@ class Rows:
         )
         self.measured = Table(Measured, ("task_attempt", "day", "measured_ms", "used_ms", "idle_ms"))
         self.events = Table(JobEvent, ("id", "job", "job_attempt", "task_attempt", "at", "code", "message", "actor"))
-        self.preemptions = Table(Preemption, ("preemptor", "victim", "tasks", "gpus", "at", "deadline"))
+        self.preemptions = Table(Preemption, ("preemptor", "victim", "tasks", "gpus", "on_loan", "at", "deadline"))
 
     @property
     def jobs(self) -> int:
