@@ -53,11 +53,17 @@ def cells_of(answer: Start | Preempt) -> list[str]:
     return sorted(use.virtual_cell or "" for one in answer.placements for use in one.leaves)
 
 
+def test_single_gpus_end_nobody_where_another_rack_is_left_for_who_owns_one() -> None:
+    made = running(RACKS, job("lent", role(count=2, sku="A"), priority=-1), job("mine", role(count=3, sku="A")))
+    assert {one.job.id for one in made.snapshot().running} == {"lent", "mine"}
+
+
 def test_single_gpus_that_would_break_a_rack_owed_to_somebody_are_taken_back_from_borrowers() -> None:
-    made = running(RACKS, job("lent", role(count=2, sku="A"), priority=-1))
+    lent = [job(one, role(gpus=2, sku="A"), priority=-1)._replace(only_nodes=frozenset(one)) for one in "ac"]
+    made = running(RACKS, *lent)
     made.submit(job("mine", role(count=3, sku="A")))
     (preempt,) = made.plan(0).preemptions
-    assert [victim.job for victim in preempt.victims] == ["lent"]
+    assert [victim.job for victim in preempt.victims] == ["a"], "GPUs idle, but two in each rack"
     assert cells_of(preempt) == ["vision/A/0", "vision/A/1", "vision/A/2"]
 
 
