@@ -279,7 +279,13 @@ def grow(world: World) -> Job:
     group.user_set.add(person(f"student{number}"))
     first = JobAttempt.objects.order_by("id")[0]
     Preemption.objects.create(
-        preemptor=first.job, victim=first, tasks=1, gpus=1, at=world.now, deadline=world.now + timedelta(seconds=30)
+        preemptor=first.job,
+        victim=first,
+        tasks=1,
+        gpus=1,
+        on_loan=True,
+        at=world.now,
+        deadline=world.now + timedelta(seconds=30),
     )
     return job
 
@@ -341,7 +347,7 @@ def test_the_number_of_queries_of_no_address_grows_with_the_rows(
     whole = ("virtual-clusters ", "virtual-clusters/vision ", "cluster ", "cell-types ", "alerts ")
     most = {path: number for path, number in after.items() if not path.startswith(whole)}
     assert max(most.values()) <= 10, most
-    assert max(after.values()) <= 22, after
+    assert max(after.values()) <= 24, after
 
 
 def test_no_filter_has_all_rows_sorted_to_find_the_first() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from signal import SIGTERM
@@ -94,7 +93,7 @@ def test_what_a_trainer_prints_while_it_saves_reaches_its_log_and_the_checkpoint
     (train := tmp_path / "train.py").write_text(TRAINER)
     (launch := tmp_path / "launch.py").write_text(LAUNCHER)
     log, saved = folder / "log", folder / "saved"
-    words = {"python": sys.executable, "train": f"{sys.executable} {train} {saved}", "launch": launch, "log": log}
+    words = {"python": "python3", "train": f"python3 {train} {saved}", "launch": launch, "log": log}
     attempt = started(runtime, script.format(**words)).attempt
     wait_until(lambda: log.exists() and "ready" in log.read_text(), "the trainer")
 
@@ -107,7 +106,7 @@ def test_what_a_trainer_prints_while_it_saves_reaches_its_log_and_the_checkpoint
 
 def test_who_reads_is_told_at_last_where_who_writes_does_not_end(runtime: ProcessRuntime, tmp_path: Path) -> None:
     (reader := tmp_path / "reader.py").write_text(READER)
-    script = f"(trap '' TERM; echo ready; while :; do sleep 0.1; done) | {sys.executable} {reader}"
+    script = f"(trap '' TERM; echo ready; while :; do sleep 0.1; done) | python3 {reader}"
     attempt = started(runtime, script).attempt
     records = runtime.source(attempt).frames(Position())
     assert next(records).payload == b"ready\n"
