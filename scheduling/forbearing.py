@@ -1,7 +1,9 @@
 """Jobs that have a right to cells for which others would lose work, and start on idle GPUs instead.
 
-Only jobs that may run on loan anyway, and only where the least lost work pays first (`FirstToPay.LOSS`). Such a job has
-its turn and its virtual cells kept as everybody on loan has: when the GPUs are wanted back, it takes its own by right.
+Only jobs that may run on loan anyway. Whose work it is does not matter where the least lost work pays first
+(`FirstToPay.LOSS`); where shares on loan decide, it must be that of a lower priority inside the quota: loans are there
+to be taken back. Such a job has its turn and its virtual cells kept as everybody on loan has: when the GPUs are wanted
+back, it takes its own by right.
 """
 
 from collections import deque
@@ -46,7 +48,8 @@ class Forbearing:
         policy = trial.state.desk.ledger.layout.policy
         self.trial = trial
         self.state = trial.state
-        self._on = policy.first_to_pay is FirstToPay.LOSS and policy.lending and policy.promotion
+        self._on = policy.lending and policy.promotion
+        self._by_loss = policy.first_to_pay is FirstToPay.LOSS
         self._moving_in = moving_in
         self._by_right = by_right
         self._deferred: deque[Deferred] = deque()
@@ -56,7 +59,7 @@ class Forbearing:
         """Whether the job would make others lose work though GPUs idle that it may have on loan. Its cells are owed to
         it from here on."""
         job = answer.job
-        if not self._on or not job.gang or job.borrow is not Borrow.AUTO or job.id in self.state.running:
+        if not self._on or job.borrow is not Borrow.AUTO or (job.gang and job.id in self.state.running):
             return False
         if not self._takes_work(answer) or self._on_loan(job, choices) is None:
             return False
@@ -66,11 +69,13 @@ class Forbearing:
         return True
 
     def _takes_work(self, answer: Preempt) -> bool:
-        """Whether all who have to leave are on loan, and have much work to lose."""
+        """Whether those who have to leave have much work to lose that counts."""
         gpus = sum(len(one.leaves) for one in answer.placements)
         costs, running = self.state.desk.costs, self.state.running
         names = [gone.job for gone in answer.victims]
-        if answer.demotes or answer.releases or not all(any(map(on_loan, running[name].tasks)) for name in names):
+        if answer.demotes or answer.releases:
+            return False
+        if not self._by_loss and all(any(map(on_loan, running[name].tasks)) for name in names):
             return False
         return sum(costs.of(name)[2] for name in names) >= WORTH_MS * gpus
 
@@ -91,19 +96,28 @@ class Forbearing:
             start = self._on_loan(one.job, one.choices)
             if start is None:
                 self._take_cells(one)
-            else:
+                continue
+            if one.job.gang:
                 self._begun[one.job.id] = start, one
-                self.trial.carry_out(start)
+            rest = self.trial.carry_out(start)
+            if rest is not None:
+                shape, choices = self.trial.choices_of_rest(rest, one.choices)
+                self._deferred.appendleft(one._replace(job=rest, shape=shape, choices=choices))
 
     def _take_cells(self, one: Deferred) -> None:
         answer = self._by_right(one.job, one.choices, one.owed)
         while isinstance(answer, Preempt) and self._retract(answer):
             answer = self._by_right(one.job, one.choices, one.owed)
         one.line.owed.settle(one.own)
-        if answer is None:
+        if answer is None or (isinstance(answer, Preempt) and self._has_just_begun(answer)):
             self.trial.late.append(Late(one.job, one.shape, one.choices))
         else:
             self.trial.carry_out(answer)
+
+    def _has_just_begun(self, answer: Preempt) -> bool:
+        """Whether some of the victims have tasks that start in this pass: the next one sees to it."""
+        begun = {start.job.id for start in self.trial.starts}
+        return any(gone.job in begun for gone in answer.victims)
 
     def _retract(self, answer: Preempt) -> bool:
         """Whether some of the victims have only just been given their loans: they have not begun, and are seen to

@@ -64,6 +64,8 @@ class MovingIn:
         choice, before = shape.choices[number], line.owed.number
         fresh = self._seats(running.job, shape, number, line.owed)
         if fresh is None:
+            if self._owe_below(running.job, shape, number, line.owed):
+                return choice.chains
             if not state.desk.holdable.choice(running.job.vc, shape, number):
                 return frozenset()
             line.held |= choice.chains
@@ -87,10 +89,24 @@ class MovingIn:
             known[key] = _seats_beside(owed, unit) if desk.enough_quota(job, unit) else None
         return known[key]
 
+    def _owe_below(self, job: Job, shape: Shape, number: int, owed: Owed) -> list[Seat]:
+        """Cells of lower priorities of its team, which the job would have if it did not run on loan instead, are owed
+        to it: those behind it may have the others. Answers with them; none where these are not enough."""
+        below = self.state.desk.lower.below(job)
+        if below is None:
+            return []
+        freed = below.freed_below(job.priority)
+        found = self.state.desk.seats(job, shape.choices[number].units[0], freed, 0, owed) or []
+        if found:
+            owed.owe(found, self.state.memory.seatings(job.vc).another())
+        return found
+
     def keep(self, answer: Preempt, shape: Shape, line: Line) -> list[Seat]:
         """The cells that the job could have now are owed to it, as if it ran on loan; answers with them."""
         number, before = self._lies_in(answer.placements, shape.choices), line.owed.number
-        fresh = self._seats(answer.job, shape, number, line.owed) or []
+        fresh = self._seats(answer.job, shape, number, line.owed)
+        if fresh is None:
+            return self._owe_below(answer.job, shape, number, line.owed)
         line.owed.owe(fresh, self.state.memory.seatings(answer.job.vc).after(before, shape.number, number))
         return fresh
 

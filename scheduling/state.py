@@ -189,9 +189,13 @@ class Seatings:
         """The number of what is owed when the seats of this shape are owed, too."""
         key = owed, shape, choice
         if key not in self._after:
-            self._count += 1
-            self._after[key] = self._count
+            self._after[key] = self.another()
         return self._after[key]
+
+    def another(self) -> int:
+        """A number that nothing has yet."""
+        self._count += 1
+        return self._count
 
 
 class Trial:

@@ -202,9 +202,10 @@ def _owed_ahead(state: State, job: Job, pool: Pool, owed: Mapping[int, int]) -> 
 
 
 def _owed_of(state: State, pool: Pool, owed: Mapping[int, int]) -> int:
-    """How many of the leaves that tasks of this pool may use are owed to jobs ahead."""
-    pools = state.desk.ledger.layout.cell_pool
-    return sum(mask.bit_count() for cell, mask in owed.items() if pools[cell] == pool.name)
+    """How many of the free leaves that tasks of this pool may use are owed to jobs ahead."""
+    ledger = state.desk.ledger
+    pools = ledger.layout.cell_pool
+    return sum((mask & ~ledger.used[cell]).bit_count() for cell, mask in owed.items() if pools[cell] == pool.name)
 
 
 def _leaves_of(state: State, vc: str, pool: Pool) -> tuple[int, int]:

@@ -1,7 +1,8 @@
-"""Where the least lost work pays first, a job that may borrow starts on idle GPUs rather than end work of hours."""
+"""A job that may borrow starts on idle GPUs rather than end work of hours."""
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -67,6 +68,53 @@ def test_by_shares_it_takes_its_cells() -> None:
     made = lent_out(FirstToPay.SHARE)
     made.submit(asked("a-new", 1, 9))
     assert victims(made.plan(HOUR)) == ["c-lent"]
+
+
+def of_one_team(first: FirstToPay, *jobs: Job) -> Engine:
+    """The team owns four GPUs, on which its own job has run for long; four of nobody idle."""
+    there = Cluster(
+        tuple(node(name, 4) for name in "ab"),
+        (VirtualCluster("a", (QuotaLine("A100", 4),)),),
+        policy=Policy(order=Order.SUBMISSION, backfill=False, first_to_pay=first),
+    )
+    made = Engine(there)
+    made.submit(job("a-test", role(gpus=4), vc="a"))
+    made.advance(0)
+    for one in jobs:
+        made.submit(one)
+    return made
+
+
+@pytest.mark.parametrize("first", FirstToPay)
+@pytest.mark.parametrize("gang", [True, False])
+def test_nor_does_it_end_lower_priorities_of_its_team_while_gpus_idle(gang: bool, first: FirstToPay) -> None:
+    prod = job("a-prod", role(count=2), vc="a", priority=100, borrow=Borrow.AUTO, gang=gang)
+    made = of_one_team(first, prod)
+    for now in (200 * HOUR, 201 * HOUR):
+        assert victims(carry_out(made, now)) == []
+    assert on_loan(made) == {"a-prod"}
+    assert [len(one.tasks) for one in made.snapshot().running if one.job.id == "a-prod"] == [2]
+    made.finish("a-test")
+    carry_out(made, 202 * HOUR)
+    assert on_loan(made) == set(), "its right was kept"
+
+
+def test_those_behind_it_take_the_place_of_lower_priorities_beside_its_own() -> None:
+    made = of_one_team(FirstToPay.SHARE, job("a-prod", role(), vc="a", priority=100, borrow=Borrow.AUTO))
+    carry_out(made, 200 * HOUR)
+    made.submit(job("a-next", role(gpus=3), vc="a", priority=100, order=1, borrow=Borrow.NEVER))
+    assert victims(carry_out(made, 201 * HOUR)) == ["a-test"]
+    made.finish("a-test")
+    carry_out(made, 201 * HOUR)
+    assert on_loan(made) == set(), "its cell was left to it"
+    assert {one.job.id for one in made.snapshot().running} == {"a-prod", "a-next"}
+
+
+def test_where_too_few_gpus_idle_for_a_gang_it_takes_the_place_of_lower_priorities() -> None:
+    made = of_one_team(FirstToPay.SHARE, job("a-oppo", role(), vc="a", priority=-1))
+    carry_out(made, 199 * HOUR)
+    made.submit(job("a-prod", role(gpus=4), vc="a", priority=100, order=1, borrow=Borrow.AUTO))
+    assert victims(carry_out(made, 200 * HOUR)) == ["a-test"]
 
 
 def test_a_job_that_may_not_borrow_takes_its_cells() -> None:
@@ -149,9 +197,9 @@ def shared_boxes(draw: st.DrawFn) -> Cluster:
 BORROWERS = Mix(priorities=(10, 10, 10, 0, -1), borrow=(Borrow.AUTO,), preemptible=(True,), cpu_only=False, most=20)
 
 
-def in_hours(world: World) -> World:
-    """The same world an hour for each moment, in which the least lost work pays first."""
-    policy = replace(world.cluster.policy, first_to_pay=FirstToPay.LOSS)
+def in_hours(world: World, first: FirstToPay = FirstToPay.LOSS) -> World:
+    """The same world an hour for each moment, in which the least lost work pays first, or the largest share."""
+    policy = replace(world.cluster.policy, first_to_pay=first)
     arrivals = tuple((at * HOUR, slowed(one)) for at, one in world.arrivals)
     lasts = {name: last * HOUR for name, last in world.lasts.items()}
     return replace(world, cluster=replace(world.cluster, policy=policy), arrivals=arrivals, lasts=lasts)
@@ -172,10 +220,10 @@ def check_forbearing(world: World) -> None:
     check_reasons(world)
 
 
-@settings(max_examples=25)
-@given(worlds(ANY) | worlds(BORROWERS, shared_boxes()))
-def test_safety_and_true_reasons_hold_and_nothing_depends_on_history(world: World) -> None:
-    check_forbearing(in_hours(world))
+@settings(max_examples=30)
+@given(worlds(ANY) | worlds(BORROWERS, shared_boxes()), st.sampled_from(FirstToPay))
+def test_safety_and_true_reasons_hold_and_nothing_depends_on_history(world: World, first: FirstToPay) -> None:
+    check_forbearing(in_hours(world, first))
 
 
 @settings(max_examples=25)
