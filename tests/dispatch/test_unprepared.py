@@ -13,7 +13,7 @@ from pytest_django.fixtures import Settings
 from nodes.protocol import Cause, ContainerSpec, ContainerState, Exit, Order, Phase, Progress
 from portal.accounts.models import User
 from portal.clusters.models import Node, ReportsLane, VirtualCluster
-from portal.clusters.services import lane_pulse
+from portal.clusters.services import lane_pulse, member_set
 from portal.common.sealing import seal
 from portal.jobs.models import Job, Task, TaskAttempt
 from portal.jobs.services import sealed_specs, specs
@@ -61,6 +61,7 @@ def test_a_job_that_cannot_be_described_fails_and_names_the_log(world: World) ->
     good = world.submit(name="good")
     bad = world.submit(name="bad")
     member = person("bob")
+    member_set(vc=world.vc, user=member, role="member", now=world.now)
     Job.objects.filter(pk=bad.pk).update(user=member)
     User.objects.filter(pk=member.pk).update(extra_gids=5)
     VirtualCluster.objects.update(default_profile="user")

@@ -65,6 +65,7 @@ def _print(client: Client, job: int, attempt: TaskAttempt, *, raw: bool, tail: b
         try:
             for text in client.log_text(job, attempt.id):
                 sys.stdout.write(through.feed(text))
+                sys.stdout.flush()  # the rest may be long in coming
         finally:
             sys.stdout.write(through.end())
         return
@@ -81,6 +82,8 @@ def _print(client: Client, job: int, attempt: TaskAttempt, *, raw: bool, tail: b
         pause = rest.take(piece)
         if pause and attempt.ended_at is None:
             break
+        if pause:
+            sys.stdout.flush()
         time.sleep(pause)
     output.end()
     if piece.deleted_at:
