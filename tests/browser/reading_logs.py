@@ -205,9 +205,19 @@ class LogJourneys(Alone):
         expect(last_row(site)).to_contain_text("over", timeout=SLOW_MS)
         site.expect_log("complete")
 
-    def touch(self, user: Person, name: str) -> None:
+    def test_a_bar_moves_before_its_line_has_an_end(self, site: Site, user: Person) -> None:
+        step = "printf '\\r%s: [%-3s]' epoch {done}; while [ ! -e $BERTH_JOB_DIR/{done} ]; do sleep 0.05; done"
+        job = user.run(*(step.format(done="=" * count) for count in (1, 2, 3)), "echo", name="bar", gpu=0)
+        site.open(f"/jobs/{job}")
+        for done in ("=", "==", "==="):
+            expect(last_row(site)).to_contain_text(f"epoch: [{done:3}]", timeout=SLOW_MS)
+            self.touch(user, done, "bar")
+        site.expect_log("complete")
+        assert site.log_lines() == ["epoch: [===]"]
+
+    def touch(self, user: Person, name: str, job: str = "followed") -> None:
         """A file in the job's folder, for which the job waits."""
-        (folder,) = user.stack.jobs_root.glob("*/followed-*")
+        (folder,) = user.stack.jobs_root.glob(f"*/{job}-*")
         (folder / name).touch()
 
 
