@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from nodes.logs.base import OpenLine
 from nodes.logs.masks import Masks, hide
-
-MOST = 4096
+from nodes.protocol import TAIL_BYTES
 
 
 def provisional(line: OpenLine, masks: Masks) -> bytes:
@@ -17,4 +16,4 @@ def provisional(line: OpenLine, masks: Masks) -> bytes:
         del shown[masks.open_at(line.text) :]
     first = max(line.new, masks.longest - 1 if masks and line.cut else 0)
     _, written_over, text = bytes(shown[first:]).rstrip(b"\r").rpartition(b"\r")
-    return written_over + text[-MOST:]
+    return written_over + text[-TAIL_BYTES:]

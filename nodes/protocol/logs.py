@@ -11,10 +11,12 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nodes.protocol.envelope import NodeKey, verify
+from nodes.protocol.envelope import EnvelopeForged, NodeKey, verify
 
 RECORD_HEADER = struct.Struct(">QBI")
 _OFFSET_DIGITS = 20
+TAIL_BYTES = 4096
+"""Most that is told of a line that has no end yet."""
 STDOUT, STDERR, MARK = 1, 2, 3
 """Streams; MARK is a line of Berth's own (dropped lines, stop notices)."""
 
@@ -80,7 +82,9 @@ def signed_tail(key: NodeKey, attempt: str, at: int, data: bytes) -> dict[str, b
 
 
 def verified_tail(node_public: str, attempt: str, fields: dict[bytes, bytes]) -> tuple[int, bytes]:
-    """(offset, records) of such an entry. Raises EnvelopeForged."""
+    """(offset, records) of such an entry. Raises EnvelopeForged, also for more than two lines can be."""
+    if len(fields.get(b"data", b"")) > 2 * (RECORD_HEADER.size + TAIL_BYTES):
+        raise EnvelopeForged("more than is told of lines without an end")
     text = fields.get(b"at", b"")
     at = int(text) if text.isdigit() and len(text) < _OFFSET_DIGITS else 0
     return verified_batch(node_public, f"{attempt} tail", at + len(fields.get(b"data", b"")), fields)

@@ -303,6 +303,7 @@ class DockerRuntime:
                     raise RuntimeAway(f"the Engine cannot remove the container: {error.explanation}") from error
         self._alive.pop(attempt, None)
         self._equipped.discard(attempt)
+        self._terms.forget(attempt)
         if (heard := self._unfinished.pop(attempt, None)) is not None:
             heard.close()
 

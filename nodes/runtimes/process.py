@@ -151,6 +151,7 @@ class ProcessRuntime:
         while _alive(folder):
             _send_all(folder, signal.SIGKILL)
             self._closed.wait(0.02)
+        self._terms.forget(attempt)
         (folder / "meta.json").unlink(missing_ok=True)
         for made in (folder, self._homes / attempt, self._notice_folder(attempt)):
             folder_remove_or_say(made)

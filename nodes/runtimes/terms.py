@@ -32,7 +32,8 @@ class Terms:
         read = {process: _input(process.pid) for process in processes}
         written = _written(processes, {pipe for pipe in read.values() if pipe})
         waiting = {process: 0 for process, pipe in read.items() if written.get(pipe, set()) - {process.pid}}
-        self._waiting[attempt] = waiting
+        if waiting:
+            self._waiting[attempt] = waiting
         told = [_tell(process) for process in processes if process not in waiting]
         return bool(told) and all(told)
 
@@ -51,6 +52,10 @@ class Terms:
         if left:
             self._waiting[attempt] = left
         return bool(left)
+
+    def forget(self, attempt: str) -> None:
+        """The task is gone."""
+        self._waiting.pop(attempt, None)
 
 
 def group_of(processes: Iterable[psutil.Process], leader: int) -> list[psutil.Process]:

@@ -8,7 +8,7 @@ the right to the host network where it is said.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -76,7 +76,8 @@ def _parts_named(found: scheduling.Cluster) -> scheduling.Cluster:
         replace(one, children=tuple(names.get(child, child) for child in one.children)) for one in found.upper_cells
     )
     pinned = (replace(one, at=names.get(one.at, one.at)) for one in found.pinned_cells)
-    if double := sorted(name for name in names.values() if [node.id for node in nodes].count(name) > 1):
+    counts = Counter(node.id for node in nodes)
+    if double := sorted(name for name in names.values() if counts[name] > 1):
         message = gettext("%(name)s is listed twice") % {"name": double[0][:80]}
         raise Invalid([Fault(f"physicalCluster.physicalCells.{double[0]}", message, "name")])
     return replace(

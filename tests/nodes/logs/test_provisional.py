@@ -12,8 +12,19 @@ from hypothesis import strategies as st
 
 from nodes.logs import Masks, OpenLine
 from nodes.logs.lane import TAIL_AGAIN_S, TAIL_KEPT_S, TAIL_S, Tail
-from nodes.logs.provisional import MOST, provisional
-from nodes.protocol import STDERR, STDOUT, EnvelopeForged, log_tail, records_decode, signed_tail, verified_tail
+from nodes.logs.provisional import provisional
+from nodes.protocol import (
+    STDERR,
+    STDOUT,
+    TAIL_BYTES,
+    EnvelopeForged,
+    LogRecord,
+    log_tail,
+    record_encode,
+    records_decode,
+    signed_tail,
+    verified_tail,
+)
 from tests.nodes.logs.support import KEY, NO_MASKS, NODE, Printed, Start, line, reader, text_of
 from tests.support.waiting import wait_until
 
@@ -35,7 +46,7 @@ def told(client: redis.Redis) -> tuple[int, str]:
         (b"\r 10%|#\r 20%|##", b"\r 20%|##"),
         (b" 10%|#\r 20%|##\r", b"\r 20%|##"),
         (b"whole\r", b"whole"),
-        (b"x" * 9000, b"x" * MOST),
+        (b"x" * 9000, b"x" * TAIL_BYTES),
     ],
 )
 def test_of_a_line_that_was_written_over_the_newest_writing_is_shown(line: bytes, shown: bytes) -> None:
@@ -109,3 +120,15 @@ def test_a_tail_that_its_node_has_not_signed_is_none() -> None:
             verified_tail(KEY.public, "a1", fields | {name: other})
     with pytest.raises(EnvelopeForged):
         verified_tail(KEY.public, "a2", fields)
+
+
+@pytest.mark.parametrize(("more", "taken"), [(0, True), (1, False)])
+def test_no_more_is_taken_of_a_server_than_two_lines_can_be(more: int, taken: bool) -> None:
+    texts = {STDOUT: b"x" * TAIL_BYTES, STDERR: b"x" * (TAIL_BYTES + more)}
+    data = b"".join(record_encode(LogRecord(1, stream, text)) for stream, text in texts.items())
+    entry = {name.encode(): value for name, value in signed_tail(KEY, "a1", 23, data).items()}
+    if taken:
+        assert verified_tail(KEY.public, "a1", entry) == (23, data)
+    else:
+        with pytest.raises(EnvelopeForged):
+            verified_tail(KEY.public, "a1", entry)

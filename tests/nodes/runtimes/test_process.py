@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
 
@@ -19,24 +18,10 @@ from nodes.runtimes import wrapper
 from nodes.runtimes.base import Failed, Found, Image, Status
 from nodes.runtimes.process import ProcessRuntime, on_node
 from tests.nodes.portal_side import COUNT, lines, spec_of
+from tests.nodes.runtimes.conftest import runtime_at
 from tests.support.waiting import wait_until
 
 IMAGE = Image(digest="process", reference="busybox:latest")
-
-
-def runtime_at(folder: Path, node: str = "gpu01") -> ProcessRuntime:
-    return ProcessRuntime(cluster="berth", node=node, folder=folder / "tasks", homes=folder / "homes")
-
-
-@pytest.fixture
-def runtime(tmp_path: Path) -> Iterator[ProcessRuntime]:
-    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        folder.chmod(0o755)
-    runtime = runtime_at(tmp_path)
-    yield runtime
-    for attempt in runtime.found():
-        runtime.remove(attempt)
-    runtime.close()
 
 
 def started(runtime: ProcessRuntime, script: str, **changes: object) -> Found:

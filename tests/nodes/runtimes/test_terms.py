@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from signal import SIGTERM
 
@@ -11,7 +10,7 @@ import pytest
 from nodes.logs import Position
 from nodes.runtimes.base import Status
 from nodes.runtimes.process import ProcessRuntime
-from tests.nodes.runtimes.test_process import ended, output, runtime_at, started
+from tests.nodes.runtimes.test_process import ended, output, started
 from tests.support.waiting import wait_until
 
 TRAINER = """
@@ -43,17 +42,6 @@ signal.signal(signal.SIGTERM, leave)
 for line in sys.stdin:
     print(line, end="", flush=True)
 """
-
-
-@pytest.fixture
-def runtime(tmp_path: Path) -> Iterator[ProcessRuntime]:
-    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        folder.chmod(0o755)
-    runtime = runtime_at(tmp_path)
-    yield runtime
-    for attempt in runtime.found():
-        runtime.remove(attempt)
-    runtime.close()
 
 
 def stopped(runtime: ProcessRuntime, attempt: str) -> int | None:
@@ -131,3 +119,12 @@ def test_the_last_lines_of_a_script_that_ends_by_itself_are_read(runtime: Proces
 def test_a_script_that_leaves_nobody_who_reads_ends_at_once(runtime: ProcessRuntime) -> None:
     attempt = started(runtime, "sleep 600 </dev/null >/dev/null 2>&1 &\necho done").attempt
     wait_until(lambda: (found := runtime.find(attempt)) and found.status is Status.ENDED, "the end", deadline_s=4)
+
+
+def test_who_waited_is_forgotten_with_the_task(runtime: ProcessRuntime) -> None:
+    attempt = started(runtime, "(trap '' TERM; echo ready; while :; do sleep 0.1; done) | cat").attempt
+    assert next(runtime.source(attempt).frames(Position())).payload == b"ready\n"
+    runtime.signal(attempt, SIGTERM)
+    assert runtime.term_rest(attempt, last=False)
+    runtime.remove(attempt)
+    assert not runtime.term_rest(attempt, last=True)
