@@ -160,6 +160,7 @@ SENTENCES = (
         "own need these, too."
     ),
     gettext_noop("SSH lets nobody in: store a public key on your profile. One that you add later counts at once."),
+    gettext_noop("The plug-in ssh asks for nothing here: give it jobssh: true, or keys of your own by userssh."),
     gettext_noop(
         "A task of %(role)s wants %(wanted)s, and the share of its GPUs is %(share)s: it starts where the rest is "
         "idle, and may be ended for a job that has a right to it."

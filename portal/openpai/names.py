@@ -8,14 +8,15 @@ from datetime import datetime
 from django.db.models import Q
 
 from portal.jobs.models import Job
+from portal.jobs.services import pai_job_name
 
 _LATER_RUN = re.compile(r"(.+)-([1-9][0-9]{0,8})", re.DOTALL)
 LONGEST = 300
 
 
 def pai_name(job: Job) -> str:
-    """The job's name without its user. OpenPAI has one run of a name; later ones carry their number."""
-    return job.name if job.run == 1 else f"{job.name}-{job.run}"
+    """The job's name without its user."""
+    return pai_job_name(job.name, job.run)
 
 
 def framework_name(job: Job) -> str:

@@ -15,16 +15,16 @@ from tests.jobs.spec.builders import spec
 from tests.support.world import World
 
 
-def of_a_job(tasks: int, role: str = "train") -> dict[str, str]:
+def of_a_job(tasks: int, role: str = "train", *, run: int = 1, http: tuple[int, ...] = (30_001,)) -> dict[str, str]:
     """Those of the first of so many tasks, each with its ports on a server."""
     peers = [
-        Peer(role, index, index, "192.168.100.100", {"ssh": (30_000 + index,), "http": (30_001,)}, 1)
+        Peer(role, index, index, "192.168.100.100", {"ssh": (30_000 + index,), "http": http}, 1)
         for index in range(tasks)
     ]
     one = spec(("taskRoles/train/instances", tasks))
     return environment(
         Facts(
-            spec=one, user="alice", run=1, attempt=1, me=peers[0], peers=peers, interface="eth0", gpu_indices=[0],
+            spec=one, user="alice", run=run, attempt=1, me=peers[0], peers=peers, interface="eth0", gpu_indices=[0],
             job_dir="/berth/job", workdir="/workspace", grace_s=30,
         ),
         shared_variables(peers),
@@ -42,6 +42,18 @@ def test_of_few_tasks_each_is_named() -> None:
     assert env["PAI_CONTAINER_HOST_PORT_LIST"] == "".join(
         f"{label}:{env[f'PAI_CONTAINER_HOST_{label}_PORT_LIST']};" for label in ("ssh", "http")
     )
+
+
+def test_openpai_s_variables_have_its_names_and_values() -> None:
+    env = of_a_job(2, "PS_server", run=2, http=(30_001, 30_002))
+    assert env["PAI_TASK_ROLE_INSTANCES"] == "psserver:0,psserver:1"
+    assert env["PAI_TASK_ROLE_psserver_HOST_LIST"] == ",".join(["192.168.100.100:30001"] * 2)
+    assert env["PAI_HOST_IP_psserver_0"] == env["PAI_CURRENT_CONTAINER_IP"]
+    assert env["PAI_CURRENT_TASK_ROLE_NAME"] == "PS_server"
+    assert env["PAI_CONTAINER_HOST_http_PORT_LIST"] == "30001,30002"
+    assert {env["PAI_CURRENT_CONTAINER_PORT"], env["PAI_CONTAINER_HOST_PORT"]} == {"30001"}
+    assert env["PAI_RESOURCE_train"] == "1,1,256,0"
+    assert (of_a_job(1)["PAI_FRAMEWORK_NAME"], env["PAI_FRAMEWORK_NAME"]) == ("alice~good", "alice~good-2")
 
 
 def test_one_task_meets_itself_where_it_is_and_torchrun_takes_a_port_of_its_own() -> None:

@@ -15,8 +15,10 @@ from portal.accounts.models import User
 from portal.clusters.models import Node, NodeEvent, SecretKind
 from portal.clusters.services import member_set, secret_set
 from portal.jobs.models import Job, JobEvent, TaskAttempt
-from portal.jobs.services.job_ssh import public_line
+from portal.jobs.services.environment import Peer
+from portal.jobs.services.job_ssh import job_key, job_ssh_script, public_line
 from portal.jobs.spec import SpecInvalid, parse
+from tests.jobs.spec.builders import GONE, spec
 from tests.support.cast import person
 from tests.support.pages import Browser
 from tests.support.world import World, job_file
@@ -29,6 +31,9 @@ pytestmark = pytest.mark.django_db
 LAPTOP = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 DESK = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEB"
 OF_JOB = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgIC"
+ROLE = {"dockerImage": "image", "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 0}, "commands": ["true"]}
+PLUGINS = "extras/com.microsoft.pai.runtimeplugin"
+JOBSSH = {"parameters": {"jobssh": True}}
 OPEN = SshServer(user="root", host_key=DESK)
 
 
@@ -121,12 +126,26 @@ def test_the_tasks_of_one_attempt_share_a_key_that_opens_no_other(world: World, 
     assert len(set().union(*let_in.values())) == 2
 
 
-def test_a_job_that_does_not_ask_is_given_no_server(world: World, node: ScriptedNode) -> None:
+@pytest.mark.parametrize(
+    "parameters",
+    [{"jobssh": False}, {"jobssh": False, "userssh": {}}, {"jobssh": False, "userssh": {"type": "none", "value": ""}}],
+)
+def test_a_job_that_does_not_ask_is_given_no_server(
+    world: World, node: ScriptedNode, parameters: dict[str, Any]
+) -> None:
     ssh_key_add(user=world.user, name="", public=LAPTOP, now=world.now)
     plain, _ = running(world)
-    off, _ = running(world, name="off", extras=extras(jobssh=False))
+    off, _ = running(world, name="off", extras=extras(**parameters))
     assert [one.ssh for one in node.desired().orders] == [None, None]
     assert not JobEvent.objects.filter(job__in=[plain, off], message__startswith="SSH").exists()
+
+
+def test_a_task_is_known_by_openpai_s_form_of_its_role_as_well() -> None:
+    peers = [Peer("PS_server", index, index, f"10.0.0.{index}", {"ssh": (20_000,)}, 1) for index in (1, 2)]
+    wish = spec(("taskRoles/PS_server", ROLE), ("taskRoles/train", GONE), (PLUGINS, [{"plugin": "ssh", **JOBSSH}]))
+    script = job_ssh_script(wish, key=job_key(1), private="", me=peers[0], peers=peers)
+    assert "Host PS_server-2 psserver-2\n  HostName 10.0.0.2\n" in script
+    assert "Host PS_server-1 psserver-1 PS_server-2 psserver-2\n  HostKeyAlias" in script
 
 
 def test_the_owner_is_shown_what_to_type_and_nobody_else(world: World, node: ScriptedNode) -> None:

@@ -7,6 +7,7 @@ from portal.jobs.services.backoff import PAUSE_FURTHEST
 from portal.jobs.services.bulk import Done, jobs_stop, jobs_tag
 from portal.jobs.services.claims import claims_release
 from portal.jobs.services.code import code_expire, code_forget, code_upload
+from portal.jobs.services.environment import pai_job_name
 from portal.jobs.services.folders import folder_going, folder_gone, folder_stays
 from portal.jobs.services.forgetting import node_give_up, node_tasks_forget
 from portal.jobs.services.holding import job_demote, job_move_cells, job_promote
@@ -48,6 +49,7 @@ from portal.jobs.services.words import NAMED, job_of_others
 __all__ = [
     "NONE_AVOIDED",
     "PAUSE_FURTHEST",
+    "pai_job_name",
     "nodes_avoided",
     "stranger_stop",
     "template_change",

@@ -107,6 +107,8 @@ def job_hints(*, spec: JobSpec, text: str | bytes, user: User) -> list[str]:
     if spec.gpu_count:
         hints += share_hints(spec, cluster_facts(user=user))
     hints += [WINDOWS_ENDS % {"role": role.name} for role in spec.roles if has_windows_ends(role.commands)]
+    if any(one.plugin == "ssh" and not one.asks_ssh and "jobssh" not in one.parameters for one in spec.plugins):
+        hints.append("The plug-in ssh asks for nothing here: give it jobssh: true, or keys of your own by userssh.")
     named = {plugin.plugin for plugin in spec.plugins}
     return [*hints, *(hint for name, hint in WITHOUT_EFFECT.items() if name in named), *unused_keys(text)]
 

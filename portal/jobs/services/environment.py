@@ -81,9 +81,15 @@ def shared_variables(peers: Sequence[Peer]) -> dict[str, str]:
     return env | ({LEFT_OUT: " ".join(long)} if long else {})
 
 
-def _normalised(role: str) -> str:
-    # OpenPAI's run-time variables use this form of the role's name, its static ones the original.
-    return "".join(letter for letter in role.lower() if letter.isalnum())
+def pai_job_name(name: str, run: int) -> str:
+    """What OpenPAI's clients call a run. OpenPAI has one run of a name; later ones carry their number."""
+    return name if run == 1 else f"{name}-{run}"
+
+
+def pai_role(role: str) -> str:
+    """The role as OpenPAI's variables of a run and its host names have it; those that the file alone makes have the
+    original."""
+    return role.lower().replace("_", "")
 
 
 def _numbers(ports: Sequence[int]) -> str:
@@ -94,7 +100,7 @@ def _pai_job(facts: Facts) -> dict[str, str]:
     spec = facts.spec
     env = {
         "PAI_JOB_NAME": spec.name,
-        "PAI_FRAMEWORK_NAME": f"{facts.user}~{spec.name}-{facts.run}",
+        "PAI_FRAMEWORK_NAME": f"{facts.user}~{pai_job_name(spec.name, facts.run)}",
         "PAI_USER_NAME": facts.user,
         "PAI_VIRTUAL_CLUSTER": spec.vc,
         "PAI_TASK_ROLE_COUNT": str(len(spec.roles)),
@@ -106,7 +112,7 @@ def _pai_job(facts: Facts) -> dict[str, str]:
     for role in spec.roles:
         need = role.resources
         env[f"PAI_TASK_ROLE_TASK_COUNT_{role.name}"] = str(role.instances)
-        env[f"PAI_RESOURCE_{role.name}"] = f"{need.gpu},{need.cpu},{need.memory_mb},{need.shm_mb or 512}"
+        env[f"PAI_RESOURCE_{role.name}"] = f"{need.gpu},{need.cpu},{need.memory_mb},{need.shm_mb or 0}"
         env[f"PAI_MIN_FAILED_TASK_COUNT_{role.name}"] = str(role.completion.min_failed)
         env[f"PAI_MIN_SUCCEEDED_TASK_COUNT_{role.name}"] = str(role.completion.min_succeeded)
     return env
@@ -116,8 +122,8 @@ def _pai_lists(peers: Sequence[Peer]) -> dict[str, str]:
     hosts: dict[str, list[str]] = {}
     for peer in peers:
         http = peer.ports.get("http", ())
-        hosts.setdefault(peer.role, []).append(f"{peer.address}:{http[0]}" if http else peer.address)
-    instances = ",".join(f"{peer.role}:{peer.index}" for peer in peers)
+        hosts.setdefault(pai_role(peer.role), []).append(f"{peer.address}:{http[0]}" if http else peer.address)
+    instances = ",".join(f"{pai_role(peer.role)}:{peer.index}" for peer in peers)
     named = {f"PAI_TASK_ROLE_{role}_HOST_LIST": ",".join(names) for role, names in hosts.items()}
     return {"PAI_TASK_ROLE_INSTANCES": instances} | named
 
@@ -125,7 +131,7 @@ def _pai_lists(peers: Sequence[Peer]) -> dict[str, str]:
 def _pai_each(peers: Sequence[Peer]) -> dict[str, str]:
     env: dict[str, str] = {}
     for peer in peers:
-        name = _normalised(peer.role)
+        name = pai_role(peer.role)
         env[f"PAI_HOST_IP_{name}_{peer.index}"] = peer.address
         for label, ports in peer.ports.items():
             env[f"PAI_PORT_LIST_{name}_{peer.index}_{label}"] = _numbers(ports)
@@ -136,7 +142,7 @@ def _pai_each(peers: Sequence[Peer]) -> dict[str, str]:
 def _pai_compatibility(facts: Facts) -> dict[str, str]:
     me, spec = facts.me, facts.spec
     everything = "".join(f"{label}:{_numbers(ports)};" for label, ports in me.ports.items())
-    http, ssh = (_numbers(me.ports.get(label, ())) for label in ("http", "ssh"))
+    http, ssh = (_numbers(me.ports.get(label, ())[:1]) for label in ("http", "ssh"))
     indices = ",".join(str(index) for index in facts.gpu_indices) or "none"
     env = {
         "PAI_USERNAME": facts.user,

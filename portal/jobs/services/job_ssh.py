@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from django.utils.crypto import salted_hmac
 
-from portal.jobs.services.environment import Peer
+from portal.jobs.services.environment import Peer, pai_role
 from portal.jobs.spec import JobSpec
 
 JOB_SSH_VARIABLE = "BERTH_JOB_SSH"
@@ -39,7 +39,7 @@ berth_job_ssh() (
 berth_job_ssh
 unset -f berth_job_ssh
 """
-_HOST = "Host {name}\n  HostName {address}\n  Port {port}\n"
+_HOST = "Host {names}\n  HostName {address}\n  Port {port}\n"
 _ALL = """\
 Host {names}
   HostKeyAlias berth-job
@@ -89,8 +89,8 @@ def job_ssh_script(spec: JobSpec, *, key: Ed25519PrivateKey, private: str, me: P
     others = [peer for peer in peers if peer.address and peer.ports.get(_PORT) and spec.job_ssh(peer.role)]
     if wish is None or len(peers) < 2 or not others:
         return ""
-    names = " ".join(map(_name, others))
-    hosts = [_HOST.format(name=_name(one), address=one.address, port=one.ports[_PORT][0]) for one in others]
+    names = " ".join(map(_names, others))
+    hosts = [_HOST.format(names=_names(one), address=one.address, port=one.ports[_PORT][0]) for one in others]
     begun = _KEY.format(hosts="".join([*hosts, _ALL.format(names=names)]), public=public_line(key), private=private)
     waited_for = " ".join(shlex.quote(_name(one)) for one in others if one is not me)
     if not wish.barrier_s or not waited_for:
@@ -102,3 +102,8 @@ def job_ssh_script(spec: JobSpec, *, key: Ed25519PrivateKey, private: str, me: P
 
 def _name(peer: Peer) -> str:
     return f"{peer.role}-{peer.index}"
+
+
+def _names(peer: Peer) -> str:
+    """All that the task is called: scripts written for OpenPAI use its form of the role's name."""
+    return " ".join(dict.fromkeys((_name(peer), f"{pai_role(peer.role)}-{peer.index}")))

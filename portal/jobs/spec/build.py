@@ -124,8 +124,7 @@ def _prerequisite(item: Raw) -> model.Prerequisite:
 def _storages(job: Raw) -> tuple[model.StorageMount, ...] | None:
     """`extras.storages`, or what the plug-in `teamwise_storage`, its forerunner, names."""
     extras = raw.mapping(job, "extras")
-    if "storages" in extras:
-        given = raw.items(extras["storages"])
+    if (given := extras.get("storages")) is not None:
         return tuple(model.StorageMount(item["name"], mount_path(item)) for item in given)
     found = [entry for _, entry in plugins.entries(job) if entry.plugin == "teamwise_storage"]
     names = dict.fromkeys(name for entry in found for name in raw.texts(entry.parameters.get("storageConfigNames")))

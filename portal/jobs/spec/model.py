@@ -141,10 +141,14 @@ class RuntimePlugin:
 
     @property
     def asks_ssh(self) -> bool:
-        """`jobssh` holds unless it is false; keys of one's own are a wish as well."""
-        if self.plugin != "ssh":
-            return False
-        return self.parameters.get("jobssh") is not False or "userssh" in self.parameters
+        """Whether people shall reach the tasks: keys of one's own are a wish as well as `jobssh`."""
+        kind = self.parameters.get("userssh", {}).get("type", "none")
+        return self.asks_job_ssh or (self.plugin == "ssh" and kind != "none")
+
+    @property
+    def asks_job_ssh(self) -> bool:
+        """Whether the tasks shall reach each other; as in OpenPAI, who does not say so does not wish it."""
+        return self.plugin == "ssh" and self.parameters.get("jobssh") is True
 
     @property
     def barrier_s(self) -> int:
@@ -219,8 +223,7 @@ class JobSpec:
 
     def job_ssh(self, role: str) -> RuntimePlugin | None:
         """The wish that tasks of this role and the others reach each other by SSH."""
-        wishes = (one for one in self.plugins if one.plugin == "ssh" and one.is_of(role))
-        return next((one for one in wishes if one.parameters.get("jobssh") is not False), None)
+        return next((one for one in self.plugins if one.asks_job_ssh and one.is_of(role)), None)
 
     def role(self, name: str) -> TaskRoleSpec:
         """The task role of that name; `KeyError` when there is none."""

@@ -83,7 +83,7 @@ def secret_texts(secrets: Mapping[str, Any]) -> tuple[str, ...]:
         value: Any = waiting.pop()
         if isinstance(value, dict | list):
             waiting += value.values() if isinstance(value, dict) else value
-        elif (text := value_text(value)) is not None:
+        if (text := value_text(value)) is not None:
             found[text] = None
     return tuple(found)
 

@@ -16,8 +16,10 @@ from portal.jobs.spec.model import RegistryAuth, TaskRoleSpec
 MAX_RENDERED: Final = 1_000_000
 """Characters of one text with its references filled in."""
 
-_REFERENCE = re.compile(r"<%\s*\$([A-Za-z_]\w{0,63})((?:\.[\w-]{1,255}|\[\d{1,9}\]){0,16})\s*%>")
-_STEP = re.compile(r"[\w-]+")
+_NAME = r"[^\s.\[\]<>%]{1,255}(?: [^\s.\[\]<>%]{1,255}){0,7}"
+"""A key in a reference: whatever does not end it, blanks between its words."""
+_REFERENCE = re.compile(rf"<%\s*\$([A-Za-z_]\w{{0,63}})((?:\.{_NAME}|\[\d{{1,9}}\]){{0,16}})\s*%>")
+_STEP = re.compile(rf"\.({_NAME})|\[(\d+)\]")
 _PLAIN_FROM, _PLAIN_BELOW = 1e-6, 1e21
 """Where JavaScript writes a number without an exponent (ECMA-262, Number::toString)."""
 
@@ -62,7 +64,7 @@ def references(text: str, name: str) -> Iterator[tuple[str, ...]]:
     """The steps of each reference to `$name` in `text`: `("registry", "password")`."""
     for match in _REFERENCE.finditer(text):
         if match[1] == name:
-            yield tuple(_STEP.findall(match[2]))
+            yield _steps(match)
 
 
 def lookup(value: Any, steps: tuple[str, ...]) -> Any:
@@ -78,11 +80,18 @@ def lookup(value: Any, steps: tuple[str, ...]) -> Any:
 
 
 def _lookup(match: re.Match[str], context: Mapping[str, Any]) -> Any:
-    return lookup(context.get(match[1]), tuple(_STEP.findall(match[2])))
+    return lookup(context.get(match[1]), _steps(match))
+
+
+def _steps(match: re.Match[str]) -> tuple[str, ...]:
+    return tuple(name or index for name, index in _STEP.findall(match[2]))
 
 
 def value_text(value: Any) -> str | None:
-    """A value as JavaScript writes it; a mapping, a list or nothing has no text."""
+    """A value as JavaScript writes it, a list with commas; a mapping or nothing has no text."""
+    if isinstance(value, list | tuple):
+        texts = ["" if item is None else value_text(item) for item in value]
+        return None if None in texts else ",".join(map(str, texts))
     if isinstance(value, str):
         return value
     if isinstance(value, bool):

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from portal.jobs.spec import JobSpec, SpecInvalid, mask_secrets, parse, parsed_form
-from tests.jobs.spec.builders import ROOT, problems
+from portal.jobs.spec import JobSpec, SpecInvalid, mask_secrets, parse, parsed_form, unused_keys
+from tests.jobs.spec.builders import ROOT, Change, job_file, problems
+from tests.jobs.spec.builders import spec as spec_of
 from tests.support.facts import JOB_FILES, job_text, read_json
 from tests.support.lab6 import JOBS, lab_job
 
@@ -98,3 +99,46 @@ def test_the_first_job_is_a_gang_of_two_on_the_sample_team() -> None:
     assert (role.image.uri, role.resources.gpu, role.resources.cpu) == ("busybox:latest", 1, 1)
     assert (role.resources.memory_mb, spec.berth.time_limit_s) == (256, 600)
     assert 'echo "step $step of 5"' in role.script
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("taskRoles/train/protocolVersion", 2),
+        ("taskRoles/train/completion", {"minFailedInstances": 99_999, "minSucceededInstances": 2**31 - 1}),
+        ("taskRoles/train/extraContainerOptions", {"shmMB": 0}),
+        ("prerequisites/-", {"name": "later", "type": "data", "uri": []}),
+        ("deployments", [{"protocolVersion": 2, "name": "plain", "taskRoles": {"train": {"preCommands": ["a"]}}}]),
+        ("extras/storages", None),
+        ("extras/hivedScheduler", {"taskRoles": None}),
+        ("extras/hivedScheduler", {"taskRoles": {"train": {"skuNumber": "1"}}}),
+    ],
+)
+def test_what_openpai_takes_is_taken(change: Change) -> None:
+    spec = spec_of(change)
+    assert (spec.storages, spec.roles[0].resources.shm_mb, spec.roles[0].sku) == (None, None, None)
+    assert not any("protocolVersion" in told for told in unused_keys(job_file(change)))
+
+
+@pytest.mark.parametrize(
+    ("reference", "text"),
+    [
+        ("<% $parameters.gpus %>", "0,1,2"),
+        ("<% $parameters.nested %>", "a,1,2,,true"),
+        ("<% $parameters.none %>", ""),
+        ("<% $parameters.with %>", "<% $parameters.with %>"),
+        ("<% $data.uri %>", "http://a,http://b"),
+        ("<%$parameters.learning rate%>", "0.1"),
+        ("<% $parameters.lr/decay.a:b[0] %>", "5"),
+        ("<% $parameters.learning  rate %>", "<% $parameters.learning  rate %>"),
+    ],
+)
+def test_a_reference_brings_in_what_it_brings_in_there(reference: str, text: str) -> None:
+    spec = spec_of(
+        ("parameters", {"gpus": [0, 1, 2], "nested": ["a", [1, 2], None, True], "none": [], "with": [{"a": 1}],
+                        "learning rate": 0.1, "lr/decay": {"a:b": [5]}}),
+        ("prerequisites/-", {"name": "set", "type": "data", "uri": ["http://a", "http://b"]}),
+        ("taskRoles/train/data", "set"),
+        ("taskRoles/train/commands", [f"echo {reference}."]),
+    )  # fmt: skip
+    assert spec.roles[0].script == f"echo {text}."

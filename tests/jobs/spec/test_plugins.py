@@ -106,6 +106,24 @@ def test_what_is_wrong_is_told_with_its_path(changes: list[Change], path: str, w
     assert "hunter2" not in found[0].message
 
 
+@pytest.mark.parametrize(
+    ("parameters", "asks", "among_tasks"),
+    [
+        ({}, False, False),
+        ({"sshbarrier": True}, False, False),
+        ({"jobssh": False, "userssh": {}}, False, False),
+        ({"jobssh": False, "userssh": {"type": "none", "value": ""}}, False, False),
+        ({"userssh": {"type": "custom", "value": ""}}, True, False),
+        ({"jobssh": "True", "userssh": {}}, True, True),
+    ],
+)
+def test_ssh_is_asked_for_as_openpai_s_pages_write_it(
+    parameters: dict[str, Any], asks: bool, among_tasks: bool
+) -> None:
+    job = spec(ssh(**parameters))
+    assert (job.asks_ssh("train"), job.job_ssh("train") is not None) == (asks, among_tasks)
+
+
 def test_a_key_that_a_plugin_does_not_read_is_told() -> None:
     (told,) = unused_keys(job_file(*of_prerequisite("git", repo_uri="x", clone_dirs="y")))
     assert told.startswith("prerequisites[1].clone_dirs")

@@ -31,7 +31,7 @@ CONTEXT: dict[str, Any] = {
         ("<% $parameters.list[1][0] %>", "b"),
         ("<% $parameters.t %>", "<% $x %>"),
         ("<% $parameters.none %>", "<% $parameters.none %>"),
-        ("<% $parameters.list %>", "<% $parameters.list %>"),
+        ("<% $parameters.list %>", "a,b"),
         ("<% $parameters.unheard %>", "<% $parameters.unheard %>"),
         ("<% $data.uri[2] %>", "<% $data.uri[2] %>"),
         ("<% $secrets.x %>", "<% $secrets.x %>"),
