@@ -28,8 +28,12 @@ class BearerToken(BaseAuthentication):
             return None
         if len(words) != 2:
             raise AuthenticationFailed("The header must read: Authorization: Bearer TOKEN.")
+        return self.held(words[1].decode("latin-1"))
+
+    def held(self, secret: str) -> tuple[User, Token]:
+        """Whose token this is; raises AuthenticationFailed where it does not hold."""
         now = timezone.now()
-        token = token_valid(digest=Token.digest_of(words[1].decode("latin-1")), now=now)
+        token = token_valid(digest=Token.digest_of(secret), now=now)
         if token is None:
             raise AuthenticationFailed("The token is not known, expired or revoked.")
         origin_token(token.prefix)

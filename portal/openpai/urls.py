@@ -1,9 +1,10 @@
-"""OpenPAI's addresses, below ``/rest-server``, and the page of a job. Its clients write the former with and without a
+"""OpenPAI's addresses, below ``/rest-server``, and those of pages. Its clients write the former with and without a
 slash at the end, and lists of users, groups and storages in the singular, too."""
 
 from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, include, path, re_path
+from django.views.generic import RedirectView
 from rest_framework.views import APIView
 
 from portal.openpai import api
@@ -19,15 +20,19 @@ def at(address: str, view: type[APIView]) -> URLPattern:
     return re_path(rf"^{address}/?\Z", view.as_view())
 
 
+TOKENS = [
+    ("/check", api.TokenCheckView),
+    ("/application", api.ApplicationTokenView),
+    (r"/(?P<token>[^/\x00]+)", api.TokenView),
+    ("", api.TokensView),
+]
 V2 = [
+    at("", api.InfoView),
     at("info", api.InfoView),
     at("authn/info", api.AuthnInfoView),
     at("authn/basic/login", api.LoginView),
     at("authn/basic/logout", api.LogoutView),
-    at("tokens", api.TokensView),
-    at("tokens/check", api.TokenCheckView),
-    at("tokens/application", api.ApplicationTokenView),
-    at(r"tokens/(?P<token>[^/\x00]+)", api.TokenView),
+    *(at(f"tokens{address}", view) for address, view in TOKENS),
     at("users?", api.UsersView),
     at(r"users?/me", api.OwnView),
     at(r"users?/(?P<user>[^/\x00]+)", api.UserView),
@@ -62,10 +67,11 @@ V2 = [
     re_path("", api.NoApi.as_view()),
 ]
 V1 = [
+    at("", api.InfoView),
     at("authn/info", api.AuthnInfoView),
     at("authn/basic/login", api.LoginView),
     at("authn/basic/logout", api.LogoutView),
-    at("token", api.LoginView),
+    *(at(f"token{address}", view) for address, view in TOKENS),
     at(r"user/(?P<user>[^/\x00]+)", api.UserView),
 ]
 """What clients of before OpenPAI 1.0 sign in with."""
@@ -73,6 +79,9 @@ V1 = [
 urlpatterns: list[URLPattern | URLResolver] = [
     path("rest-server/api/v2/", include(V2)),
     path("rest-server/api/v1/", include(V1)),
+    re_path(r"^rest-server/api/v[12]\Z", api.InfoView.as_view()),
     re_path(r"^rest-server(?:/|\Z)", api.NoApi.as_view()),
     path("job-detail.html", job_detail),
+    path("job-list.html", RedirectView.as_view(pattern_name="jobs")),
+    path("submit.html", RedirectView.as_view(pattern_name="submit")),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,7 +29,7 @@ def asked(method: str, path: str, body: Any = None, token: str = "") -> _MonkeyP
     return Client(HTTP_HOST=HOST).generic(method, path, data, "application/json", headers=headers)
 
 
-@pytest.mark.parametrize("way", ["token", "authn/basic/login", "authn/basic/login/"])
+@pytest.mark.parametrize("way", ["token", "token/", "authn/basic/login", "authn/basic/login/"])
 def test_v1_signs_in_and_tells_of_a_user(world: World, way: str) -> None:
     told = asked("POST", f"/rest-server/api/v1/{way}", {"username": "alice", "password": "correct horse"}).json()
     assert (told["user"], told["admin"], told["hasGitHubPAT"]) == ("alice", False, False)
@@ -57,11 +58,51 @@ def test_other_spellings_of_v2_answer_the_same(world: World, pai: Pai) -> None:
     assert Pai().get("authn/info") == {
         "authn_type": "basic", "loginURI": "/api/v1/authn/basic/login", "loginURIMethod": "post",
     }  # fmt: skip
-    assert pai.get("tokens/check")
+    right = {"username": "alice", "password": "correct horse"}
+    assert Pai().done("POST", "tokens", 200, right)["user"] == "alice"
+    assert Pai().refused("GET", "tokens") == (401, "UnauthorizedUserError")
+
+
+def test_whose_token_it_is_is_told_and_no_more(world: World, pai: Pai) -> None:
+    application = pai.done("POST", "tokens/application", 200)["token"]
+    told = {"username": "alice", "application": False, "admin": False}
+    assert pai.get("tokens/check") == told
+    assert Pai(token=application).get("tokens/check") == {**told, "application": True}
     assert Pai().refused("GET", "tokens/check") == (401, "UnauthorizedUserError")
 
 
-@pytest.mark.parametrize("path", ["", "/", "/api", "/api/v1", "/api/v1/nothing", "/api/v3/jobs", "/nothing.html"])
+def test_v1_tells_of_tokens_and_ends_them(world: World, pai: Pai) -> None:
+    v1 = "/rest-server/api/v1"
+    made = asked("POST", f"{v1}/token/application", token=pai.token).json()["token"]
+    assert asked("GET", f"{v1}/token/check", token=made).json()["username"] == "alice"
+    assert len(asked("GET", f"{v1}/token", token=pai.token).json()["tokens"]) == 2
+    assert asked("DELETE", f"{v1}/token/{made}", token=pai.token).status_code == 200
+    assert asked("GET", f"{v1}/token/check", token=made).json()["code"] == "UnauthorizedUserError"
+
+
+def test_an_applications_token_may_be_the_password_of_its_user(world: World, pai: Pai) -> None:
+    application = pai.done("POST", "tokens/application", 200)["token"]
+
+    def named(given: bytes) -> tuple[int, str]:
+        client = Client(HTTP_HOST=HOST)
+        header = {"Authorization": f"Basic {b64encode(given).decode()}"}
+        answer = client.get("/rest-server/api/v2/tokens/check", headers=header)
+        return answer.status_code, answer.json().get("username", answer.json().get("code"))
+
+    assert named(f"alice:{application}".encode()) == (200, "alice")
+    person("bob")
+    for wrong in (f"bob:{application}", f"alice:{pai.token}", "alice:correct horse", "alice", ""):
+        assert named(wrong.encode()) == (401, "UnauthorizedUserError")
+    assert named(b"\xff:\xff") == (401, "UnauthorizedUserError")
+
+
+@pytest.mark.parametrize("path", ["v1", "v1/", "v2", "v2/"])
+def test_the_head_of_the_api_tells_of_the_cluster(db: None, path: str) -> None:
+    told = asked("GET", f"/rest-server/api/{path}")
+    assert (told.status_code, told.json()["launcherType"]) == (200, "k8s")
+
+
+@pytest.mark.parametrize("path", ["", "/", "/api", "/api/v1/nothing", "/api/v3/jobs", "/nothing.html"])
 def test_an_address_that_nobody_serves_is_told_as_openpai_does(db: None, path: str) -> None:
     for method in ("GET", "POST"):
         answer = asked(method, f"/rest-server{path}")
@@ -81,5 +122,7 @@ def test_openpais_address_of_a_jobs_page_leads_to_the_job(world: World, pai: Pai
     assert Browser(world.user).get(address).headers["Location"] == f"/jobs/{job.pk}"
     assert Browser().get(address).headers["Location"].startswith("/login?next=/job-detail.html")
     assert Browser(person("bob")).get(address).status == 404
+    for page, ours in (("job-list", "/jobs"), ("submit", "/submit")):
+        assert Browser(world.user).get(f"/{page}.html?x=1").headers["Location"] == ours
     for wrong in ("", "?username=alice", "?jobName=train", "?username=alice&jobName=%00"):
         assert Browser(world.user).get(f"/job-detail.html{wrong}").status == 404

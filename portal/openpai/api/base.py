@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import Any, NoReturn
 
 from drf_spectacular.utils import extend_schema
+from rest_framework.authentication import get_authorization_header
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from portal.accounts.authentication import BearerToken
-from portal.accounts.models import Scope, Token
+from portal.accounts.models import Scope, Token, User
 from portal.accounts.rest import ApiView
 from portal.openpai.errors import APPLICATION, BAD_TOKEN, GUEST, NOT_ADMIN, PaiError, forbidden, handler
 
 
 class PaiToken(BearerToken):
-    """The same tokens as everywhere, refused in OpenPAI's words."""
+    """The same tokens as everywhere, refused in OpenPAI's words. One of an application may come as the password of its
+    user, too: ``Authorization: Basic``, base64 of ``user:token``."""
 
     def authenticate(self, request: Request) -> Any:
+        scheme, _, given = get_authorization_header(request).partition(b" ")
         try:
-            return super().authenticate(request)
+            return self._of_application(given) if scheme.lower() == b"basic" else super().authenticate(request)
         except AuthenticationFailed as error:
             raise PaiError(401, "UnauthorizedUserError", BAD_TOKEN) from error
+
+    def _of_application(self, given: bytes) -> tuple[User, Token]:
+        try:
+            name, _, secret = b64decode(given.strip(), validate=True).decode().partition(":")
+        except ValueError as error:
+            raise AuthenticationFailed from error
+        user, token = self.held(secret)
+        if (user.username, token.scope) != (name, Scope.SUBMIT):
+            raise AuthenticationFailed
+        return user, token
 
 
 class MayUse(BasePermission):

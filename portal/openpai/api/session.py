@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import cast
+from typing import Any, cast
 
 from django.conf import settings
 from django.utils import timezone
@@ -11,13 +11,14 @@ from rest_framework import serializers
 from rest_framework.parsers import FormParser
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.views import APIView
 
-from portal.accounts.models import Token
+from portal.accounts.models import Scope, Token
 from portal.accounts.selectors import tokens_of
 from portal.accounts.services import token_revoke
 from portal.common.parsers import StrictJSONParser
 from portal.common.serializers import Body
-from portal.openpai.api.base import PaiView
+from portal.openpai.api.base import MayUse, PaiToken, PaiView
 from portal.openpai.services import application_token, login, token_end
 
 WEEK_S = 7 * 24 * 3600
@@ -63,8 +64,8 @@ class AuthnInfoView(PaiView):
 class LoginView(PaiView):
     """User name and password against a token."""
 
-    authentication_classes = ()
-    permission_classes = ()
+    authentication_classes: Any = ()
+    permission_classes: Any = ()
     parser_classes = (FormParser, StrictJSONParser)
 
     def post(self, request: Request) -> Response:
@@ -87,8 +88,18 @@ class LogoutView(PaiView):
         return Response({"message": "Logout successfully"})
 
 
-class TokensView(PaiView):
-    """One's tokens."""
+class MayUseOrSignIn(MayUse):
+    """Whoever posts signs in; for all else somebody is signed in."""
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        return request.method == "POST" or super().has_permission(request, view)
+
+
+class TokensView(LoginView):
+    """One's tokens; a new one is had by signing in, here as well."""
+
+    authentication_classes = (PaiToken,)
+    permission_classes = (MayUseOrSignIn,)
 
     def get(self, request: Request) -> Response:
         """Their ids: of the tokens themselves only hashes are kept."""
@@ -97,10 +108,12 @@ class TokensView(PaiView):
 
 
 class TokenCheckView(PaiView):
-    """Whether the token that asks holds."""
+    """Whose token it is that asks. Programs beside OpenPAI's portal know by it who their caller is."""
 
     def get(self, request: Request) -> Response:
-        return Response({"message": "Token is valid."})
+        application = cast(Token, request.auth).scope == Scope.SUBMIT
+        found = {"username": self.user.username, "application": application, "admin": self.user.is_cluster_admin}
+        return Response(found)
 
 
 class TokenView(PaiView):
