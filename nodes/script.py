@@ -42,7 +42,8 @@ exec 3>&2 2>/dev/null
 trap 'berth_patience=${BERTH_GRACE_SECONDS:-30} berth_stopped=1' TERM
 berth_patience=5 berth_stopped=
 if command -v bash >/dev/null; then bash -e -c '@run@' bash "$0" 2>&3 3>&-; else sh -e -c '@run@' sh "$0" 2>&3 3>&-; fi
-code=$? looks=0
+code=$? looks=0 session=
+if read -r line <"/proc/$$/stat"; then set -- ${line##*) }; session=$4; fi
 ignores_term() {
   while read -r name value; do
     case $name$value in SigIgn:*[4-7c-f]???) return 0;; esac
@@ -52,7 +53,7 @@ ignores_term() {
 is_waited_for() {
   read -r line <"$1/stat" || return 1
   set -- "$1" ${line##*) }
-  [ "$4" = $$ ] && [ "$2" != Z ] && [ "$1" != /proc/$$ ] || return 1
+  [ "$5" = "$session" ] && [ "$2" != Z ] && [ "$1" != /proc/$$ ] && [ "$1" != "/proc/$session" ] || return 1
   if [ "$berth_stopped" ]; then ! ignores_term "$1"; else [ -p "$1/fd/0" ]; fi
 }
 somebody_is() {
@@ -68,7 +69,8 @@ done
 exit $code
 """.replace("@run@", _RUN)
 """Around the script: it has ended, and those who still read what it printed have five seconds for that; after SIGTERM
-all of its process group have their grace. Looks five times a second, and only while there is somebody."""
+all of its session have their grace, but for who leads it, such as init. Looks five times a second, and only while
+there is somebody."""
 
 
 def script_environment(script: str) -> dict[str, str]:

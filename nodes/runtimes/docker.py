@@ -43,7 +43,7 @@ from nodes.runtimes.docker_logs import DockerOutput
 from nodes.runtimes.docker_shell import DockerShell, exec_end, left_behind
 from nodes.runtimes.docker_socket import engine_age_s
 from nodes.runtimes.docker_ssh import ssh_start
-from nodes.runtimes.terms import Terms, group_of
+from nodes.runtimes.terms import Terms, told_of
 from nodes.saying import Saying
 from nodes.ssh import KEYS_NAME, OPEN_WITHIN_S
 from nodes.storages import own_job_folder
@@ -258,7 +258,7 @@ class DockerRuntime:
             try:
                 if number == signal.SIGTERM and client.inspect_container(name)["State"].get("Paused"):
                     client.unpause(name)
-                if number == signal.SIGTERM and self._terms.begin(attempt, self._group(attempt)):
+                if number == signal.SIGTERM and self._terms.begin(attempt, self._told(attempt)):
                     return
                 client.kill(name, signal=number)
             except APIError as error:
@@ -267,18 +267,18 @@ class DockerRuntime:
 
     def term_rest(self, attempt: str, *, last: bool) -> bool:
         with suppress(RuntimeAway):
-            return self._terms.rest(attempt, self._group(attempt), last=last)
+            return self._terms.rest(attempt, self._told(attempt), last=last)
         return True
 
-    def _group(self, attempt: str) -> list[psutil.Process]:
-        """The process group of the container's command, below its init; nobody where these processes are not seen from
+    def _told(self, attempt: str) -> list[psutil.Process]:
+        """Who is told to end, below the container's init; nobody where these processes are not seen from
         here."""
         details = self._inspect(attempt)
         with suppress(psutil.Error):
             if details is not None and cgroup_container(pid := details["State"]["Pid"]) == details["Id"]:
                 init = psutil.Process(pid)
                 command = min(init.children(), key=lambda child: child.create_time(), default=init)
-                return group_of(init.children(recursive=True), command.pid)
+                return told_of(init.children(recursive=True), command.pid)
         return []
 
     def warn(self, attempt: str, text: str) -> None:

@@ -29,7 +29,7 @@ from nodes.runtimes.base import CodePlace, Ending, Failed, Found, Image, Runtime
 from nodes.runtimes.process_output import ProcessOutput
 from nodes.runtimes.process_shell import ProcessShell
 from nodes.runtimes.process_watch import ProcessWatch
-from nodes.runtimes.terms import Terms, group_of
+from nodes.runtimes.terms import Terms, told_of
 from nodes.script import script_command, script_environment
 from nodes.storages import lease_place, own_job_folder
 from nodes.sweeping import folder_remove_or_say
@@ -133,12 +133,12 @@ class ProcessRuntime:
     def signal(self, attempt: str, number: int) -> None:
         folder = self._folder / attempt
         if number == signal.SIGTERM:
-            self._terms.begin(attempt, _group(folder))
+            self._terms.begin(attempt, _told(folder))
         else:
             _send_all(folder, number)
 
     def term_rest(self, attempt: str, *, last: bool) -> bool:
-        return self._terms.rest(attempt, _group(self._folder / attempt), last=last)
+        return self._terms.rest(attempt, _told(self._folder / attempt), last=last)
 
     def warn(self, attempt: str, text: str) -> None:
         notice_write(self._notice_folder(attempt), text)
@@ -348,12 +348,12 @@ def _state(folder: Path) -> tuple[Status, Ending | None, int | None]:
     return Status.ENDED, Ending(code=None, error="its wrapper was killed"), None
 
 
-def _group(folder: Path) -> list[psutil.Process]:
-    """The command's own process group."""
+def _told(folder: Path) -> list[psutil.Process]:
+    """Who is told to end."""
     child, process = _read(folder / "child.json"), _alive(folder)
     with contextlib.suppress(psutil.Error):
         if child is not None and process is not None:
-            return group_of(process.children(recursive=True), child["pid"])
+            return told_of(process.children(recursive=True), child["pid"])
     return []
 
 

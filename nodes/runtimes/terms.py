@@ -38,14 +38,22 @@ class Terms:
         return bool(told) and all(told)
 
     def rest(self, attempt: str, processes: Sequence[psutil.Process], *, last: bool) -> bool:
-        """Tells those into whose pipes nobody writes any more, or all (``last``). Whether some are still to be told."""
+        """Tells those into whose pipes nobody writes any more. Whether some are still to be told. ``last``: nobody is
+        afterwards; told are all but those into whose pipes one of these writes, who is about to save."""
         waiting = {one: looks for one, looks in self._waiting.pop(attempt, {}).items() if one.is_running()}
         read = {process: _input(process.pid) for process in waiting}
-        written = _written(processes, {pipe for pipe in read.values() if pipe}) if waiting and not last else {}
+        written = _written(processes, {pipe for pipe in read.values() if pipe}) if waiting else {}
+        writers = {process: written.get(pipe, set()) - {process.pid} for process, pipe in read.items()}
+        if last:
+            pids = {process.pid for process in waiting}
+            first = [process for process in waiting if not writers[process] & pids]
+            for process in first or waiting:
+                _tell(process)
+            return False
         left: dict[psutil.Process, int] = {}
         for process, looks in waiting.items():
-            looks = 0 if written.get(read[process], set()) - {process.pid} else looks + 1
-            if last or looks >= _UNWRITTEN:
+            looks = 0 if writers[process] else looks + 1
+            if looks >= _UNWRITTEN:
                 _tell(process)
             else:
                 left[process] = looks
@@ -58,14 +66,19 @@ class Terms:
         self._waiting.pop(attempt, None)
 
 
-def group_of(processes: Iterable[psutil.Process], leader: int) -> list[psutil.Process]:
-    """Those in the process group of ``leader``."""
+def told_of(processes: Iterable[psutil.Process], command: int) -> list[psutil.Process]:
+    """Those in the session of a task's ``command``, whatever group ``timeout`` or a shell with job control has put them
+    in. Not ``timeout`` itself, which tells its whole group at once, and ends with what it runs."""
     found = []
     for process in processes:
-        with contextlib.suppress(ProcessLookupError):
-            if os.getpgid(process.pid) == leader:
+        with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess):
+            if os.getsid(process.pid) == os.getsid(command) and not _tells_its_group(process):
                 found.append(process)
     return found
+
+
+def _tells_its_group(process: psutil.Process) -> bool:
+    return process.name() == "timeout" and os.getpgid(process.pid) == process.pid
 
 
 def _tell(process: psutil.Process) -> bool:

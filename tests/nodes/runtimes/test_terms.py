@@ -70,8 +70,26 @@ def stopped(runtime: ProcessRuntime, attempt: str) -> int | None:
         "{train} | while read -r line; do echo $line; done | tee {log}",
         "while :; do echo more; sleep 0.1; done | {train} | tee {log}",
         "sh <<END\n{train} | tee {log}\nEND",
+        "timeout 600 {train} | tee {log}",
+        "timeout 600 sh -c '{train} | tee {log}'",
+        "sh -c 'timeout 600 {train} | tee {log}'",
+        "set -m\n{train} | tee {log} &\nwait",
     ],
-    ids=["pipe", "exec", "sh", "dash", "nohup", "launcher", "loop", "reads itself", "here"],
+    ids=[
+        "pipe",
+        "exec",
+        "sh",
+        "dash",
+        "nohup",
+        "launcher",
+        "loop",
+        "reads itself",
+        "here",
+        "timeout",
+        "sh in timeout",
+        "timeout in sh",
+        "job control",
+    ],
 )
 def test_what_a_trainer_prints_while_it_saves_reaches_its_log_and_the_checkpoint_is_whole(
     runtime: ProcessRuntime, tmp_path: Path, script: str
@@ -102,6 +120,23 @@ def test_who_reads_is_told_at_last_where_who_writes_does_not_end(runtime: Proces
     assert [runtime.term_rest(attempt, last=False) for _ in range(4)] == [True] * 4
     assert not runtime.term_rest(attempt, last=True)
     assert next(records).payload == b"told\n"
+
+
+def test_who_prints_while_it_saves_is_told_before_its_reader_also_at_last(
+    runtime: ProcessRuntime, tmp_path: Path
+) -> None:
+    (folder := tmp_path / "out").mkdir()
+    folder.chmod(0o777)
+    (train := tmp_path / "train.py").write_text(TRAINER)
+    deaf = "(trap '' TERM; while :; do echo more; sleep 0.1; done)"
+    attempt = started(runtime, f"{deaf} | python3 {train} {folder}/saved | tee {folder}/log").attempt
+    wait_until(lambda: (folder / "log").exists() and (folder / "log").read_text(), "the trainer")
+    runtime.signal(attempt, SIGTERM)
+    assert runtime.term_rest(attempt, last=False)
+    assert not runtime.term_rest(attempt, last=True)
+    ended(runtime, attempt)
+    assert (folder / "saved").exists()
+    assert (folder / "log").read_text() == "ready\nsaving\nsaved\n"
 
 
 def test_the_last_lines_of_a_script_that_ends_by_itself_are_read(runtime: ProcessRuntime, tmp_path: Path) -> None:
