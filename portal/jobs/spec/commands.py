@@ -13,13 +13,14 @@ from portal.jobs.spec.templates import render
 
 
 def deployed_lines(job: Raw, role_name: str) -> list[str]:
-    """The role's own commands between those of the chosen deployment, each trimmed."""
+    """The role's own commands between those of the chosen deployment, each trimmed, also of the mark (BOM) that editors
+    of Windows put first: a shell takes it for a part of the first word."""
     deployments = raw.named(job.get("deployments"))
     chosen = raw.mapping(job, "defaults").get("deployment")
     around = raw.mapping(deployments.get(str(chosen)), "taskRoles", role_name)
     own = raw.mapping(job, "taskRoles", role_name)
     lines = [around.get("preCommands"), own.get("commands"), around.get("postCommands")]
-    return [line.strip() for part in lines for line in raw.texts(part)]
+    return [line.lstrip("\ufeff").strip() for part in lines for line in raw.texts(part)]
 
 
 def task_lines(job: Raw, role_name: str) -> list[str]:

@@ -87,6 +87,11 @@ def test_a_registry_log_in_is_filled_in_where_it_is_used() -> None:
     assert render_auth(auth, {"user": "ann", "word": "hunter2"}) == RegistryAuth("ann", "hunter2", "docker.io")
 
 
+def test_the_mark_that_editors_of_windows_put_before_a_text_is_no_part_of_a_command() -> None:
+    job = spec(("taskRoles/train/commands", ["\ufeffecho a", "\ufeff echo '\ufeffb'"]))
+    assert job.role("train").script == "echo a\necho '\ufeffb'"
+
+
 def test_line_ends_of_windows_are_those_of_unix_in_what_a_shell_reads() -> None:
     role = spec(
         ("parameters", {"more": "b\r\nc"}),
