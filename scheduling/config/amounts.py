@@ -6,29 +6,27 @@ from typing import Any
 
 from scheduling.config.faults import Faults
 
-_QUANTITY = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)([A-Za-z]{0,2})")
-_CPU = {"": Decimal(1000), "m": Decimal(1)}
-_DECIMAL = {unit: Decimal(1000) ** power for power, unit in enumerate(["", "k", "M", "G", "T", "P"])} | {
-    "K": Decimal(1000)
+_QUANTITY = re.compile(r"((?:\d{1,18}(?:\.\d{0,9})?|\.\d{1,9})(?:[eE][+-]?\d{1,2})?)([A-Za-z]{0,2})")
+_UNITS = {
+    unit: Decimal(1000) ** power for power, unit in enumerate(["n", "u", "m", "", "k", "M", "G", "T", "P", "E"], -3)
 }
-_BINARY = {f"{unit}i": Decimal(1024) ** power for power, unit in enumerate(["", "K", "M", "G", "T", "P"]) if unit}
-_BYTES = _DECIMAL | _BINARY
+_UNITS |= {f"{unit}i": Decimal(1024) ** power for power, unit in enumerate("KMGTPE", 1)} | {"K": Decimal(1000)}
 _MB = Decimal(1024) ** 2
 
 
 def cpu_milli(value: Any, path: str, faults: Faults) -> int:
     """CPU in milli-cores; a plain number is cores."""
-    amount = _amount(value, _CPU)
+    amount = _amount(value)
     if amount is None:
         form = "must be a number of cores, such as 4, 0.5 or 500m, not %(value)s"
         faults.add(path, form, value=repr(str(value)[:40]))
         return 0
-    return int(amount)
+    return int(amount * 1000)
 
 
 def memory_mb(value: Any, path: str, faults: Faults) -> int:
     """Memory in MB (2**20 bytes), the part of one left out; a plain number is bytes, as in Kubernetes."""
-    amount = _amount(value, _BYTES)
+    amount = _amount(value)
     if amount is None or 0 < amount < _MB:
         form = "must be an amount of at least 1Mi, such as 8192Mi or 8Gi, not %(value)s"
         faults.add(path, form, value=repr(str(value)[:40]))
@@ -46,12 +44,12 @@ def memory_text(megabytes: int) -> str:
     return f"{megabytes}Mi"
 
 
-def _amount(value: Any, units: dict[str, Decimal]) -> Decimal | None:
+def _amount(value: Any) -> Decimal | None:
     if not isinstance(value, int | float | str) or isinstance(value, bool):
         return None
     if isinstance(value, int) and not 0 <= value < 10**15:
         return None
     match = _QUANTITY.fullmatch(str(value))
-    if match is None or match[2] not in units:
+    if match is None or match[2] not in _UNITS:
         return None
-    return Decimal(match[1]) * units[match[2]]
+    return Decimal(match[1]) * _UNITS[match[2]]

@@ -352,6 +352,24 @@ def test_what_a_file_does_not_name_keeps_its_cells_and_loses_its_quota(world: Wo
     assert spare.shape.name == "A100-node2"
 
 
+@pytest.mark.parametrize("named", [None, {}])
+def test_a_file_that_names_no_virtual_cluster_takes_no_quota_away(world: World, named: dict[str, Any] | None) -> None:
+    without = {**RACK, "virtualClusters": named}
+    take(without, world)
+    take(RACK, world)
+    assert "take every quota away" in faults(without, world)["virtualClusters"]
+    assert owned() == {"vision": {"V100": 4}, "audio": {"V100": 4}}
+    take({**RACK, "virtualClusters": {"vision": {}, "audio": None}}, world)
+    assert owned() == {"vision": {}, "audio": {}}
+
+
+@pytest.mark.parametrize("share", [{"memory": "12Ei"}, {"cpu": "1e9"}])
+def test_more_than_a_server_can_have_is_refused(world: World, share: dict[str, str]) -> None:
+    bad = deepcopy(RACK)
+    bad["physicalCluster"]["skuTypes"]["V100"] |= share
+    assert "more CPU or memory than can be" in faults(bad, world)["physicalCluster.physicalCells.gpu01"]
+
+
 def test_a_changed_file_moves_nodes_into_other_chains_while_jobs_run(world: World) -> None:
     for name in ("gpu01", "gpu02"):
         ScriptedNode(name, gpus=4, model="NVIDIA V100").report()

@@ -254,7 +254,10 @@ def test_the_command_tells_every_fault(busy: World, tmp_path: Path) -> None:
         command("import", str(file))
     assert "virtualClusters.audio.virtualCells[0]" in str(error.value)
     assert "virtualClusters.vision.pinnedCells[0]" in str(error.value)
-    for text, complaint in (("{", "neither YAML nor JSON"), ("[1]", "cannot be used")):
+    twice = json.dumps(RACK).replace('"audio"', '"vision"')
+    for text, complaint in (
+        ("{", "neither YAML nor JSON"), ("[1]", "cannot be used"), (twice, "the key vision stands twice"),
+    ):  # fmt: skip
         file.write_text(text)
         with pytest.raises(CommandError, match=complaint):
             command("import", str(file))

@@ -441,3 +441,20 @@ def test_a_cluster_of_cells_is_written_from_its_own_words() -> None:
             }
         },
     }
+
+
+@pytest.mark.parametrize(
+    ("cpu", "memory", "milli", "megabytes"),
+    [
+        (".5", "1.5Gi", 500, 1536),
+        ("1k", "1e9", 1_000_000, 953),
+        ("5000000u", "128974848000m", 5000, 123),
+        ("1e-1", "1E", 100, 953_674_316_406),
+        (1e1, "2Ei", 10_000, 2 << 40),
+    ],
+)
+def test_amounts_are_kubernetes_s(cpu: Any, memory: str, milli: int, megabytes: int) -> None:
+    document = small()
+    document["physicalCluster"]["skuTypes"] = {"GPU": {"gpu": 1, "cpu": cpu, "memory": memory}}
+    one = read(document).nodes[0]
+    assert (one.cpu_milli, one.memory_mb) == (4 * milli, 4 * megabytes)

@@ -41,6 +41,8 @@ from scheduling import config
 from scheduling.sites import chain_of
 
 NAME_LENGTH = 64
+MOST_OF_A_NODE = 2**31 - 1
+"""Milli-cores and MB that a row can hold."""
 SECTIONS = ("physicalCluster", "virtualClusters")
 
 
@@ -171,6 +173,10 @@ def _name_faults(found: scheduling.Cluster) -> Iterator[Fault]:
 
 def _node_faults(found: scheduling.Cluster) -> Iterator[Fault]:
     yield from _gpu_faults([node for node in found.nodes if node.leaves])
+    for node in found.nodes:
+        if max(node.cpu_milli, node.memory_mb) > MOST_OF_A_NODE:
+            message = gettext("%(node)s would have more CPU or memory than can be; see skuTypes") % {"node": node.id}
+            yield Fault(f"physicalCluster.physicalCells.{node.id}", message, "maximum")
     names = [node.id for node in found.nodes if not node.leaves]
     shapes = dict(Node.objects.filter(name__in=names).values_list("name", "shape"))
     described = {node.id for node in found.nodes if node.cpu_milli}
@@ -341,6 +347,9 @@ def _quotas_write(found: scheduling.Cluster, now: datetime, actor: str) -> None:
     if faults:
         raise Invalid(faults)
     before = base_lines()
+    if not found.virtual_clusters and any(before.values()):
+        message = gettext("the file names no virtual cluster, and would take every quota away; name those to have none")
+        raise Invalid([Fault("virtualClusters", message, "empty")])
     lines_write(dict.fromkeys(before, 0) | lines, before, here, now, actor)
 
 

@@ -11,6 +11,8 @@ from urllib.parse import quote
 import httpx
 import yaml
 
+from portal.common.plain_yaml import UniqueLoader
+
 USERS, GROUPS, VCS, STORAGES = "users", "groups", "virtual-clusters", "storages"
 KINDS = (VCS, GROUPS, USERS, STORAGES)
 CONFIGURATION = "services-configuration"
@@ -95,12 +97,16 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 def _read(path: Path) -> Any:
     try:
         text = path.read_text(encoding="utf-8")
-        return _checked(json.loads(text) if path.suffix == ".json" else yaml.safe_load(text), str(path))
+        return _checked(json.loads(text) if path.suffix == ".json" else _yaml(text), str(path))
     except OSError as error:
         raise Unreadable(f"{path} cannot be read: {error.strerror}.") from error
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         words = " ".join(str(error).split())[:200]
         raise Unreadable(f"{path} is no {path.suffix[1:].upper()}: {words}.") from error
+
+
+def _yaml(text: str) -> Any:
+    return yaml.load(text, Loader=UniqueLoader)  # noqa: S506  # a safe loader, and less
 
 
 def _checked(found: Any, where: str) -> Any:
@@ -134,7 +140,7 @@ def _of_configuration(path: Path, found: Any) -> Answers:
     scheduler = _inside(found, "hivedscheduler")
     config = scheduler.get("config")
     try:
-        cells = _checked(yaml.safe_load(config), str(path)) if isinstance(config, str) else config
+        cells = _checked(_yaml(config), str(path)) if isinstance(config, str) else config
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise Unreadable(f"{path}: hivedscheduler.config is no YAML.") from error
     vcs = _inside(cells if isinstance(cells, Mapping) else {}, "virtualClusters")

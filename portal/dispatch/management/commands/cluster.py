@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from portal.clusters.services import configuration_export, configuration_read
 from portal.common.errors import Invalid, Refused
+from portal.common.plain_yaml import UniqueLoader
 from portal.dispatch.changes import configuration_change
 
 
@@ -56,8 +57,8 @@ class Command(BaseCommand):
 def _read(file: str) -> Any:
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-        return yaml.safe_load(text)
+        return yaml.load(text, Loader=UniqueLoader)  # noqa: S506  # a safe loader, and less
     except OSError as error:
         raise CommandError(f"{file} cannot be read: {error.strerror}.") from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise CommandError(f"{file} is neither YAML nor JSON: {error}") from error
