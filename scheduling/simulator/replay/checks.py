@@ -13,11 +13,12 @@ Failure = tuple[Any, Any] | None
 
 
 class Checks:
-    """Answers assertions; `bound` has the last place at which each pod was told to bind."""
+    """Answers assertions; `bound` has the last machine at which each pod was told to bind, and the types of its leaves
+    there."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.bound: dict[str, tuple[str, tuple[str, ...]]] = {}
+        self.bound: dict[str, tuple[str, set[str]]] = {}
         self.captured: dict[str, set[str]] = {}
 
     def check(self, step: Mapping[str, Any]) -> Failure:
@@ -90,7 +91,7 @@ class Checks:
         return f"Used at {world.groups[holder].job.priority if use.virtual_cell else -1}"
 
     def _same_node(self, step: Mapping[str, Any]) -> tuple[Any, Any]:
-        return 1, len({self.bound.get(pod, (pod, ()))[0] for pod in step["pods"]})
+        return 1, len({self.bound.get(pod, (pod, set()))[0] for pod in step["pods"]})
 
     def _not_same_node(self, step: Mapping[str, Any]) -> tuple[Any, Any]:
         told = [self.bound[pod][0] for pod in step["pods"] if pod in self.bound]
@@ -98,10 +99,10 @@ class Checks:
 
     def _common_cell(self, step: Mapping[str, Any]) -> tuple[Any, Any]:
         placements = self.world.last.get(step["group"], (None, ()))[1]
-        leaves = [use.leaf for one in placements for use in one.leaves]
+        there = self.world.leaf_node
+        leaves = [use.leaf for one in placements for use in one.leaves if use.leaf in there]
         return step["cellType"], common_cell(self.world, leaves)[1] if leaves else None
 
     def _leaf_types(self, step: Mapping[str, Any]) -> tuple[Any, Any]:
-        types = self.world.cluster.leaf_types
-        used = {types[leaf] for pod in step["pods"] for leaf in self.bound.get(pod, ("", ()))[1]}
+        used: set[str] = set().union(*(self.bound.get(pod, ("", set()))[1] for pod in step["pods"]))
         return sorted(step["types"]), sorted(used)

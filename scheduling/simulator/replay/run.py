@@ -117,8 +117,8 @@ class _Replay:
         world.look(pod, nodes)
         world.carry_out(pod, done, preempting)
         if done.result == "bind":
-            place = done.placement()
-            self.checks.bound[pod] = (world.machine_of[place.node], tuple(use.leaf for use in place.leaves))
+            place, types = done.placement(), world.cluster.leaf_types
+            self.checks.bound[pod] = (world.machine_of[place.node], {types[use.leaf] for use in place.leaves})
         self.tally.better += found.better
         return found.differences
 
@@ -145,7 +145,7 @@ class _Replay:
 
     def _add(self, pod: str, recovered: bool) -> None:
         world, group = self.world, self.world.requests[pod].group
-        if recovered and group in world.last:
+        if (recovered or pod not in world.answers) and group in world.last:
             if group not in world.groups:
                 recover(world, group)
             if group in world.groups and pod in world.tasks:

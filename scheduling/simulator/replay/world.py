@@ -102,7 +102,12 @@ class World:
         self.begin(cluster)
 
     def begin(self, cluster: Cluster) -> None:
-        """A new scheduler that knows no group; every node is healthy."""
+        """A new scheduler that knows no group; every node is healthy. A pod that the last one told to bind may still be
+        bound: it runs on, then."""
+        for pod, answer in self.answers.items():
+            if answer.result == "bind" and answer.job is not None and answer.task is not None:
+                self.last[answer.job.id], self.tasks[pod] = (answer.job, answer.placements), answer.task
+        self.answers = {}
         self.cluster = replace(cluster, policy=replace(cluster.policy, hived=True))
         self.engine = self.make(self.cluster)
         self.groups: dict[str, Group] = {}

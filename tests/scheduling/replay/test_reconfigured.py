@@ -77,6 +77,25 @@ def test_a_group_whose_machines_are_all_gone_stays_allocated_until_its_pods_end(
     assert told(steps, {"p": pod("a", "p")}, follow) == []
 
 
+@pytest.mark.parametrize("follow", [False, True], ids=["strict", "follow"])
+@pytest.mark.parametrize("config", ["two", "without a", "elsewhere"])
+def test_a_pod_that_binds_once_the_scheduler_is_another_runs_on(config: str, follow: bool) -> None:
+    told_to, bound = asks("p", "n0", 0, 1)
+    steps = [
+        told_to,
+        {"op": "newScheduler", "config": config},
+        bound,
+        state("p", "Allocated"),
+        {"op": "assertLeafTypesUsed", "pods": ["p"], "types": ["GPU"]},
+        {"op": "assertGroupLCA", "group": "p", "cellType": "NODE"},
+        *([] if config == "elsewhere" else asks("q", "n1", 0, 1)),
+        {"op": "deleteAllocated", "pod": "p"},
+        {"op": "assertGroupAbsent", "group": "p"},
+    ]
+    found = told(steps, {"p": pod("a", "p"), "q": pod("b", "q")}, follow)
+    assert [(one.expected, one.got) for one in found] == ([("NODE", None)] if config == "elsewhere" else [])
+
+
 def test_followed_claims_lie_where_the_group_binds_later_whichever_of_its_pods_asks_first() -> None:
     preempts = {"result": "preempt", "victimsByNode": {"n0": ["low"]}}
     steps = [
