@@ -46,7 +46,8 @@ class Request(NamedTuple):
     members: tuple[tuple[int, int], ...]
 
     def job(self) -> Job | None:
-        """The group as a job, a role for each size of pod; None for a request that HiveD calls a user's error."""
+        """The group as a job, a role for each size of pod; None for a request that HiveD calls a user's error. Whoever
+        names a pinned cell takes it of whatever type it is."""
         sizes = dict(self.members)
         sound = self.vc and self.group and OPPORTUNISTIC <= self.priority <= HIGHEST and self.gpus in sizes
         if not sound or any(gpus <= 0 or count <= 0 for gpus, count in self.members):
@@ -54,7 +55,7 @@ class Request(NamedTuple):
         if self.pinned and self.priority == OPPORTUNISTIC:
             return None
         roles = tuple(
-            Role(str(gpus), count, gpus, 0, 0, self.sku or None, self.pinned or None)
+            Role(str(gpus), count, gpus, 0, 0, None if self.pinned else self.sku or None, self.pinned or None)
             for gpus, count in sorted(sizes.items())
         )
         return Job(

@@ -1,5 +1,6 @@
 """A restart with another configuration: teams and machines that are gone; and claims that are followed."""
 
+import json
 from typing import Any
 
 import pytest
@@ -46,6 +47,10 @@ def told(steps: list[dict[str, Any]], pods: dict[str, Any], follow: bool, config
         "gpus": configuration(["n0", "n1"]),
     }
     configs["gpus"]["virtualClusters"] = {"c": {"virtualCells": [{"cellType": "RACK.NODE.GPU", "cellNumber": 2}]}}
+    configs["kept"] = configuration(["n0", "n1"])
+    configs["kept"]["physicalCluster"]["physicalCells"][0]["cellChildren"][0]["pinnedCellId"] = "corner"
+    configs["kept"]["virtualClusters"] = {"c": {"pinnedCells": [{"pinnedCellId": "corner"}]}}
+    configs["kept, of others"] = json.loads(json.dumps(configs["kept"]).replace("GPU", "TPU"))
     document = {"configs": configs, "pods": pods, "tests": [{"name": "it", "config": config, "steps": steps}]}
     return list(replay(read(document), follow, Tally()))
 
@@ -110,3 +115,16 @@ def test_followed_claims_lie_where_the_group_binds_later_whichever_of_its_pods_a
     both = {f"high-{number}": pod("c", "high", 5, 1, 2) for number in (0, 1)}
     pods = both | {"low": pod("c", "low", 0, 1), "lent": pod("c", "lent", -1, 1)}
     assert told(steps, pods, follow=True, config="gpus") == []
+
+
+@pytest.mark.parametrize("follow", [False, True], ids=["strict", "follow"])
+def test_whoever_names_a_pinned_cell_takes_it_of_whatever_type_it_is_now(follow: bool) -> None:
+    steps = [
+        *asks("low", "n0", 0, 1),
+        *restarted("kept, of others", "low"),
+        {"op": "schedule", "pod": "high", "observed": {"result": "preempt", "victimsByNode": {"n0": ["low"]}}},
+        {"op": "deleteAllocated", "pod": "low"},
+        *asks("high", "n0", 0, 1),
+    ]
+    pods = {name: {**pod("c", name, number), "pinnedCellId": "corner"} for number, name in enumerate(("low", "high"))}
+    assert told(steps, pods, follow, config="kept") == []
