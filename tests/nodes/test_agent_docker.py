@@ -123,8 +123,12 @@ def test_a_setuid_program_that_root_leaves_in_a_storage_counts_neither_on_the_se
 
 @pytest.mark.parametrize(
     ("name", "line"),
-    [("alone", "python3 -c '{program}'"), ("in a pipe", "python3 -c '{program}' | cat")],
-    ids=["alone", "in a pipe"],
+    [
+        ("alone", "python3 -c '{program}'"),
+        ("in a pipe", "python3 -c '{program}' | cat"),
+        ("under timeout", "timeout 600 python3 -c '{program}' | cat"),
+    ],
+    ids=["alone", "in a pipe", "under timeout"],
 )
 def test_a_stop_reaches_a_trainer_in_the_middle_of_a_script(
     portal: PortalSide, python_image: str, name: str, line: str
