@@ -11,7 +11,7 @@ import yaml
 from django.utils import timezone
 
 from nodes.protocol import Cause, Exit, Phase, SshServer
-from portal.accounts.models import Scope
+from portal.accounts.models import ClusterRole, Scope
 from portal.clusters.models import Storage
 from portal.clusters.services import member_set, vc_create
 from portal.jobs.models import Job, JobEvent
@@ -256,6 +256,10 @@ def test_a_member_of_the_team_sees_a_job_and_may_neither_stop_nor_tag_it(world: 
         ("tag", {"value": "x"}),
     ):
         assert bob.refused("PUT", f"jobs/alice~a/{path}", body) == (403, "ForbiddenUserError")
+    root = Pai(person("root", role=ClusterRole.ADMIN))
+    for value in ("START", "STOP"):
+        told = root.done("PUT", "jobs/alice~a/executionType", 202, {"value": value})
+        assert told["message"] == "execute job alice~a successfully"
 
 
 def test_without_a_token_nothing_is_told(world: World, subtests: pytest.Subtests) -> None:

@@ -15,7 +15,7 @@ from portal.jobs.services import NameTaken, job_stop, job_submit, job_tag, tag_f
 from portal.jobs.spec import SpecInvalid, parse
 from portal.jobs.states import JOB_OVER
 from portal.openpai.errors import PaiError, forbidden, invalid, no_storage, no_vc
-from portal.openpai.names import pai_name
+from portal.openpai.names import framework_name, pai_name
 
 NOT_YOURS = "Only its owner, a lead of its virtual cluster or an administrator may do this to job {}."
 
@@ -57,8 +57,7 @@ def _storage_refusal(user: User, named: set[str], told: str) -> PaiError:
 
 def job_execute(*, user: User, job: Job, start: bool, now: datetime) -> str:
     """Stop a job; one that is over stays as it is, and none is started again. Returns what to tell."""
-    name = f"{user.username}~{pai_name(job)}"
-    allowed = _with_right(user, job)
+    name, allowed = framework_name(job), _with_right(user, job)
     if start:
         again = "; what is over is not started again" if allowed.state in JOB_OVER else ""
         return f"execute job {name} successfully{again}"
