@@ -41,7 +41,7 @@ def user(embedded_stack: Stack) -> Iterator[Person]:
     made = alice(embedded_stack)
     made.wait(made.run(COLOURS, name="done"), "succeeded")
     made.wait(made.run("echo broken >&2; exit 3", name="broken"), "failed")
-    ssh = {"com.microsoft.pai.runtimeplugin": [{"plugin": "ssh"}]}
+    ssh = {"com.microsoft.pai.runtimeplugin": [{"plugin": "ssh", "parameters": {"jobssh": True}}]}
     made.wait(made.run(HEADLINE, STEPS, "sleep 600", name="running", instances=2, extras=ssh), "running")
     waiting = made.run("true", name="waiting")
     made.wait_for(waiting, lambda job: job["waiting"] and job["waiting"]["code"])

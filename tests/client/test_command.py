@@ -365,7 +365,7 @@ def test_ssh_is_given_the_tasks_host_key_and_its_exit_code_is_passed_on(world: W
     from portal.jobs.models import TaskAttempt
 
     node = world.node("gpu01")
-    plugin = {"com.microsoft.pai.runtimeplugin": [{"plugin": "ssh"}]}
+    plugin = {"com.microsoft.pai.runtimeplugin": [{"plugin": "ssh", "parameters": {"jobssh": True}}]}
     shell.berth("submit", written(shell, job_file(extras=plugin)))
     world.settle()
     assert "is not there yet" in shell.berth("ssh", "train", code=69)

@@ -53,7 +53,11 @@ def test_a_job_file_is_submitted_and_seen_while_it_waits_runs_and_ends(world: Wo
 
 def test_the_ways_in_by_ssh_are_told_to_who_may_open_a_shell(world: World, pai: Pai) -> None:
     node = world.node("gpu01")
-    pai.submit(job_file(name="a", extras={"com.microsoft.pai.runtimeplugin": [{"plugin": "ssh"}]}))
+    pai.submit(
+        job_file(
+            name="a", extras={"com.microsoft.pai.runtimeplugin": [{"plugin": "ssh", "parameters": {"jobssh": True}}]}
+        )
+    )
     world.settle()
     assert pai.refused("GET", "jobs/alice~a/ssh") == (404, "NoJobSshInfoError")
     (attempt,) = node.containers
