@@ -57,12 +57,13 @@ class Physical:
         self._chains: dict[tuple[str, int], str] = {}
         self._cpu_tasks: dict[_Machine, bool | None] = {}
         self._cpu_nodes: dict[str, Node] = {}
+        self._cpu_parts: dict[str, Node] = {}
         self._upper: dict[str, tuple[str, list[_Machine | str]]] = {}
         self._pins: dict[str, _Pin] = {}
         self._leaves = 0
 
     def read(self, cells: list[Any]) -> None:
-        """Read the list of top cells."""
+        """Read the list of top cells. What a machine with GPUs has in cells without is a part of its node."""
         for number, given in enumerate(cells):
             path = f"physicalCluster.physicalCells[{number}]"
             table = self._faults.table(given, path, (*_KEYS, "chain"))
@@ -79,8 +80,7 @@ class Physical:
 
         for machine in self._machines:
             if machine.name in self._cpu_nodes:
-                form = "%(node)s is a node of the chain %(chain)s already"
-                self._faults.add("physicalCluster.physicalCells", form, node=machine.name, chain=machine.chain)
+                self._cpu_parts[machine.name] = self._cpu_nodes.pop(machine.name)
 
     def read_cpu_nodes(self, servers: list[Any]) -> None:
         """Read the list of servers without GPUs, once the cells are read."""
@@ -135,6 +135,9 @@ class Physical:
         sku = (self._types.skus or {}).get(leaf_type, Sku(0, 0))
         cpu, memory = sku.cpu_milli * len(leaves), sku.memory_mb * len(leaves)
         chain, cpu_tasks = machine.chain, self._cpu_tasks[machine]
+        if (part := self._cpu_parts.get(node_id)) is not None:
+            cpu, memory = cpu + part.cpu_milli, memory + part.memory_mb
+            cpu_tasks = part.cpu_tasks if cpu_tasks is None else cpu_tasks
         return Node(node_id, cpu, memory, leaves, sku=leaf_type, shape=shape, chain=chain, cpu_tasks=cpu_tasks)
 
     def _server(self, cell: _Cell) -> None:

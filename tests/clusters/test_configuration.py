@@ -207,12 +207,8 @@ def test_servers_that_have_not_joined_have_the_cpu_and_memory_of_their_sku_also_
     take(MANUAL, world)
     assert Node.objects.get(name="cpu01").cpu_milli == reported != 16_000
     twice = deepcopy(MANUAL)
-    more = [{"cellType": "CPU-MACHINE", "cellAddress": name} for name in ("big02", "gpu01")]
-    twice["physicalCluster"]["physicalCells"] += more
-    assert faults(twice, world) == {
-        "physicalCluster.physicalCells[3].cellAddress": "big02 is listed twice",
-        "physicalCluster.physicalCells": "gpu01 is a node of the chain V100-NODE already",
-    }
+    twice["physicalCluster"]["physicalCells"].append({"cellType": "CPU-MACHINE", "cellAddress": "big02"})
+    assert faults(twice, world) == {"physicalCluster.physicalCells[3].cellAddress": "big02 is listed twice"}
 
 
 def test_the_configuration_is_taken_out_of_openpais_services(world: World) -> None:

@@ -458,3 +458,25 @@ def test_amounts_are_kubernetes_s(cpu: Any, memory: str, milli: int, megabytes: 
     document["physicalCluster"]["skuTypes"] = {"GPU": {"gpu": 1, "cpu": cpu, "memory": memory}}
     one = read(document).nodes[0]
     assert (one.cpu_milli, one.memory_mb) == (4 * milli, 4 * megabytes)
+
+
+@pytest.mark.parametrize("first", ["rack", "cpu-rack"])
+def test_a_machine_in_cells_with_and_without_gpus_is_one_node_with_the_cpu_of_both(first: str) -> None:
+    document = small()
+    physical = document["physicalCluster"]
+    physical["skuTypes"] = {
+        "GPU": {"gpu": 1, "cpu": 4, "memory": "8Gi"}, "CPU": {"gpu": 0, "cpu": 1, "memory": "1Gi"},
+    }  # fmt: skip
+    physical["cellTypes"] |= {
+        "cpu-node": {"childCellType": "CPU", "childCellNumber": 12, "isNodeLevel": True},
+        "cpu-rack": {"childCellType": "cpu-node", "childCellNumber": 2},
+    }
+    physical["physicalCells"].append({**physical["physicalCells"][0], "cellType": "cpu-rack"})
+    physical["physicalCells"].sort(key=lambda cell: cell["cellType"] != first)
+    document["virtualClusters"]["cpu"] = {"virtualCells": [{"cellType": "cpu-rack.cpu-node", "cellNumber": 2}]}
+    made = read(document)
+    assert [(one.id, one.cpu_milli, one.memory_mb, len(one.leaves), one.cpu_tasks) for one in made.nodes] == [
+        (name, 28_000, 44 * 1024, 4, True) for name in ("n0", "n1")
+    ]
+    assert {vc.id: [line.count for line in vc.quota] for vc in made.virtual_clusters} == {"vision": [1], "cpu": []}
+    assert read(write(made)).nodes == made.nodes
