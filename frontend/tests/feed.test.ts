@@ -38,14 +38,14 @@ test("where no websocket gets through a log is asked for until it has ended", as
   });
   const told: unknown[] = [];
   const parts: Later[] = [
-    { records: [[1, 1, "one\n"]], from: 0, to: 17, complete: false, lost: "" },
-    { records: [], from: 17, to: 17, complete: false, lost: "" },
-    { records: [[2, 1, "two\n"]], from: 17, to: 34, complete: true, lost: "" },
-    { records: [], from: 34, to: 34, complete: true, lost: "" },
+    { records: [[1, 1, "one\n"]], tail: [], from: 0, to: 17, complete: false, lost: "" },
+    { records: [], tail: [[2, 1, "\r 10%"]], from: 17, to: 17, complete: false, lost: "" },
+    { records: [[2, 1, "two\n"]], tail: [], from: 17, to: 34, complete: true, lost: "" },
+    { records: [], tail: [], from: 34, to: 34, complete: true, lost: "" },
   ];
   new Feed("/ws/logs/x", 0, {
     records: (records, from, to) => told.push([from, to, records[0]?.[2]]),
-    tail: () => undefined,
+    tail: ([record]) => told.push(`tail${record?.[2] ?? ""}`),
     state: (state) => told.push(state),
     lost: () => undefined,
   }, (from) => {
@@ -53,7 +53,9 @@ test("where no websocket gets through a log is asked for until it has ended", as
     return Promise.resolve(parts.shift() as Later);
   });
   await vi.advanceTimersByTimeAsync(10_000);
-  expect(told.slice(told.indexOf("blocked"))).toEqual(["blocked", 0, [0, 17, "one\n"], 17, 17, [17, 34, "two\n"], 34, "ended"]);
+  expect(told.slice(told.indexOf("blocked"))).toEqual([
+    "blocked", 0, [0, 17, "one\n"], "tail", 17, "tail\r 10%", 17, [17, 34, "two\n"], "tail", 34, "ended", "tail",
+  ]);
   vi.useRealTimers();
   vi.unstubAllGlobals();
 });

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import subprocess
 import threading
 from collections.abc import Iterator, Sequence
@@ -17,10 +19,11 @@ from berth.model import LogRecord
 from nodes.logs import OpenLine
 from nodes.protocol import STDOUT
 from tests.client.conftest import token_for
+from tests.client.test_code import read_terminal
 from tests.nodes.logs.support import lines, text_of
 from tests.support.proxy import CuttingProxy
 from tests.support.redis_server import RedisServer
-from tests.support.shell import Shell
+from tests.support.shell import BERTH, Shell
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -269,6 +272,37 @@ def test_where_no_websocket_gets_through_a_log_is_asked_for_to_its_end(
     assert process.wait(timeout=30) == 0
     assert "".join(seen) == text_of(lines(600))
     assert "asked every 3 s" in process.stderr.read()
+
+
+def test_where_no_websocket_gets_through_a_terminal_shows_what_has_no_end_yet(
+    running_log: RunningLog, proxy: CuttingProxy, shell: Shell
+) -> None:
+    from django.utils import timezone
+
+    from portal.jobs.models import Job
+
+    proxy.plain, shell.url = True, proxy.url
+    Job.objects.update(state="running", started_at=timezone.now())
+    running_log.source.open = {STDOUT: OpenLine(0, b"\r 10%")}
+    ours, theirs = pty.openpty()
+    words = [*BERTH, "logs", "-f", str(running_log.row.task.job_id)]
+    environment = {**shell.environment(), "TERM": "xterm"}
+    process = subprocess.Popen(words, cwd=shell.home, env=environment, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    seen = b""
+    while b" 10%" not in seen:
+        assert (more := read_terminal(ours)), seen
+        seen += more
+    running_log.source.open = {}
+    printed(running_log, 1)
+    ended(running_log)
+    Job.objects.update(state="succeeded", exit_code=0, ended_at=timezone.now())
+    rest = b"".join(iter(lambda: read_terminal(ours), b"")).decode()
+    os.close(ours)
+    assert process.wait(30) == 0
+    assert "asked every 3 s" in seen.decode()
+    assert rest.count("000000000") == 1
+    assert " 10%" not in rest.split("000000000")[1]
 
 
 def test_over_tls_only_a_certificate_that_is_trusted_will_do(

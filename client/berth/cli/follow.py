@@ -270,16 +270,24 @@ class Follower:
             self._notices.hide()
             say(f"- {refused} It is asked every {ASK_S:g} s instead")
             begin = max(0, attempt.log_end - TAIL) if log.offset == "tail" else int(log.offset)
-            await self._ask(job_id, attempt.id, begin, take)
+            await self._ask(job_id, attempt.id, begin, take, tail)
         finally:
             output.end()
 
-    async def _ask(self, job_id: int, task_attempt: str, offset: int, take: Callable[[LogRecord], None]) -> None:
+    async def _ask(
+        self,
+        job_id: int,
+        task_attempt: str,
+        offset: int,
+        take: Callable[[LogRecord], None],
+        tail: Callable[[Sequence[LogRecord]], None],
+    ) -> None:
         """A log to its end, without a websocket."""
         while True:
             piece = await self._client.jobs.log(job_id, task_attempt, offset=offset, limit=MOST_BYTES)
             for record in piece.records:
                 take(LogRecord(*record))
+            tail([LogRecord(*record) for record in piece.tail])
             offset = piece.next_offset
             if not piece.records:
                 if piece.complete:

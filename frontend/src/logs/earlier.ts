@@ -14,6 +14,7 @@ interface Answer {
   offset: number;
   next_offset: number;
   records: LogRecord[];
+  tail?: LogRecord[];
   complete?: boolean;
   lost_with?: string;
 }
@@ -82,6 +83,8 @@ async function beforeGap(address: string, until: number, get: Get): Promise<numb
 }
 
 export interface Later extends Part {
+  /** What there is behind the log's end of lines that have no end yet. */
+  tail: LogRecord[];
   /** The log's offset behind the last record. */
   to: number;
   /** Nothing is added to the log any more; `lost`: the server that is gone with the rest. */
@@ -92,11 +95,11 @@ export interface Later extends Part {
 /** About half a megabyte from offset `from` on (rounded down to a record's boundary); nothing at the log's end. Where
  * bytes of the log are lost there, a line says how many. */
 export async function readLater(address: string, from: number, get: Get = fetchAnswer): Promise<Later> {
-  const { offset, next_offset, records, ...end } = await get(`${address}&offset=${from}&limit=${PART}`);
+  const { offset, next_offset, records, tail = [], ...end } = await get(`${address}&offset=${from}&limit=${PART}`);
   const [first] = records;
   const gap = first && offset > from ? [lostRecord(first[0], offset - from)] : [];
   const { complete = false, lost_with: lost = "" } = end;
-  return { records: [...gap, ...records], from: Math.min(from, offset), to: next_offset, complete, lost };
+  return { records: [...gap, ...records], tail, from: Math.min(from, offset), to: next_offset, complete, lost };
 }
 
 async function fetchAnswer(address: string): Promise<Answer> {

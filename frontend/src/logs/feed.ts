@@ -92,6 +92,7 @@ export class Feed {
       } else if (later?.complete) {
         this.#end({ type: "end", offset: later.to, state: "", lost: later.lost });
       }
+      if (later) this.#handlers.tail(later.tail);
       if (!later?.records.length) await new Promise((resume) => setTimeout(resume, ASK_MS));
     }
   }

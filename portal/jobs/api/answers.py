@@ -338,3 +338,6 @@ class LogAnswer(Shape):
         help_text="`quota`: its virtual cluster has no room for more logs; `age`: it was old; empty: it is kept",
     )
     records = serializers.ListField(child=RecordField(), help_text="[time in ms, stream 1|2|3, text]; not lines")
+    tail = serializers.ListField(
+        child=RecordField(), help_text="the same of lines that have no end yet: at most the newest 4 kB of each stream"
+    )

@@ -28,7 +28,7 @@ from portal.jobs.logs.archiver import log_of
 from portal.jobs.logs.ending import last_line, log_archived, log_given_whole, log_gone, log_lost_with
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.stream import streams_client
-from portal.jobs.logs.text import TextDecoder, lost_row, text_rows
+from portal.jobs.logs.text import TextDecoder, decoded, lost_row, text_rows
 from portal.jobs.models import TaskAttempt
 from portal.jobs.selectors import job_get
 from portal.jobs.services import log_read
@@ -71,7 +71,8 @@ class LogsView(ApiView):
     def get(self, request: Request, job_id: int) -> HttpResponseBase:
         """Records from an offset on, or the whole text as it is now, whose headers say whether that is all. Every
         `next_offset` is a good `offset`; any other number is rounded down to one. In `records`, a character that two
-        answers cut in half is lost to both."""
+        answers cut in half is lost to both. At a live log's end `tail` has what was printed
+        of lines that have no end yet; it is in no offset, and what the next answer has replaces it."""
         query = LogQuery(data=request.query_params)
         query.is_valid(raise_exception=True)
         wanted = query.validated_data
@@ -115,13 +116,15 @@ def _records(reader: LogReader, row: TaskAttempt, offset: int, limit: int, now: 
     if not run.data and gone is None and end < row.log_end and log_archived(row):
         rows, end = [lost_row(row.log_end - end)], row.log_end  # it was archived before the archive was read
     whole = (row.log_complete and end >= row.log_end) or (gone is not None and not run.data)
+    complete = whole or (bool(lost) and run.end >= reader.end(log_of(row)))
     return {
         "task_attempt": str(row.pk),
         "offset": run.start,
         "next_offset": end,
-        "complete": whole or (bool(lost) and run.end >= reader.end(log_of(row))),
+        "complete": complete,
         "lost_with": lost,
         "deleted_at": gone.at if gone else None,
         "deleted_because": gone.because if gone else "",
         "records": rows,
+        "tail": [] if complete else decoded(reader.unfinished_behind(log_of(row), end), TextDecoder()),
     }

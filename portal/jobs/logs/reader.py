@@ -50,6 +50,15 @@ class LogReader:
         except RedisError:
             return Run(0, b"")
 
+    def unfinished_behind(self, log: LogOf, end: int) -> list[Row]:
+        """The same for one who has read up to ``end``: nothing where more than that is known, and none of a stream of
+        which a record has come since it was told."""
+        run = self.unfinished(log)
+        if not run.data or run.start > end:
+            return []
+        since = {stream for rows in self.pieces(log, run.start, end) for _, stream, _ in rows}
+        return [row for row in run.rows() if row[1] not in since]
+
     def end(self, log: LogOf) -> int:
         """Offset behind the newest record known here; of the archived part while Redis does not answer.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import codecs
 import time
+from collections.abc import Iterable
 
 import msgspec
 
-from portal.jobs.logs.records import Run, lost, rows_told
+from portal.jobs.logs.records import Row, Run, lost, rows_told
 
 NS_PER_MS = 1_000_000
 
@@ -37,8 +38,12 @@ class TextDecoder:
 def text_rows(run: Run, decoder: TextDecoder, *, expected: int | None = None) -> list[tuple[int, int, str]]:
     """(time in ms, stream, text) of each record. ``expected``: the offset asked for; where the run begins beyond it, a
     line says how much is missing."""
+    return decoded(rows_told(run, run.start if expected is None else expected), decoder)
+
+
+def decoded(rows: Iterable[Row], decoder: TextDecoder) -> list[tuple[int, int, str]]:
+    """(time in ms, stream, text) of each of these."""
     decode = decoder.decode
-    rows = rows_told(run, run.start if expected is None else expected)
     return [(time_ns // NS_PER_MS, stream, decode(stream, payload)) for time_ns, stream, payload in rows]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nodes.logs import OpenLine
-from nodes.protocol import STDOUT, LogRecord, record_encode
+from nodes.protocol import STDERR, STDOUT, LogRecord, record_encode, signed_batch
 from tests.nodes.logs.support import lines, text_of
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
@@ -130,6 +130,37 @@ def test_what_has_no_end_yet_is_shown_to_all_until_it_has_one_or_its_log_has(
         assert listener.next() == {"type": "tail", "records": []}
         assert listener.next()["type"] == "end"
     assert running_log.text() == text_of(lines(1))
+
+
+def test_over_rest_what_has_no_end_yet_stands_behind_the_logs_end_until_records_have_come(
+    running_log: RunningLog, settings: Any
+) -> None:
+    from tests.support.cast import Api
+
+    settings.LOG_DIR = running_log.archive.folder
+    address, api = f"jobs/{running_log.row.task.job_id}/logs", Api(running_log.world.user)
+
+    def told(offset: int) -> tuple[list[str], int, list[Any]]:
+        answer = api.get(f"{address}?offset={offset}&limit=46")
+        return [text for _, _, text in answer["records"]], answer["next_offset"], answer["tail"]
+
+    running_log.source.print(*lines(4))
+    running_log.sent(92)
+    assert told(92) == ([], 92, [])
+    running_log.source.open = {
+        STDOUT: OpenLine(1_000_000, b"\r 10%"),
+        STDERR: OpenLine(1_000_000, b"warn"),
+    }
+    wait_until(lambda: len(told(92)[2]) == 2, "both lines without an end")
+    assert told(46) == (["000000002\n", "000000003\n"], 92, [[1, STDOUT, "\r 10%"], [1, STDERR, "warn"]])
+    assert told(0) == (["000000000\n", "000000001\n"], 46, []), "not at the log's end"
+
+    running_log.pipeline.close()  # so that what was told last stays
+    data = record_encode(LogRecord(9, STDOUT, b"100%\n"))
+    entry: dict[Any, Any] = {**signed_batch(running_log.node.key, running_log.attempt, 92, data)}
+    running_log.redis.xadd(running_log.log.key, entry, id=f"{92 + len(data)}-0")
+    assert told(92) == (["100%\n"], 110, [[1, STDERR, "warn"]])
+    assert told(110) == ([], 110, [[1, STDERR, "warn"]])
 
 
 def test_it_opens_at_the_tail_and_seeks_on_request(running_log: RunningLog, web: LiveWeb) -> None:
