@@ -47,6 +47,9 @@ class Handler(BaseHTTPRequestHandler):
     server: BrokenServer
 
     def handle_one(self) -> None:
+        if self.headers.get("Authorization") != "Bearer berth_x":
+            self.send_error(404)  # agents of other tests ask whatever listens on this machine what it is
+            return
         self.rfile.read(int(self.headers.get("Content-Length", "0")))
         self.server.asked.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}))
         answers = self.server.answers
