@@ -2,6 +2,7 @@ import { expect, test, vi } from "vitest";
 
 import type { Later } from "../src/logs/earlier.ts";
 import { Feed, judge, type Message } from "../src/logs/feed.ts";
+import { withoutSockets } from "./sockets.ts";
 
 const records = (from: number, to: number): Message => ({ type: "records", from, to, records: [] });
 
@@ -21,21 +22,8 @@ test.each<[string, number | undefined, Message, string]>([
 ])("%s", (_, next, message, expected) => expect(judge(next, message)).toBe(expected));
 
 test("where no websocket gets through a log is asked for until it has ended", async () => {
-  vi.useFakeTimers();
+  withoutSockets();
   vi.stubGlobal("fetch", () => Promise.resolve({ ok: true }));
-  vi.stubGlobal("window", globalThis);
-  vi.stubGlobal("location", { href: "http://portal/" });
-  vi.stubGlobal("navigator", { onLine: true });
-  vi.stubGlobal("document", Object.assign(new EventTarget(), { hidden: false }));
-  vi.stubGlobal("addEventListener", () => undefined);
-  vi.stubGlobal("removeEventListener", () => undefined);
-  vi.stubGlobal("WebSocket", class extends EventTarget {
-    constructor() {
-      super();
-      setTimeout(() => this.dispatchEvent(Object.assign(new Event("close"), { code: 1006 })));
-    }
-    close(): void {}
-  });
   const told: unknown[] = [];
   const parts: Later[] = [
     { records: [[1, 1, "one\n"]], tail: [], from: 0, to: 17, complete: false, lost: "" },

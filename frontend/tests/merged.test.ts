@@ -1,7 +1,9 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 
 import { lineText, STDOUT, type LogRecord } from "../src/logs/lines.ts";
 import { MergedBuffer } from "../src/logs/merged_buffer.ts";
+import { MergedFeed } from "../src/logs/merged_feed.ts";
+import { withoutSockets } from "./sockets.ts";
 
 const at = (time: number, text: string): LogRecord => [time, STDOUT, text];
 const said = (buffer: MergedBuffer): string[] => buffer.lines.map((line) => `${line.task?.name} ${lineText(line)}`);
@@ -131,4 +133,77 @@ test("escape sequences of one task do not colour the lines of another", () => {
   buffer.append("b", [at(2, "plain\n")], 0);
   expect(buffer.lines.map((line) => line.spans[0]?.style.classes)).toEqual(["ansi-fg-1", ""]);
   expect(said(buffer)).toEqual(["worker/0 red", "worker/1 plain"]);
+});
+
+test("where no websocket gets through several logs are asked for, their tails shown, and read back", async () => {
+  withoutSockets();
+  const logs: Record<string, { records: LogRecord[]; complete: boolean; tail: LogRecord[] }> = {
+    a: { records: Array.from({ length: 3000 }, (_, n) => at(n, `a${n}\n`)), complete: false, tail: [] },
+    b: { records: [at(1, "b0\n")], complete: true, tail: [] },
+  };
+  const asked: string[] = [];
+  vi.stubGlobal("fetch", (address: string) => {
+    asked.push(address);
+    const url = new URL(address, "http://portal");
+    if (url.pathname === "/healthz") return Promise.resolve({ ok: true });
+    const name = url.searchParams.get("task_attempt");
+    const { records, complete, tail } = logs[name ?? "a"] as (typeof logs)[string];
+    if (name === null) {
+      const standing = Object.entries(logs).map(([log, one]) => ({
+        task_attempt: log, name: `worker/${log}`, end: one.records.length * 100, complete: one.complete, lost_with: "",
+        tail: one.tail,
+      }));
+      return Promise.resolve({ ok: true, json: () => Promise.resolve({ logs: standing }) });
+    }
+    const first = Math.floor(Number(url.searchParams.get("offset")) / 100);
+    const some = records.slice(first, first + Math.max(1, Math.floor(Number(url.searchParams.get("limit")) / 100)));
+    const next = first + some.length;
+    const answer = { offset: first * 100, next_offset: next * 100, records: some, complete, tail: next < records.length ? [] : tail };
+    return Promise.resolve({ ok: true, json: () => Promise.resolve(answer) });
+  });
+  const buffer = new MergedBuffer();
+  const states: string[] = [];
+  const feed = new MergedFeed("/ws/jobs/1/logs", "/logs/all?format=list", "/logs?task_attempt=", {
+    tasks: (tasks) => tasks.forEach(({ log, name }) => buffer.add(log, name)),
+    records: (log, records, from) => buffer.append(log, records, from),
+    tail: (log, records) => buffer.tail(log, records),
+    earlier: (parts) => void buffer.prepend(parts),
+    live: (log) => buffer.live(log),
+    state: (state) => states.push(state),
+    lost: () => undefined,
+  });
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect(states.at(-1)).toBe("blocked");
+  expect(buffer.reach).toEqual({});
+  expect(said(buffer)).toHaveLength(3001);
+
+  const one = logs["a"] as (typeof logs)[string];
+  one.records.push(at(5000, "a more\n"));
+  one.tail = [at(6000, "\r 10%")];
+  await vi.advanceTimersByTimeAsync(3_000);
+  expect(said(buffer).slice(-3)).toEqual(["worker/a a2999", "worker/a a more", "worker/a  10%"]);
+  const before = asked.length;
+  await vi.advanceTimersByTimeAsync(3_000);
+  expect(asked.slice(before)).toEqual(["/logs/all?format=list"]);
+  expect(said(buffer)).toHaveLength(3003);
+
+  one.records.push(at(7000, "100%\n"));
+  one.tail = [];
+  one.complete = true;
+  logs["c"] = { records: Array.from({ length: 20_000 }, (_, n) => at(n / 10, `c${n}\n`)), complete: true, tail: [] };
+  await vi.advanceTimersByTimeAsync(6_000);
+  expect(said(buffer).at(-1)).toBe("worker/a 100%");
+  expect(states.at(-1)).toBe("ended");
+  expect(buffer.reach["c"]).toBeGreaterThan(1_000_000);
+  while (Object.keys(buffer.reach).length > 0) {
+    feed.lookBack(buffer.reach);
+    await vi.advanceTimersByTimeAsync(100);
+  }
+  expect(said(buffer).filter((line) => line.startsWith("worker/c"))).toEqual(
+    Array.from({ length: 20_000 }, (_, n) => `worker/c c${n}`),
+  );
+  expect(said(buffer)).toHaveLength(3001 + 2 + 20_000);
+  feed.close();
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
 });

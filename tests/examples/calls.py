@@ -139,6 +139,7 @@ def of_jobs() -> list[Call]:
         Call("job_log", "GET", "jobs/{resnet50}/logs?format=text", by="alice"),
         Call("job_log_all", "GET", "jobs/{resnet50}/logs/all", by="alice"),
         Call("job_log_all", "GET", "jobs/{resnet50}/logs/all?format=zip", by="alice"),
+        Call("job_log_all", "GET", "jobs/{resnet50}/logs/all?format=list", by="alice"),
         Call("job_log_search", "GET", "jobs/{resnet50}/logs/search?text=epoch", by="alice"),
         Call("job_file_list", "GET", "jobs/{resnet50}/files", by="alice"),
         Call("job_file_content", "GET", "jobs/{resnet50}/files/content?path=config.json", by="alice"),

@@ -336,8 +336,8 @@ class Estimate(Answer, frozen=True, kw_only=True):
 
 class LogSlice(Answer, frozen=True, kw_only=True):
     """A stretch of a log: ``records`` of time in ms, stream and text; ``next_offset`` is where to read on;
-    ``lost_with``: the server that is gone with the rest of it; ``tail``: of lines that have no end yet, what was printed
-    so far, until the next stretch."""
+    ``lost_with``: the server that is gone with the rest of it; ``tail``: of lines that have no end yet, what was
+    printed so far, until the next stretch."""
 
     task_attempt: str
     offset: int

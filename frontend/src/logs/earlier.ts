@@ -2,7 +2,7 @@
 
 import { lostRecord, type LogRecord } from "./lines.ts";
 
-const PART = 512 * 1024;
+export const PART = 512 * 1024;
 
 export interface Part {
   records: LogRecord[];
@@ -22,12 +22,12 @@ interface Answer {
 type Get = (address: string) => Promise<Answer>;
 
 /**
- * The records before offset `until` (a record's boundary), about half a megabyte. Where bytes of the log are lost a line
+ * The records before offset `until` (a record's boundary), about `size` bytes. Where bytes of the log are lost a line
  * says how many. `address` is that of the log's records; `get` fetches it. Raises what `get` raises.
  */
-export async function readEarlier(address: string, until: number, get: Get = fetchAnswer): Promise<Part> {
-  let found = await between(address, Math.max(0, until - PART), until, get);
-  if (found.from === undefined && until > PART) {
+export async function readEarlier(address: string, until: number, get: Get = fetchAnswer, size = PART): Promise<Part> {
+  let found = await between(address, Math.max(0, until - size), until, get);
+  if (found.from === undefined && until > size) {
     found = await between(address, await beforeGap(address, until, get), until, get);
   }
   const { from, records, next } = found;
@@ -102,8 +102,22 @@ export async function readLater(address: string, from: number, get: Get = fetchA
   return { records: [...gap, ...records], tail, from: Math.min(from, offset), to: next_offset, complete, lost };
 }
 
-async function fetchAnswer(address: string): Promise<Answer> {
+/** How the logs of several tasks stand. */
+export interface Standing {
+  task_attempt: string;
+  name: string;
+  end: number;
+  complete: boolean;
+  lost_with: string;
+  tail: LogRecord[];
+}
+
+export async function readStandings(address: string): Promise<readonly Standing[]> {
+  return (await fetchAnswer<{ logs: Standing[] }>(address)).logs;
+}
+
+async function fetchAnswer<Told = Answer>(address: string): Promise<Told> {
   const response = await fetch(address);
   if (!response.ok) throw new Error(`${response.status} for ${address}`);
-  return (await response.json()) as Answer;
+  return (await response.json()) as Told;
 }

@@ -1,6 +1,7 @@
 /** The live end of a log: takes what `/ws/logs/<task attempt>` sends and hands every record on once, in order. */
 
-import { ASK_MS, Socket } from "../socket.ts";
+import { Asking } from "../asking.ts";
+import { Socket } from "../socket.ts";
 import type { Later } from "./earlier.ts";
 import type { LogRecord } from "./lines.ts";
 
@@ -51,9 +52,8 @@ export class Feed {
   #next: number | undefined;
   #ended = false;
   #cut = false;
-  #closed = false;
   readonly #later: (from: number | undefined) => Promise<Later>;
-  #asking = false;
+  readonly #asking = new Asking(() => this.#ask());
 
   /** `address`: of the websocket, without offset. `start`: an offset, or "tail" for the newest part. `later` gives what
    * stands from an offset on, or near the end, where no websocket gets through. */
@@ -73,32 +73,28 @@ export class Feed {
         if (this.#ended) return;
         this.#cut = false; // if it still is, that is told again
         handlers.state(FEED_STATES[state], retryMs);
-        const asked = this.#asking;
-        this.#asking = state === "blocked";
-        if (this.#asking && !asked) void this.#ask();
+        this.#asking.take(state);
       },
     });
   }
 
-  /** Asks for what is new, until a websocket gets through or the log has ended. */
-  async #ask(): Promise<void> {
-    while (this.#asking && !this.#closed && !this.#ended) {
-      const asked = this.#next;
-      const later = await this.#later(asked).catch(() => undefined);
-      if (!this.#asking || this.#closed || this.#next !== asked) continue;
-      if (later && later.records.length > 0) {
-        this.#next = later.to;
-        this.#handlers.records(later.records, later.from, later.to);
-      } else if (later?.complete) {
-        this.#end({ type: "end", offset: later.to, state: "", lost: later.lost });
-      }
-      if (later) this.#handlers.tail(later.tail);
-      if (!later?.records.length) await new Promise((resume) => setTimeout(resume, ASK_MS));
+  /** Asks for what is new; whether there was something. */
+  async #ask(): Promise<boolean> {
+    const asked = this.#next;
+    const later = await this.#later(asked);
+    if (!this.#asking.on || this.#next !== asked) return true;
+    if (later.records.length > 0) {
+      this.#next = later.to;
+      this.#handlers.records(later.records, later.from, later.to);
+    } else if (later.complete) {
+      this.#end({ type: "end", offset: later.to, state: "", lost: later.lost });
     }
+    this.#handlers.tail(later.tail);
+    return later.records.length > 0;
   }
 
   close(): void {
-    this.#closed = true;
+    this.#asking.stop();
     this.#socket.close();
   }
 
@@ -134,7 +130,7 @@ export class Feed {
     this.#ended = !this.#cut;
     this.#handlers.lost(lost ?? "");
     this.#handlers.state(this.#cut ? "cut" : "ended", 0);
-    if (this.#ended) this.#socket.close();
+    if (this.#ended) this.close();
   }
 
   #reopened(): void {

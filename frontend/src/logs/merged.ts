@@ -42,7 +42,8 @@ export class MergedViewer {
     });
     this.#toolbar.setFollow(true);
     part(root, "earlier").addEventListener("click", () => this.#lookBack());
-    this.#feed = new MergedFeed(root.dataset["logSocket"] as string, {
+    const { logSocket, logList, logRecords } = root.dataset as Record<string, string>;
+    this.#feed = new MergedFeed(logSocket as string, logList as string, logRecords as string, {
       tasks: (tasks) => {
         for (const { log, name } of tasks) this.#buffer.add(log, name);
         this.#view.names = tasks.reduce((longest, { name }) => (name.length > longest.length ? name : longest), "");

@@ -1,6 +1,8 @@
 /** Several logs over one websocket: hands every record of each on once, in order. */
 
+import { Asking } from "../asking.ts";
 import { Socket } from "../socket.ts";
+import { PART, readEarlier, readLater, readStandings, type Standing } from "./earlier.ts";
 import { FEED_STATES, judge, type FeedState, type Message } from "./feed.ts";
 import type { LogRecord } from "./lines.ts";
 
@@ -33,6 +35,10 @@ type MergedMessage =
   | { type: "live"; log: string }
   | { type: "earlier"; logs: EarlierPart[] };
 
+/** Bytes of all logs together with which they open, and with which one does at least, where no websocket says where. */
+const TAILS = 2 << 20;
+const LEAST = 16 * 1024;
+
 export class MergedFeed {
   readonly #handlers: MergedHandlers;
   readonly #socket: Socket;
@@ -41,22 +47,75 @@ export class MergedFeed {
   /** Of each log that is cut short, with which server. */
   readonly #lost = new Map<string, string>();
 
-  constructor(address: string, handlers: MergedHandlers) {
+  readonly #asking: Asking;
+  readonly #records: string;
+
+  /** `address`: of the websocket. Where none gets through, `list` says how the logs stand, and `records` with a log's
+   * name behind it is the address of its records. */
+  constructor(address: string, list: string, records: string, handlers: MergedHandlers) {
     this.#handlers = handlers;
+    this.#records = records;
+    this.#asking = new Asking(() => this.#ask(list));
     this.#socket = new Socket({
       address: () => address,
       message: (data) => this.#take(data as MergedMessage),
-      state: (state, retryMs) => handlers.state(FEED_STATES[state], retryMs),
+      state: (state, retryMs) => {
+        handlers.state(FEED_STATES[state], retryMs);
+        this.#asking.take(state);
+      },
     });
   }
 
   /** Asks for what stands before these offsets of the logs. */
   lookBack(before: Readonly<Record<string, number>>): void {
-    this.#socket.send({ type: "earlier", before });
+    if (this.#asking.on) void this.#readBack(before);
+    else this.#socket.send({ type: "earlier", before });
   }
 
   close(): void {
+    this.#asking.stop();
     this.#socket.close();
+  }
+
+  async #ask(list: string): Promise<boolean> {
+    const logs = await readStandings(list);
+    if (!this.#asking.on) return false;
+    if (logs.some((log) => !this.#next.has(log.task_attempt))) {
+      this.#take({ type: "tasks", tasks: logs.map((log) => ({ log: log.task_attempt, name: log.name })) });
+    }
+    const opening = Math.max(LEAST, Math.min(PART, TAILS / logs.length));
+    await Promise.allSettled(logs.map((log) => this.#readOn(log, opening)));
+    return false;
+  }
+
+  /** Reads a log on to where it ends. */
+  async #readOn({ task_attempt: log, end, complete, lost_with, tail }: Standing, opening: number): Promise<void> {
+    const opens = this.#next.get(log) === undefined;
+    let at = this.#next.get(log) ?? Math.max(0, Math.ceil(end - opening));
+    while (at < end) {
+      const asked = this.#next.get(log);
+      const later = await readLater(`${this.#records}${log}`, at);
+      if (!this.#asking.on || this.#next.get(log) !== asked) return;
+      if (later.records.length === 0) break;
+      at = later.to;
+      tail = later.tail;
+      this.#takeOf({ type: "records", log, from: later.from, to: at, records: later.records });
+    }
+    if (opens) this.#handlers.live(log);
+    this.#handlers.tail(log, tail);
+    const told = this.#ended.has(log) && (this.#lost.get(log) ?? "") === lost_with;
+    if (!complete) this.#reopened(log);
+    else if (at >= end && !told) this.#takeOf({ type: "end", log, offset: at, state: "", lost: lost_with });
+  }
+
+  async #readBack(before: Readonly<Record<string, number>>): Promise<void> {
+    const logs = Object.entries(before);
+    const size = Math.ceil(Math.max(LEAST, PART / logs.length));
+    const read = logs.map(async ([log, to]) => ({
+      log, to, ...(await readEarlier(`${this.#records}${log}`, to, undefined, size)),
+    }));
+    const parts = await Promise.allSettled(read);
+    this.#handlers.earlier(parts.flatMap((part) => (part.status === "fulfilled" && part.value.records.length > 0 ? [part.value] : [])));
   }
 
   #take(message: MergedMessage): void {
@@ -117,6 +176,7 @@ export class MergedFeed {
 
   #tellEnd(): void {
     const all = this.#next.size > 0 && [...this.#next.keys()].every((log) => this.#ended.has(log));
-    this.#handlers.state(all ? (this.#lost.size > 0 ? "cut" : "ended") : "live", 0);
+    const open = this.#asking.on ? "blocked" : "live";
+    this.#handlers.state(all ? (this.#lost.size > 0 ? "cut" : "ended") : open, 0);
   }
 }

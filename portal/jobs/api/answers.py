@@ -341,3 +341,20 @@ class LogAnswer(Shape):
     tail = serializers.ListField(
         child=RecordField(), help_text="the same of lines that have no end yet: at most the newest 4 kB of each stream"
     )
+
+
+class LogStandingAnswer(Shape):
+    """How one of a job's logs stands."""
+
+    task_attempt = serializers.UUIDField()
+    name = serializers.CharField(help_text="role and index of its task: `worker/3`")
+    end = serializers.IntegerField(help_text="offset behind the last record known")
+    complete = serializers.BooleanField(help_text="nothing is added any more")
+    lost_with = serializers.CharField(allow_blank=True, help_text="the server that is gone with the rest of the log")
+    tail = serializers.ListField(child=RecordField(), help_text="what stands behind the end, as in `GET …/logs`")
+
+
+class LogsAnswer(Shape):
+    """How the logs of several tasks stand."""
+
+    logs = LogStandingAnswer(many=True)

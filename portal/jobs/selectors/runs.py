@@ -15,7 +15,7 @@ LOGS_TOGETHER = 200
 """So many logs are read as one at most."""
 SHOWN = (
     "task__index", "task__role__name", "task__job_id", "job_attempt_id", "node__name", "node__public_key",
-    "number", "state", "log_end", "log_complete",
+    "number", "state", "log_end", "log_complete", "archived_to", "lost_at", "node__health", "node__removed_at",
 )  # fmt: skip
 """What a log's reader must know; sealed specs and what nodes tell of themselves are long."""
 

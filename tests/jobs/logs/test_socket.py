@@ -282,6 +282,29 @@ def second_task(running_log: RunningLog, lines: int = 10_000) -> TaskAttempt:
     return made
 
 
+def test_over_rest_is_told_where_each_of_several_logs_ends_and_what_has_no_end_yet(
+    running_log: RunningLog, settings: Any
+) -> None:
+    from tests.support.cast import Api
+
+    settings.LOG_DIR = running_log.archive.folder
+    other = second_task(running_log, 10)
+    type(other).objects.filter(pk=other.pk).update(log_end=1000, archived_to=1000, log_complete=True)
+    running_log.source.print(*lines(3))
+    running_log.source.open = {STDOUT: OpenLine(1_000_000, b"\r 10%")}
+    address, api = f"jobs/{running_log.row.task.job_id}/logs/all?format=list", Api(running_log.world.user)
+    wait_until(lambda: api.get(address)["logs"][0]["tail"], "the line without an end")
+    whole = {"complete": True, "lost_with": "", "tail": []}
+    assert api.get(address)["logs"] == [
+        {
+            "task_attempt": running_log.attempt, "name": "train/0", "end": 69, "complete": False, "lost_with": "",
+            "tail": [[1, STDOUT, "\r 10%"]],
+        },
+        {"task_attempt": str(other.pk), "name": "train/1", "end": 1000, **whole},
+    ]  # fmt: skip
+    assert [log["end"] for log in api.get(f"{address}&log={other.pk}")["logs"]] == [1000]
+
+
 def read_all(listener: Listener, ends: dict[str, int]) -> dict[str, list[dict[str, Any]]]:
     """The messages of each log, until each has come to its end and what follows is new."""
     messages: dict[str, list[dict[str, Any]]] = {log: [] for log in ends}
