@@ -40,6 +40,8 @@ OF_JOB_EVENTS: Mapping[str, tuple[JobNotice, ...]] = {
     "idle_opportunistic": (J.WARNED,),
 }
 """By the code of a job's event: as what it is told, to those who chose one of them."""
+UNASKED = frozenset({"faults_counted"})
+"""Told to those, too, who never chose anything: it comes once, and what a job has tried for hours may be in vain."""
 
 
 class Told(models.TextChoices):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +12,7 @@ from uuid import UUID
 
 import pytest
 from django.db import DataError, connection
+from django.test import Client as DjangoClient
 from django.utils import timezone
 from django.utils.translation import override
 from pytest_django.fixtures import Settings
@@ -115,6 +117,18 @@ def test_beyond_them_the_jobs_own_retries_are_used(world: World, settings: Setti
     job = world.submit(jobRetryCount=1)
     assert ends(world, job, [137, 1, 143, 137]) == JobState.FAILED
     assert job.retries_counted == 1
+
+
+def test_the_page_of_a_job_says_while_it_is_tried_again_that_such_ends_count_now(
+    world: World, settings: Settings, client: DjangoClient
+) -> None:
+    settings.FAULT_RETRIES = 2
+    world.node("gpu01", gpus=1)
+    job = world.submit(jobRetryCount=5)
+    assert ends(world, job, [137, 137, 137]) == JobState.WAITING
+    client.force_login(world.user)
+    page = client.get(f"/jobs/{job.pk}").content.decode()
+    assert OFTEN in html.unescape(page).split('id="log')[0]
 
 
 def test_a_run_of_a_day_begins_the_count_of_such_ends_anew(world: World, settings: Settings) -> None:

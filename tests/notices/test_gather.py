@@ -62,6 +62,26 @@ def test_an_event_whose_transaction_ends_later_than_a_newer_one_is_not_missed(
     assert len(told()) == 1
 
 
+def test_that_ends_count_as_a_jobs_own_is_mailed_to_its_owner_unless_they_chose_otherwise(
+    world: World, mail_server: MailServer
+) -> None:
+    world.node("gpu01", gpus=1)
+    job = world.submit()
+
+    def counted() -> int:
+        for code in ("faults_counted", "idle_warned"):
+            JobEvent.objects.create(job=job, at=timezone.now(), code=code, message=code)
+        notices_gather(now=timezone.now())
+        return len(told())
+
+    assert counted() == 1
+    assert told() == ["faults_counted"]
+    choose(world.user)
+    assert counted() == 1, "nothing was chosen: that is a choice"
+    choose(world.user, "warned")
+    assert counted() == 2
+
+
 def test_two_workers_that_gather_at_once_tell_each_event_once(world: World, mail_server: MailServer) -> None:
     choose(world.user, "failed")
     world.node("gpu01", gpus=1)

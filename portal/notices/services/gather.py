@@ -20,7 +20,7 @@ from portal.notices.models import Notice, NoticeChoice, Place
 from portal.notices.services.bodies import job_telling, node_telling, quota_telling
 from portal.notices.services.fence import place_end, place_hold
 from portal.notices.services.webhook import deliveries_make, kinds_wanted
-from portal.notices.states import OF_JOB_EVENTS, OF_NODE_EVENTS, JobNotice, Told
+from portal.notices.states import OF_JOB_EVENTS, OF_NODE_EVENTS, UNASKED, JobNotice, Told
 
 QUOTA = "quota"
 Tell = Callable[[int, int, datetime], None]
@@ -103,11 +103,13 @@ def _mailed(events: Iterable[_Event]) -> dict[int, JobNotice]:
     """By event as what its job's owner is told of it."""
     events = list(events)
     chosen = dict(NoticeChoice.objects.filter(user__in={one.user for one in events}).values_list("user", "kinds"))
-    found = {one.id: _wish(one, chosen.get(one.user, ())) for one in events}
+    found = {one.id: _wish(one, chosen.get(one.user)) for one in events}
     return {event: kind for event, kind in found.items() if kind is not None}
 
 
-def _wish(event: _Event, chosen: Sequence[str]) -> JobNotice | None:
+def _wish(event: _Event, chosen: Sequence[str] | None) -> JobNotice | None:
+    if chosen is None:
+        chosen = OF_JOB_EVENTS[event.code] if event.code in UNASKED else ()
     wanted = {*chosen, *(event.notify or ())}
     return next((kind for kind in OF_JOB_EVENTS[event.code] if kind in wanted), None)
 
