@@ -56,7 +56,7 @@ from portal.jobs.selectors.queue import (
     queue_waiting,
     wants_gpus,
 )
-from portal.jobs.selectors.runs import LOGS_TOGETHER, run_name, runs_together
+from portal.jobs.selectors.runs import LOGS_TOGETHER, code_awaited, run_name, runs_together
 from portal.jobs.selectors.tasks import job_tasks, tasks_run
 from portal.jobs.selectors.templates import (
     TemplateHomes,
@@ -89,6 +89,7 @@ __all__ = [
     "FAILED_FOR_DAYS",
     "HELD",
     "TemplateHomes",
+    "code_awaited",
     "template_homes",
     "Choices",
     "VcChoice",

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import Exists, OuterRef, QuerySet, Subquery
 
+from nodes.protocol import ContainerState
 from portal.common.prepared import Among, Prepared, Slot
 from portal.jobs.models import Job, Task, TaskAttempt
 
@@ -49,6 +53,32 @@ def _newest(**conditions: Any) -> QuerySet[TaskAttempt]:
 _CHOSEN = Prepared(_chosen)
 _NEWEST = Prepared(_newest)
 _NEWEST_IN = Prepared(lambda: _newest(job_attempt__number=Slot("attempt", int)))
+
+
+@dataclass(frozen=True, slots=True)
+class CodeWait:
+    """A task that waits for its job's code: its node, what the node says, and how long it is tried."""
+
+    task: str
+    node: str
+    words: str
+    since: datetime
+    until: datetime
+
+
+def code_awaited(*, job: Job) -> CodeWait | None:
+    """The first task whose node cannot fetch the job's code now. When the time to be prepared is over, the attempt ends
+    and is tried elsewhere."""
+    before = [ContainerState.ACCEPTED, ContainerState.PULLING]
+    runs = _shown().filter(task__job=job, state__in=before, lost_at=None, progress__code="code")
+    runs = runs.only(*SHOWN, "progress", "created_at", "lease_over_at").order_by("created_at", "id")
+    for run in runs:
+        words = run.progress.get("message") or ""
+        if words.startswith("waits for"):
+            since = max(run.created_at, run.lease_over_at or run.created_at)
+            until = since + timedelta(seconds=settings.GANG_PREPARE_TIMEOUT_S)
+            return CodeWait(run_name(run), run.node.name, words, since, until)
+    return None
 
 
 def run_name(run: TaskAttempt) -> str:

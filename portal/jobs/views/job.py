@@ -23,6 +23,7 @@ from portal.jobs.forms import PriorityForm, TagForm
 from portal.jobs.models import Job
 from portal.jobs.selectors import (
     classes_offered,
+    code_awaited,
     idle_warning_of,
     job_attempts,
     job_events,
@@ -118,6 +119,7 @@ def _frame_context(frame: Frame, shown: Section) -> dict[str, Any]:
         "attempts": frame.attempts,
         "newest_attempt": frame.attempts[0] if frame.attempts else None,
         "leaving": preemptions_shown(rows=preemptions_leaving(job=job), job=job, user=frame.request.user),
+        "code_wait": code_awaited(job=job) if frame.live and job.code_id else None,
         "loan": job_loan(job=job) if job.state == JobState.RUNNING else 0,
         **_idle(frame),
         "section": shown,

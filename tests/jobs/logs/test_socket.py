@@ -297,10 +297,10 @@ def test_over_rest_is_told_where_each_of_several_logs_ends_and_what_has_no_end_y
     whole = {"complete": True, "lost_with": "", "tail": []}
     assert api.get(address)["logs"] == [
         {
-            "task_attempt": running_log.attempt, "name": "train/0", "end": 69, "complete": False, "lost_with": "",
+            "task_attempt": running_log.attempt, "name": "worker/0", "end": 69, "complete": False, "lost_with": "",
             "tail": [[1, STDOUT, "\r 10%"]],
         },
-        {"task_attempt": str(other.pk), "name": "train/1", "end": 1000, **whole},
+        {"task_attempt": str(other.pk), "name": "worker/1", "end": 1000, **whole},
     ]  # fmt: skip
     assert [log["end"] for log in api.get(f"{address}&log={other.pk}")["logs"]] == [1000]
 

@@ -6,6 +6,7 @@ import io
 from datetime import UTC, timedelta
 
 import pytest
+from pytest_django.fixtures import Settings
 
 from nodes.protocol import Cause, Exit
 from portal.accounts.models import ClusterRole
@@ -67,6 +68,26 @@ def test_how_far_an_image_has_come_is_shown_while_it_is_fetched(world: World, br
     page = browser.get(f"/jobs/{job.pk}")
     assert "prepared" in page.text
     assert page.attribute("progress", "value") == []
+
+
+def test_of_code_that_cannot_be_fetched_is_said_why_and_since_when_and_until_when_it_is_tried(
+    world: World, browser: Browser, settings: Settings
+) -> None:
+    settings.GANG_PREPARE_TIMEOUT_S = 1200
+    code, _ = code_upload(user=world.user, stream=io.BytesIO(packed(HELLO)), now=world.now)
+    job = world.submit(berth={"code": code.name})
+    world.settle()
+    Job.objects.filter(pk=job.pk).update(state="starting")
+    run = TaskAttempt.objects.filter(task__job=job)
+    why = "waits for its code: Nothing listens where the portal should."
+    run.update(state="pulling", started_at=None, progress={"code": "code", "percent": None, "message": why})
+    since = run.get().created_at
+    page = browser.get(f"/jobs/{job.pk}")
+    assert f"Task worker/0 on gpu01: {why} It has been tried since" in page.text
+    for moment in (since, since + timedelta(seconds=1200)):
+        assert f'datetime="{moment.isoformat()}"' in page.html
+    run.update(progress={"code": "code", "percent": 40, "message": "its code"})
+    assert "It has been tried since" not in browser.get(f"/jobs/{job.pk}").text
 
 
 def test_the_code_of_a_job_is_shown_and_downloaded_by_who_may_see_the_job(world: World, browser: Browser) -> None:
