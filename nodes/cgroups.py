@@ -4,6 +4,8 @@ whether limits can be raised on this machine."""
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 from nodes.runtimes.base import Usage
@@ -11,6 +13,18 @@ from nodes.runtimes.base import Usage
 _CONTAINER = re.compile(r"[0-9a-f]{64}")
 _NVIDIA = re.compile(r"^(?:a |c (?:195|\*):)", re.MULTILINE)
 """Of a cgroup's list of devices: all that there are, or those of NVIDIA's driver, whose number is always the same."""
+_CONTROL = Path("/dev/nvidiactl")
+"""What every program opens that uses a GPU of NVIDIA's. The cgroup is asked before the driver."""
+_REFUSED, _TRY_S = 77, 10.0
+_TRY = f"""
+import errno, os, sys
+place = os.open(sys.argv[1], os.O_WRONLY)
+os.write(place, b"0")
+try:
+    os.open(sys.argv[2], os.O_RDWR | os.O_NONBLOCK)
+except OSError as error:
+    sys.exit({_REFUSED} if error.errno == errno.EPERM else 0)
+"""
 _CAP_SYS_RESOURCE = 24
 _ROOT = Path("/sys/fs/cgroup")
 
@@ -40,15 +54,27 @@ def cgroup_usage(pid: int) -> Usage | None:
         return None
 
 
-def cgroup_denies_gpus(pid: int, *, proc: Path = Path("/proc"), root: Path = _ROOT) -> bool:
-    """Whether the kernel says that the container of ``pid`` may open none of NVIDIA's devices. Of cgroup v2, which
-    shows no list of devices, nothing is known: False."""
+def cgroup_denies_gpus(pid: int, *, proc: Path = Path("/proc"), root: Path = _ROOT, node: Path = _CONTROL) -> bool:
+    """Whether the kernel lets the container of ``pid`` open none of NVIDIA's devices: by its list of them, and with
+    cgroup v2, which shows none, by trying. False where neither can be had."""
     try:
         places = _places((proc / str(pid) / "cgroup").read_text())
+        if "devices" not in places:
+            return cgroup_refuses(root / places[""].lstrip("/"), node)
         listed = (root / "devices" / places["devices"].lstrip("/") / "devices.list").read_text()
     except (OSError, KeyError, ValueError):
         return False
     return not _NVIDIA.search(listed)
+
+
+def cgroup_refuses(folder: Path, node: Path) -> bool:
+    """Whether processes of this cgroup may not open the device: one of our own goes there and tries. What it gets from
+    a driver, or none, says nothing: only the cgroup's refusal counts."""
+    program = [sys.executable, "-I", "-S", "-c", _TRY, str(folder / "cgroup.procs"), str(node)]
+    try:
+        return subprocess.run(program, capture_output=True, timeout=_TRY_S, check=False).returncode == _REFUSED
+    except (OSError, subprocess.TimeoutExpired):
+        return False
 
 
 def machine_raises_limits(status: Path = Path("/proc/1/status")) -> bool:

@@ -53,6 +53,8 @@ log = structlog.get_logger(__name__)
 
 _TIMEOUT_S = 60
 _FACTS_TIMEOUT_S = 5
+GPU_LOOK_EVERY_S = 120.0
+"""How often is looked whether a running container may still open its GPUs."""
 _POOL = 64
 _EVENTS_AGAIN_S = 1.0
 _INFINIBAND = Path("/sys/class/infiniband")
@@ -98,6 +100,7 @@ class DockerRuntime:
         self._client: docker.APIClient | None = None
         self._cdi: frozenset[str] = frozenset()
         self._alive: dict[str, tuple[str, int]] = {}  # attempt -> (container id, host pid of its first process)
+        self._gpu_looks: dict[str, tuple[float, bool]] = {}
         self._equipped: set[str] = set()
         self._unfinished: dict[str, Unfinished] = {}
         self._terms = Terms()
@@ -116,16 +119,27 @@ class DockerRuntime:
     def find(self, attempt: str) -> Found | None:
         details = self._inspect(attempt)
         if details is None:
-            self._alive.pop(attempt, None)
+            self._gone(attempt)
             return None
         found = found_inspected(details, status_lost=self._status_lost(details))
         if found.status is Status.RUNNING:
             pid = int(details["State"]["Pid"])
             self._alive[attempt] = (found.container, pid)
-            found = replace(found, gpus_denied=bool(found.gpus) and not self._simulated and cgroup_denies_gpus(pid))
+            found = replace(found, gpus_denied=bool(found.gpus) and not self._simulated and self._denied(attempt, pid))
         else:
-            self._alive.pop(attempt, None)
+            self._gone(attempt)
         return found
+
+    def _gone(self, attempt: str) -> None:
+        self._alive.pop(attempt, None)
+        self._gpu_looks.pop(attempt, None)
+
+    def _denied(self, attempt: str, pid: int) -> bool:
+        looked_at, denied = self._gpu_looks.get(attempt, (float("-inf"), False))
+        if time.monotonic() - looked_at >= GPU_LOOK_EVERY_S:
+            denied = cgroup_denies_gpus(pid)
+            self._gpu_looks[attempt] = time.monotonic(), denied
+        return denied
 
     def _status_lost(self, details: dict[str, Any]) -> bool:
         if status_of(details["State"]["Status"]) is not Status.ENDED:
@@ -301,7 +315,7 @@ class DockerRuntime:
             except APIError as error:
                 if error.status_code != 404:
                     raise RuntimeAway(f"the Engine cannot remove the container: {error.explanation}") from error
-        self._alive.pop(attempt, None)
+        self._gone(attempt)
         self._equipped.discard(attempt)
         self._terms.forget(attempt)
         if (heard := self._unfinished.pop(attempt, None)) is not None:

@@ -35,7 +35,7 @@ def test_a_process_outside_of_containers_belongs_to_none_and_one_that_is_gone_us
         ("5:devices:/docker/1b", None, False),
         ("0::/system.slice/docker-1b.scope", "c 1:3 rwm\n", False),
     ],
-    ids=["its GPUs", "all devices", "after daemon-reload", "a list that is gone", "version 2 has no list"],
+    ids=["its GPUs", "all devices", "after daemon-reload", "a list that is gone", "version 2, and no place to try"],
 )
 def test_a_container_that_may_not_open_its_gpus_is_known_by_the_kernels_list(
     tmp_path: Path, cgroup: str, listed: str | None, denied: bool

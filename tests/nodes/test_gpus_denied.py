@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import platform
+import stat
+import struct
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from nodes.cgroups import cgroup_denies_gpus
 from nodes.keeper import GPUS_DENIED
 from nodes.protocol import ContainerState, Phase, log_stream
 from tests.nodes.memory_runtime import Backlog
@@ -43,3 +51,48 @@ def test_gpus_that_are_taken_from_a_running_container_are_told_in_its_log(
 
         wait_until(twice_more, "two more looks")
         assert times_told(redis_server) == 1
+
+
+UNIFIED = next((place for place in (Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup"))
+                if (place / "cgroup.procs").exists() and (place / "cgroup.controllers").exists()), None)  # fmt: skip
+BPF_CALL = {"x86_64": 321, "aarch64": 280}.get(platform.machine())
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or UNIFIED is None or BPF_CALL is None, reason="makes a cgroup of version 2")
+def test_where_the_kernel_lists_no_devices_a_process_of_ours_tries_in_the_containers_cgroup(tmp_path: Path) -> None:
+    assert UNIFIED is not None
+    control, group = tmp_path / "nvidiactl", UNIFIED / f"berth-test-{os.getpid()}"
+    os.mknod(control, 0o600 | stat.S_IFCHR, os.makedev(195, 255))
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "cgroup").write_text(f"0::/{group.name}\n")
+
+    def denied() -> bool:
+        return cgroup_denies_gpus(7, proc=tmp_path, root=group.parent, node=control)
+
+    assert not denied(), "a container that is gone"
+    group.mkdir()
+    try:
+        assert not denied(), "no driver is there; the cgroup allows it"
+        refuse_devices(group)
+        assert denied()
+        assert not cgroup_denies_gpus(7, proc=tmp_path, root=group.parent, node=tmp_path / "none"), "no GPU of NVIDIA's"
+    finally:
+        group.rmdir()
+
+
+def refuse_devices(group: Path) -> None:
+    """What systemd does to the cgroup of a container whose devices it does not know: a program of the kernel's."""
+    refusal = ctypes.create_string_buffer(struct.pack("<BBhiBBhi", 0xB7, 0, 0, 0, 0x95, 0, 0, 0))  # r0 = 0; exit
+    license = ctypes.create_string_buffer(b"GPL")
+    program = bpf(5, struct.pack("<IIQQ", 15, 2, ctypes.addressof(refusal), ctypes.addressof(license)))
+    place = os.open(group, os.O_RDONLY)
+    bpf(8, struct.pack("<IIII", place, program, 6, 0))
+    os.close(place)
+    os.close(program)
+
+
+def bpf(command: int, told: bytes) -> int:
+    attributes = ctypes.create_string_buffer(told, 128)
+    answer: int = ctypes.CDLL(None, use_errno=True).syscall(BPF_CALL, command, attributes, 128)
+    assert answer >= 0, os.strerror(ctypes.get_errno())
+    return answer
