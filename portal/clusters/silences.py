@@ -11,6 +11,7 @@ from django.utils.translation import gettext
 from portal.clusters.clocks import LIMIT_MS
 from portal.clusters.models import Node, ReportsLane
 from portal.clusters.states import NodeHealth
+from portal.common.prepared import Prepared
 
 LANE_GAP = timedelta(seconds=min(20, settings.NODE_LOST_AFTER_S / 2))
 """A pulse that comes this late means that reports were not taken in for a while: sooner than silence counts."""
@@ -28,10 +29,13 @@ def silence_limit() -> timedelta:
 def reports_taken_for(now: datetime) -> timedelta:
     """For how long the portal has taken reports in without a gap; nothing while it does not. A clock that was set back
     is a gap, too: until every node has reported by the new one, those that have not yet are nobody's fault."""
-    lane = ReportsLane.objects.filter(id=1).first()
+    lane = _LANE.first()
     if lane is None or not -AHEAD <= now - lane.last_pulse_at <= LANE_GAP:
         return timedelta()
     return now - lane.open_since
+
+
+_LANE = Prepared(lambda: ReportsLane.objects.filter(id=1))
 
 
 LATE_WITHIN = timedelta(seconds=20)

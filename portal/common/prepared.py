@@ -21,6 +21,7 @@ from django.db.models import (
     Expression,
     F,
     Field,
+    FloatField,
     Func,
     QuerySet,
     TextField,
@@ -34,6 +35,7 @@ Row = TypeVar("Row")
 LARGEST = 2**63
 _FIELDS: dict[type, type[Field[Any, Any]]] = {
     datetime: DateTimeField,
+    float: FloatField,
     int: BigIntegerField,
     str: TextField,
     UUID: UUIDField,

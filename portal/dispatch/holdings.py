@@ -14,6 +14,7 @@ from django.db.models.functions import Cast
 import scheduling
 from nodes.protocol import ContainerState, Phase
 from portal.clusters.selectors import ClusterRows, GivenUp
+from portal.common.prepared import Prepared
 from portal.common.row_versions import KeptRows, Row, changed
 from portal.dispatch.dependencies import job_key
 from portal.dispatch.facts import ms_of
@@ -198,8 +199,7 @@ class Holdings:
 
     def claims(self, jobs: JobRows, cluster: ClusterRows) -> Claims:
         """The claims of live jobs; of a job that can not have one of its leaves any more none."""
-        columns = ("id", "leaf_id", "claimant_id", "task__role__name", "task__index", "virtual_cell")
-        rows = list(Claim.objects.order_by("leaf_id").values_list(*columns))
+        rows = _CLAIMS()
         if not rows:
             return Claims((), {}, ())
         holders = {use.gpu: row.job for row in self._placed.values() for use in self._held.get(row.id, ())}
@@ -227,8 +227,15 @@ class Holdings:
 
 def demotions_read(jobs: Mapping[int, scheduling.Job]) -> tuple[scheduling.Demotion, ...]:
     """The demotions of live jobs."""
-    rows = Demotion.objects.order_by("job_id").values_list("job_id", "cause")
-    return tuple(scheduling.Demotion(job_key(job), cause) for job, cause in rows if job in jobs)
+    return tuple(scheduling.Demotion(job_key(job), cause) for job, cause in _DEMOTIONS() if job in jobs)
+
+
+_CLAIMS = Prepared(
+    lambda: Claim.objects.order_by("leaf_id").values_list(
+        "id", "leaf_id", "claimant_id", "task__role__name", "task__index", "virtual_cell"
+    )
+)
+_DEMOTIONS = Prepared(lambda: Demotion.objects.order_by("job_id").values_list("job_id", "cause"))
 
 
 def _kept_for(cluster: ClusterRows) -> _Kept:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Container
 from dataclasses import dataclass
 
+from portal.common.prepared import Prepared
 from portal.dispatch.dependencies import job_key
 from portal.dispatch.models import Reservations
 
@@ -19,10 +20,13 @@ class Reserved:
 
 def reservations_read(live: Container[int]) -> Reserved:
     """Those of the stored jobs that still live."""
-    row = Reservations.objects.filter(id=1).first()
+    row = _ROW.first()
     if row is None:
         return Reserved((), 0)
     return Reserved(tuple(job_key(job) for job in row.jobs if job in live), row.version)
+
+
+_ROW = Prepared(lambda: Reservations.objects.filter(id=1))
 
 
 def reservations_write(*, jobs: Collection[int], read: Reserved) -> bool:

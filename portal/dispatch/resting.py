@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from django.db.models import Count, Max
+from django.db.models import Count, Max, QuerySet
 
 import scheduling
+from portal.common.prepared import Prepared, Slot
 from portal.dispatch.dependencies import job_key
 from portal.jobs.models import Allocation, Preemption
 from scheduling.jobs import REST_FURTHEST_MS
@@ -18,9 +19,15 @@ REMEMBERED = timedelta(hours=1)
 
 def loans_lost(*, now: datetime) -> dict[str, int]:
     """By job (engine id) how often it was ended in the last hour for what it had on loan. One query."""
-    lost = Preemption.objects.filter(on_loan=True, at__gt=now - REMEMBERED).order_by()
-    counts = lost.values_list("victim__job").annotate(Count("pk"))
-    return {job_key(job): count for job, count in counts}
+    return {job_key(job): count for job, count in _LOST(since=now - REMEMBERED)}
+
+
+def _lost() -> QuerySet[Preemption, tuple[int, int]]:
+    lost = Preemption.objects.filter(on_loan=True, at__gt=Slot("since", datetime)).order_by()
+    return lost.values_list("victim__job").annotate(Count("pk"))
+
+
+_LOST = Prepared(_lost)
 
 
 def leaves_freed(*, now: datetime, leaf_ids: Mapping[int, str]) -> tuple[scheduling.Freed, ...]:

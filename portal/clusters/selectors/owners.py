@@ -11,6 +11,7 @@ from portal.accounts.models import ClusterRole, User
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.clusters.models import Membership
 from portal.clusters.states import VcRole
+from portal.common.prepared import Among, Prepared
 
 Owner = tuple[int, int]
 """A virtual cluster and a user, by their row ids."""
@@ -23,11 +24,20 @@ def owners_gone(*, owners: Collection[Owner]) -> frozenset[Owner]:
     users = {user for _, user in owners}
     if not users:
         return frozenset()
-    active = dict(User.objects.filter(pk__in=users, is_active=True).order_by().values_list("pk", "role"))
-    rows = _people(Membership.objects.filter(user__in=users), Membership.objects.filter(group__user__in=users))
+    active, rows = dict(_ACTIVE(users=users)), _MEMBERSHIPS(users=users)
     members, everywhere = {(vc, user) for vc, user, _ in rows}, _everywhere()
     may = {owner for owner in owners if owner in members or active.get(owner[1]) in everywhere}
     return frozenset(owner for owner in owners if owner not in may or owner[1] not in active)
+
+
+_ACTIVE = Prepared(
+    lambda: User.objects.filter(Among("id", "users"), is_active=True).order_by().values_list("pk", "role")
+)
+_MEMBERSHIPS = Prepared(
+    lambda: _people(
+        Membership.objects.filter(Among("user", "users")), Membership.objects.filter(Among("group__user", "users"))
+    )
+)
 
 
 def leads_of(*, vcs: Collection[int]) -> Mapping[int, set[int]]:

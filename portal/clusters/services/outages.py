@@ -14,6 +14,7 @@ from django.db import transaction
 from portal.clusters.models import Node, NodeEvent
 from portal.clusters.outages import OUT_CAUSES
 from portal.clusters.services.nodes import node_event
+from portal.common.prepared import Prepared
 
 START_FAILED = "start_failed"
 LONGEST = timedelta(hours=8)
@@ -65,7 +66,7 @@ _AFRESH = ("put_back", "trial_passed")
 
 def nodes_try(*, now: datetime) -> list[Node]:
     """Let nodes whose time out is over take tasks again; those that are on trial now. One query where none was out."""
-    nodes = list(Node.objects.filter(trials__gt=0).order_by("pk"))
+    nodes = _TRIED()
     for node in nodes:
         if node.out_since is None or node.trial_at is None or node.trial_at > now:
             continue
@@ -75,6 +76,9 @@ def nodes_try(*, now: datetime) -> list[Node]:
                 node.out_since, node.trial_at = None, now
                 node_event(node=node, code="trial", message=f"{node.name} is tried again.", now=now)
     return [node for node in nodes if node.out_since is None]
+
+
+_TRIED = Prepared(lambda: Node.objects.filter(trials__gt=0).order_by("pk"))
 
 
 def node_trial_passed(*, node: Node, now: datetime) -> None:

@@ -10,7 +10,7 @@ from functools import reduce
 from operator import or_
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
@@ -33,6 +33,7 @@ from portal.clusters.services.quota_checks import quota_faults
 from portal.clusters.services.versions import cluster_change
 from portal.common.errors import Conflict, Fault, Invalid
 from portal.common.live import announce
+from portal.common.prepared import Prepared, Slot
 from portal.common.wake import scheduler_wake
 
 MOST_CELLS = 1_000_000
@@ -272,6 +273,8 @@ def _lines(change: QuotaChange) -> Lines:
 def quota_changes_apply(*, now: datetime) -> int:
     """Begin and end what is due; how many changes moved. Each is one conditional UPDATE, done once; one that meets
     another change of quotas at this very moment is done a cycle later."""
+    if not _DUE(now=now):
+        return 0
     open_ones = QuotaChange.objects.filter(over_at__isnull=True)
     moved = 0
     with suppress(Conflict):
@@ -280,6 +283,16 @@ def quota_changes_apply(*, now: datetime) -> int:
         for change in open_ones.filter(begun_at__isnull=False, ends_at__lte=now).order_by("ends_at", "id"):
             moved += _end(change, now)
     return moved
+
+
+def _due() -> QuerySet[QuotaChange, int]:
+    """Open ones whose beginning or end has come; one that begins may be due to end as well."""
+    now = Slot("now", datetime)
+    due = Q(begun_at=None, starts_at__lte=now) | Q(begun_at__isnull=False, ends_at__lte=now)
+    return QuotaChange.objects.filter(due, over_at=None).order_by().values_list("pk", flat=True)
+
+
+_DUE = Prepared(_due)
 
 
 def _begin(change: QuotaChange, now: datetime) -> bool:

@@ -91,7 +91,7 @@ def container_alerts(now: datetime) -> Iterator[Alert]:
             "Its processes hang in the kernel, mostly on a lost file server or GPU: bring that back, or reboot."
         )
         yield _does_not_end(row, "", advice, row.ended_at)
-    overdue = stops_overdue(among=TaskAttempt.objects.all(), now=now)
+    overdue = stops_overdue(now=now, given_up=True)
     for row in _of_whom(TaskAttempt.objects.filter(pk__in=overdue)) if overdue else ():
         words = row.progress.get("message")
         said = gettext("Its node said last: %(words)s.") % {"words": words} if words else ""

@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from nodes.protocol import ContainerState, Phase
 from portal.clusters.silences import AHEAD, reports_taken_for, silence_limit
 from portal.clusters.states import NodeHealth
+from portal.common.prepared import Prepared, Slot
 from portal.jobs.models import TaskAttempt
 
 END_WITHIN = timedelta(minutes=10)
@@ -17,22 +18,30 @@ END_WITHIN = timedelta(minutes=10)
 minutes), and where the Engine did not take the first signals (five of a minute each)."""
 
 
-def stops_overdue(*, among: QuerySet[TaskAttempt], now: datetime) -> list[UUID]:
+def stops_overdue(*, now: datetime, given_up: bool = False) -> list[UUID]:
     """Those whose node has had their grace and ``END_WITHIN`` to say that they ended, and says everything else.
 
     The time counts from when they were told to end, while the node reports without a gap and the portal takes reports
-    in. One query, and one more where there may be some.
+    in. ``given_up``: also those that were given up since. One query, and one more where there may be some.
     """
-    before = now - END_WITHIN
-    rows = among.filter(
-        released_at__isnull=True, phase=Phase.STOP, stop_since__lt=before,
-        node__health=NodeHealth.HEALTHY, node__heard_since__lt=before,
-        node__last_report_at__range=(now - silence_limit(), now + AHEAD),
-    ).exclude(state=ContainerState.TERMINATED)  # fmt: skip
-    told = list(rows.order_by("id").values_list("pk", "stop_grace_s", "stop_since", "node__heard_since"))
+    told = (_ALL if given_up else _LIVE)(before=now - END_WITHIN, heard=now - silence_limit(), ahead=now + AHEAD)
     taken = reports_taken_for(now) if told else timedelta()
     return [
         key
         for key, grace_s, since, heard in told
         if since and heard and min(now - since, now - heard, taken) > END_WITHIN + timedelta(seconds=grace_s)
     ]
+
+
+def _overdue() -> QuerySet[TaskAttempt, tuple[UUID, int, datetime | None, datetime | None]]:
+    before = Slot("before", datetime)
+    rows = TaskAttempt.objects.filter(
+        released_at__isnull=True, phase=Phase.STOP, stop_since__lt=before,
+        node__health=NodeHealth.HEALTHY, node__heard_since__lt=before,
+        node__last_report_at__range=(Slot("heard", datetime), Slot("ahead", datetime)),
+    ).exclude(state=ContainerState.TERMINATED)  # fmt: skip
+    return rows.order_by("id").values_list("pk", "stop_grace_s", "stop_since", "node__heard_since")
+
+
+_ALL = Prepared(_overdue)
+_LIVE = Prepared(lambda: _overdue().filter(lost_at=None))

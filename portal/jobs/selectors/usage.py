@@ -7,11 +7,13 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from django.db.models import F, FloatField, Q, Sum, Value
+from django.db.models import F, FloatField, QuerySet, Sum, Value
 from django.db.models.functions import Cast, Power
 
+from portal.common.prepared import Prepared, Slot
 from portal.jobs.models import Usage, UsageMark
 
+LATEST = 2**31 - 1
 HALF_LIVES = 12
 """Use that is older weighs less than a four-thousandth and is left out."""
 
@@ -47,7 +49,7 @@ def usage_folded(*, now: datetime, half_life: timedelta) -> list[PastUse]:
     """One row for each user and resource: earlier hours are folded into the present one by the half-life, which weighs
     the same. Two queries, and one more when use of days that are past was added since this process last read it."""
     present, days, life = int(now.timestamp()) // 3600, past_days(now), half_life / timedelta(hours=1)
-    sums: dict[Account, float] = defaultdict(float, _folded(Q(hour__gte=days), present, life))
+    sums: dict[Account, float] = defaultdict(float, _folded(days, LATEST, present, life))
     faded = 0.5 ** ((present - days) / life)
     for account, amount in _past(days, life).items():
         sums[account] += amount * faded
@@ -56,18 +58,27 @@ def usage_folded(*, now: datetime, half_life: timedelta) -> list[PastUse]:
 
 def _past(days: int, life: float) -> dict[Account, float]:
     global _kept
-    mark = UsageMark.objects.filter(id=1).first()
+    mark = _MARK.first()
     key = _Key(mark.epoch, mark.version, days, life) if mark else None
     if _kept is not None and _kept[0] == key:
         return _kept[1]
-    found = _folded(Q(hour__lt=days, hour__gt=days - HALF_LIVES * life), days, life)
+    found = _folded(int(days - HALF_LIVES * life) + 1, days, days, life)
     if key is not None:
         _kept = key, found
     return found
 
 
-def _folded(hours: Q, into: int, life: float) -> dict[Account, float]:
-    age = Cast(Value(into) - F("hour"), FloatField()) / Value(life)
+def _folded(since: int, before: int, into: int, life: float) -> dict[Account, float]:
+    rows = _WEIGHED(since=since, before=before, into=into, life=life)
+    return {(vc, user, what): total for vc, user, what, total in rows}
+
+
+def _weighed() -> QuerySet[Usage, tuple[int, str, str, float]]:
+    hours = Usage.objects.filter(hour__gte=Slot("since", int), hour__lt=Slot("before", int))
+    age = Cast(Slot("into", int) - F("hour"), FloatField()) / Slot("life", float)
     weighed = Cast("amount", FloatField()) * Power(Value(0.5), age)
-    rows = Usage.objects.filter(hours).order_by().values_list("vc", "user__username", "resource")
-    return {(vc, user, what): total for vc, user, what, total in rows.annotate(total=Sum(weighed))}
+    return hours.order_by().values_list("vc", "user__username", "resource").annotate(total=Sum(weighed))
+
+
+_MARK = Prepared(lambda: UsageMark.objects.filter(id=1))
+_WEIGHED = Prepared(_weighed)

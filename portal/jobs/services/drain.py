@@ -11,6 +11,7 @@ from django.db import transaction
 from nodes.protocol import Phase, StopReason
 from portal.clusters.models import Node
 from portal.clusters.states import NodeIntent
+from portal.common.prepared import Prepared
 from portal.jobs.models import TaskAttempt
 from portal.jobs.services.attempts import LIVE, attempt_end, tasks_stop
 from portal.jobs.services.moves import job_event, job_hold
@@ -22,7 +23,7 @@ def nodes_drain(*, now: datetime) -> int:
     """Move what still runs on draining nodes away, a gang as a whole and of other jobs the tasks there; how many tasks
     were told to end."""
     # The nodes first, of which mostly none is drained: there are many more tasks.
-    draining = list(Node.objects.filter(intent=NodeIntent.DRAINING).order_by().values_list("pk", flat=True))
+    draining = _DRAINING()
     if not draining:
         return 0
     rows = (
@@ -32,6 +33,9 @@ def nodes_drain(*, now: datetime) -> int:
     )
     groups = [list(same) for _, same in groupby(rows, key=lambda row: (row.job_attempt_id, row.node_id))]
     return sum(_move(same[0].node, same, now) for same in groups)
+
+
+_DRAINING = Prepared(lambda: Node.objects.filter(intent=NodeIntent.DRAINING).order_by().values_list("pk", flat=True))
 
 
 def _move(node: Node, rows: Sequence[TaskAttempt], now: datetime) -> int:

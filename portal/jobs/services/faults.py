@@ -13,6 +13,7 @@ from nodes.protocol import Phase, StopReason
 from portal.clusters.models import Gpu
 from portal.clusters.outages import FOUND_BY_NODE, OUT_CAUSES
 from portal.clusters.services import node_trial_passed, nodes_try
+from portal.common.prepared import Prepared
 from portal.jobs.models import Allocation, TaskAttempt
 from portal.jobs.services.attempts import LIVE, attempt_end, tasks_stop
 from portal.jobs.services.backoff import NODE_START_WINDOW
@@ -24,10 +25,9 @@ from portal.jobs.states import EndReason
 def faulty_evict(*, now: datetime) -> int:
     """Tell the tasks on such GPUs to end, a gang as a whole; how many were told."""
     # The GPUs first, of which mostly none is sick: there are many more tasks.
-    bad = Gpu.objects.exclude(fault="").order_by().values_list("pk", "index", "node__name", "fault")
     words = {
         key: f"GPU {index} of {node}: {fault.removeprefix(FOUND_BY_NODE)}."
-        for key, index, node, fault in bad
+        for key, index, node, fault in _BAD()
         if fault.startswith(FOUND_BY_NODE)
     }
     if not words:
@@ -40,6 +40,9 @@ def faulty_evict(*, now: datetime) -> int:
     for _, same in groupby(rows, key=lambda row: row.job_attempt_id):
         told += _move([(row, why[row.pk]) for row in same], now)
     return told
+
+
+_BAD = Prepared(lambda: Gpu.objects.exclude(fault="").order_by().values_list("pk", "index", "node__name", "fault"))
 
 
 def _move(rows: list[tuple[TaskAttempt, str]], now: datetime) -> int:

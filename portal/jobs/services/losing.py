@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from nodes.protocol import Phase, StopReason
 from portal.clusters.models import Node
 from portal.clusters.states import NodeHealth
+from portal.common.prepared import Prepared
 from portal.jobs.models import TaskAttempt
 from portal.jobs.selectors.overdue import END_WITHIN, stops_overdue
 from portal.jobs.services.attempts import LIVE, tasks_stop
@@ -23,10 +24,13 @@ from portal.jobs.services.outcomes import task_attempt_ended
 def lost_tasks_give_up(*, now: datetime) -> None:
     """Give up what still lives on nodes that are lost."""
     # The nodes first, of which mostly none is lost: there are many more tasks.
-    lost = list(Node.objects.filter(health=NodeHealth.LOST).order_by().values_list("pk", flat=True))
+    lost = _LOST()
     rows = TaskAttempt.objects.filter(LIVE, node__in=lost)
     for node in Node.objects.filter(pk__in=rows.values("node")).order_by("id") if lost else ():
         node_tasks_lose(node=node, now=now)
+
+
+_LOST = Prepared(lambda: Node.objects.filter(health=NodeHealth.LOST).order_by().values_list("pk", flat=True))
 
 
 def node_tasks_lose(*, node: Node, now: datetime) -> None:
@@ -41,11 +45,17 @@ def node_tasks_lose(*, node: Node, now: datetime) -> None:
 def endless_tasks_give_up(*, now: datetime) -> None:
     """Give up the tasks that were told to end and do not, while their nodes report. Of those that a process of an
     earlier release told so the time counts from here."""
-    TaskAttempt.objects.filter(LIVE, phase=Phase.STOP, stop_since=None).update(stop_since=now)
-    if overdue := stops_overdue(among=TaskAttempt.objects.filter(LIVE), now=now):
+    if untimed := _UNTIMED():
+        TaskAttempt.objects.filter(pk__in=untimed, stop_since=None).update(stop_since=now)
+    if overdue := stops_overdue(now=now):
         _give_up(
             TaskAttempt.objects.filter(pk__in=overdue), code="task_given_up", now=now, words=_endless, avoid=ENDLESS
         )
+
+
+_UNTIMED = Prepared(
+    lambda: TaskAttempt.objects.filter(LIVE, phase=Phase.STOP, stop_since=None).order_by().values_list("pk", flat=True)
+)
 
 
 def _endless(row: TaskAttempt) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
-from typing import Any
+from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.fields.json import KeyTransform
 
 from nodes.protocol import ContainerState, Phase, StopReason
+from portal.common.prepared import Prepared
 from portal.common.row_versions import KeptRows
 from portal.jobs.models import JobAttempt, JobEvent, TaskAttempt
 from portal.jobs.services.attempts import attempt_end
@@ -39,11 +40,8 @@ def jobs_reconcile(*, now: datetime) -> None:
     nodes_drain(now=now)
     faulty_evict(now=now)
     trials_judge(now=now)
-    holding = TaskAttempt.objects.filter(released_at__isnull=True)
-    starting = holding.filter(phase__in=[Phase.PREPARE, Phase.RUN], state__in=NOT_STARTED)
-    live = [AttemptState.STARTING, AttemptState.RUNNING]
-    starting_judge(attempts=[*_attempts(state__in=live, pk__in=starting.values("job_attempt"))], now=now)
-    for attempt in _attempts(state=AttemptState.ENDING):
+    starting_judge(attempts=[*_attempts(_STARTING())], now=now)
+    for attempt in _attempts(_ENDING()):
         with transaction.atomic():
             job_hold(attempt.job_id)
             attempt_decide(attempt=attempt, now=now)
@@ -51,9 +49,19 @@ def jobs_reconcile(*, now: datetime) -> None:
     _logs_done()
 
 
-def _attempts(**condition: Any) -> Iterable[JobAttempt]:
-    # The keys first, since a row with its whole job is large: mostly there is none of these.
-    keys = list(JobAttempt.objects.filter(**condition).order_by().values_list("pk", flat=True))
+def _starting() -> QuerySet[JobAttempt, int]:
+    holding = TaskAttempt.objects.filter(released_at__isnull=True)
+    starting = holding.filter(phase__in=[Phase.PREPARE, Phase.RUN], state__in=NOT_STARTED)
+    live = JobAttempt.objects.filter(state__in=[AttemptState.STARTING, AttemptState.RUNNING])
+    return live.filter(pk__in=starting.values("job_attempt")).order_by().values_list("pk", flat=True)
+
+
+_STARTING = Prepared(_starting)
+_ENDING = Prepared(lambda: JobAttempt.objects.filter(state=AttemptState.ENDING).order_by().values_list("pk", flat=True))
+
+
+def _attempts(keys: Collection[int]) -> Iterable[JobAttempt]:
+    # By their keys, since a row with its whole job is large: mostly there is none of these.
     return JobAttempt.objects.filter(pk__in=keys).select_related("job__user").order_by("id") if keys else ()
 
 
@@ -75,7 +83,7 @@ def _time_limits(now: datetime) -> None:
             elif left <= LONGEST_WARNING_S and left <= limit / 10 and limit >= SHORTEST_WARNED_S:
                 near.append(key)
     _limits_near(near, now)
-    for attempt in _attempts(pk__in=over) if over else ():
+    for attempt in _attempts(over):
         berth = JobSpec.from_json(attempt.job.spec).berth
         attempt_end(
             attempt=attempt, reason=EndReason.TIME_LIMIT, now=now, stop=StopReason.TIME_LIMIT,
@@ -91,7 +99,7 @@ _warned: set[int] = set()
 def _limits_near(near: list[int], now: datetime) -> None:
     """Say it once of each attempt."""
     _warned.intersection_update(near)
-    for attempt in _attempts(pk__in=[key for key in near if key not in _warned]) if len(_warned) < len(near) else ():
+    for attempt in _attempts([key for key in near if key not in _warned]):
         with transaction.atomic():
             job_hold(attempt.job_id)
             if not JobEvent.objects.filter(job_attempt=attempt, code=LIMIT_NEAR).exists():
@@ -101,10 +109,17 @@ def _limits_near(near: list[int], now: datetime) -> None:
         _warned.add(attempt.pk)
 
 
-def _logs_done() -> None:
+def _logged() -> QuerySet[TaskAttempt, UUID]:
     rows = TaskAttempt.objects.filter(
         state=ContainerState.TERMINATED, log_complete=True, archived_to__gte=F("log_end"), removed_at__isnull=True
     ).exclude(phase=Phase.REMOVE)
-    keys = list(rows.order_by().values_list("pk", flat=True))
+    return rows.order_by().values_list("pk", flat=True)
+
+
+_LOGGED = Prepared(_logged)
+
+
+def _logs_done() -> None:
+    keys = _LOGGED()
     for row in TaskAttempt.objects.filter(pk__in=keys).select_related("job_attempt") if keys else ():
         attempt_log_done(row=row)
