@@ -1,7 +1,7 @@
 """Many rows, each with values of its own, or many keys, in one statement: the ORM's way to it costs many times as much.
 
-The values travel as one parameter, a JSON list of rows: thousands of parameters take longer to be put into a statement
-than the database needs for it.
+The values of a column travel as one parameter, a JSON list: thousands of parameters take longer to be put into a
+statement than the database needs for it. SQLite, which can put no lists side by side, has one list of rows.
 """
 
 from __future__ import annotations
@@ -33,18 +33,29 @@ def rows_update(
     key, *values = [f"{field.column} = {_new(field, number)}" for number, field in enumerate(own)]
     setting = ", ".join([*(f"{field.column} = %s" for field in alike), *values])
     where = " AND ".join(f"{table}.{one}" for one in [key, *(f"{field.column} = %s" for field in wanted)])
-    sql = f"UPDATE {table} SET {setting} FROM {_listed()} AS new WHERE {where}"  # noqa: S608
-    _execute(sql, [*_values(alike, (every or {}).values()), _text(own, rows), *_values(wanted, only.values())])
+    listed, texts = _listed(own, rows)
+    sql = f"UPDATE {table} SET {setting} FROM {listed} WHERE {where}"  # noqa: S608
+    _execute(sql, [*_values(alike, (every or {}).values()), *texts, *_values(wanted, only.values())])
 
 
-def rows_insert(model: type[Model], columns: Sequence[str], rows: Rows) -> None:
-    """New rows with these values; the other columns have what the model gives them."""
+def rows_insert(
+    model: type[Model], columns: Sequence[str], rows: Rows, *, returning: Sequence[str] = ()
+) -> list[tuple[Any, ...]]:
+    """New rows with these values; the other columns have what the model gives them. Returns those columns of each that
+    are wanted, in no particular order."""
     own = _fields(model, columns)
     others = [one for one in model._meta.concrete_fields if one not in own and not isinstance(one, AutoField)]
     into = ", ".join(field.column for field in (*own, *others))
     chosen = [_new(field, number) for number, field in enumerate(own)] + [_typed(field, "%s") for field in others]
-    sql = f"INSERT INTO {model._meta.db_table} ({into}) SELECT {', '.join(chosen)} FROM {_listed()} AS new"  # noqa: S608
-    _execute(sql, [*_values(others, [field.get_default() for field in others]), _text(own, rows)])
+    listed, texts = _listed(own, rows)
+    sql = f"INSERT INTO {model._meta.db_table} ({into}) SELECT {', '.join(chosen)} FROM {listed}"  # noqa: S608
+    values = [*_values(others, [field.get_default() for field in others]), *texts]
+    if not returning:
+        _execute(sql, values)
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(f"{sql} RETURNING {', '.join(field.column for field in _fields(model, returning))}", values)
+        return cursor.fetchall()
 
 
 def rows_add(model: type[Model], key: Sequence[str], amounts: Sequence[str], rows: Rows) -> None:
@@ -54,25 +65,27 @@ def rows_add(model: type[Model], key: Sequence[str], amounts: Sequence[str], row
     into = [field.column for field in own]
     keys, sums = into[: len(key)], into[len(key) :]
     added = ", ".join(f"{column} = {table}.{column} + excluded.{column}" for column in sums)
+    listed, texts = _listed(own, rows)
     # WHERE, since SQLite takes ON for a join's where a table is selected from without it.
     sql = (
-        f"INSERT INTO {table} ({', '.join(into)}) SELECT {chosen} FROM {_listed()} AS new WHERE true "  # noqa: S608
+        f"INSERT INTO {table} ({', '.join(into)}) SELECT {chosen} FROM {listed} WHERE true "  # noqa: S608
         f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {added}"
     )
-    _execute(sql, [_text(own, rows)])
+    _execute(sql, texts)
 
 
 def keys_listed(model: type[Model], keys: Iterable[Any]) -> RawSQL:
     """These primary keys, for ``pk__in``."""
     key = model._meta.pk
-    sql = f"SELECT {_new(key, 0)} FROM {_listed()} AS new"  # noqa: S608
-    return RawSQL(sql, [_text([key], [(one,) for one in keys])])  # noqa: S611
+    listed, texts = _listed([key], [(one,) for one in keys])
+    return RawSQL(f"SELECT {_new(key, 0)} FROM {listed}", texts)  # noqa: S608, S611
 
 
 def rows_listed(columns: Mapping[str, Any], rows: Rows) -> tuple[str, list[Any]]:
-    """These rows as a SELECT, and its parameter: each column's name, and a field that is of its kind."""
+    """These rows as a SELECT, and its parameters: each column's name, and a field that is of its kind."""
     chosen = ", ".join(f"{_new(field, number)} AS {name}" for number, (name, field) in enumerate(columns.items()))
-    return f"SELECT {chosen} FROM {_listed()} AS new", [_text([*columns.values()], rows)]  # noqa: S608
+    listed, texts = _listed([*columns.values()], rows)
+    return f"SELECT {chosen} FROM {listed}", texts  # noqa: S608
 
 
 def _fields(model: type[Model], names: Collection[str]) -> list[Any]:
@@ -92,15 +105,18 @@ def _value(field: Any, value: Any) -> Any:
     return json.dumps(value) if isinstance(field, JSONField) else field.get_db_prep_save(value, connection)
 
 
-def _text(fields: Sequence[Any], rows: Rows) -> str:
-    """Texts and numbers are what they are; only columns of other kinds are gone through."""
-    if not rows:
-        return "[]"
+def _listed(fields: Sequence[Any], rows: Rows) -> tuple[str, list[str]]:
+    """The rows as ``new``, to select from, and the parameters for that. Texts and numbers are what they are; only
+    columns of other kinds are gone through."""
     columns = [
         column if _is_plain(field) else _column(field, column)
-        for field, column in zip(fields, zip(*rows, strict=True), strict=True)
+        for field, column in zip(fields, zip(*rows, strict=True) if rows else [()] * len(fields), strict=True)
     ]
-    return json.dumps(list(zip(*columns, strict=True)), default=str)
+    if connection.vendor != "postgresql":
+        return "json_each(%s) AS new", [json.dumps(list(zip(*columns, strict=True)), default=str)]
+    lists = ", ".join(["json_array_elements_text(CAST(%s AS json))"] * len(fields))
+    names = ", ".join(f"c{number}" for number in range(len(fields)))
+    return f"ROWS FROM ({lists}) AS new ({names})", [json.dumps(column, default=str) for column in columns]
 
 
 def _is_plain(field: Any) -> bool:
@@ -115,15 +131,10 @@ def _column(field: Any, column: Sequence[Any]) -> Sequence[Any]:
     return [ready[value] for value in column]
 
 
-def _listed() -> str:
-    """The rows of a JSON list, each as ``value``."""
-    return "json_array_elements(CAST(%s AS json))" if connection.vendor == "postgresql" else "json_each(%s)"
-
-
 def _new(field: Any, number: int) -> str:
     """A column of such a row."""
     if connection.vendor == "postgresql":
-        return _typed(field, f"(new.value ->> {number})")
+        return _typed(field, f"new.c{number}")
     return f"json_extract(new.value, '$[{number}]')"
 
 

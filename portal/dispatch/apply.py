@@ -11,6 +11,7 @@ from typing import TypeVar
 from uuid import UUID
 
 import scheduling
+from portal.common.prepared import Among, Prepared
 from portal.dispatch.guard import Guard
 from portal.dispatch.jobs import tasks_read
 from portal.dispatch.ports import OTHER_REASONS, PORTS, ports_note, ports_short, ports_told
@@ -244,8 +245,7 @@ class _Applying:
         def work() -> None:
             for start in starts:
                 self._make_way(start)
-            columns = ("user_id", "vc__name", "gang", "priority", "spec", "submitted_at")
-            rows = Job.objects.select_related("vc").only(*columns).in_bulk(jobs)
+            rows = {row.pk: row for row in _STARTED(jobs=jobs)}
             if not all(_as_planned(rows[job], start.job) for job, start in zip(jobs, starts, strict=True)):
                 raise Overtaken
             placed = [tuple(self._placed(start.job.id, start.placements)) for start in starts]
@@ -316,6 +316,16 @@ class _Applying:
             )
             for place in placements
         ]
+
+
+_STARTED = Prepared(
+    lambda: (
+        Job.objects.filter(Among("id", "jobs"))
+        .order_by()
+        .select_related("vc")
+        .only("user_id", "vc__name", "gang", "priority", "spec", "submitted_at")
+    )
+)
 
 
 def _as_planned(row: Job, job: scheduling.Job) -> bool:

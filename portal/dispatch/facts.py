@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db.models import TextField
+from django.db.models import QuerySet, TextField
 from django.db.models.fields.json import KeyTransform
 from django.db.models.functions import Cast
 
 import scheduling
+from portal.common.prepared import Among, Prepared
 from portal.jobs.models import Job, TaskRole
 from portal.jobs.selectors.labels import JobLabel, label_read
 
@@ -57,21 +58,29 @@ def facts_read(jobs: Collection[int]) -> dict[int, Facts]:
     """Of these jobs, by row id; two queries, none without jobs."""
     if not jobs:
         return {}
-    wanted = list(jobs)
     roles: dict[int, list[TaskRole]] = defaultdict(list)
-    for role in TaskRole.objects.filter(job__in=wanted).select_related("sku").order_by("job_id", "position"):
+    for role in _ROLES(jobs=jobs):
         roles[role.job_id].append(role)
-    rows = Job.objects.filter(pk__in=wanted).order_by()
-    # Not "spec__berth": the ORM learns from an exception that this is no column, and keeps it in a cycle that holds all
-    # that called, the scheduler's plan too, until the collector of cyclic garbage comes.
-    said = KeyTransform("berth", "spec"), KeyTransform("lazy_preemption", "spec"), KeyTransform("storages", "spec")
-    columns = ("id", STAMP, "submitted_at", "user__username", *said)
     return {
         key: facts_of(
             roles[key], stamp=stamp, submitted_at=at, user=user, berth=berth, lazy=bool(lazy), mounts=mounts or ()
         )
-        for key, stamp, at, user, berth, lazy, mounts in rows.values_list(*columns)
+        for key, stamp, at, user, berth, lazy, mounts in _SAID(jobs=jobs)
     }
+
+
+def _said() -> QuerySet[Job, Any]:
+    # Not "spec__berth": the ORM learns from an exception that this is no column, and keeps it in a cycle that holds all
+    # that called, the scheduler's plan too, until the collector of cyclic garbage comes.
+    said = KeyTransform("berth", "spec"), KeyTransform("lazy_preemption", "spec"), KeyTransform("storages", "spec")
+    rows = Job.objects.filter(Among("id", "jobs")).order_by()
+    return rows.values_list("id", STAMP, "submitted_at", "user__username", *said)
+
+
+_SAID = Prepared(_said)
+_ROLES = Prepared(
+    lambda: TaskRole.objects.filter(Among("job", "jobs")).select_related("sku").order_by("job_id", "position")
+)
 
 
 def facts_of(

@@ -17,6 +17,7 @@ import scheduling
 from nodes.protocol import Cause
 from portal.accounts.models import User
 from portal.clusters.selectors import ClusterRows, StorageTies, firm_rights, owners_gone, storage_ties
+from portal.common.prepared import Among, Prepared
 from portal.common.row_versions import KeptRows, Row, changed
 from portal.dispatch.dependencies import NEWEST, Dependencies, HeldBack, dependencies, job_key
 from portal.dispatch.facts import STAMP, Facts, facts_of, facts_read, ms_of
@@ -376,8 +377,12 @@ def _wanted(jobs: Collection[int], now: datetime) -> dict[int, list[scheduling.T
 
 def tasks_read(jobs: Collection[int]) -> dict[tuple[str, str, int], int]:
     """The rows of these jobs' tasks, by job (engine id), role and index. One query; none without jobs."""
-    rows = Task.objects.filter(job__in=jobs).order_by().values_list("job_id", "role__name", "index", "id")
-    return {(job_key(job), role, index): key for job, role, index, key in rows} if jobs else {}
+    return {(job_key(job), role, index): key for job, role, index, key in (_TASKS(jobs=jobs) if jobs else ())}
+
+
+_TASKS = Prepared(
+    lambda: Task.objects.filter(Among("job", "jobs")).order_by().values_list("job_id", "role__name", "index", "id")
+)
 
 
 def _backoffs(until: Sequence[tuple[int, datetime]]) -> dict[int, HeldBack]:

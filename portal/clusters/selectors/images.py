@@ -12,6 +12,7 @@ from portal.accounts.rights import ALLOWED, Action, allowed_everywhere
 from portal.clusters.models import ImageRule
 from portal.clusters.selectors.visible import vcs_of
 from portal.common.errors import Denied, NotFound
+from portal.common.prepared import Prepared
 
 
 class ImagePatterns:
@@ -19,7 +20,7 @@ class ImagePatterns:
 
     def __init__(self) -> None:
         self._own: dict[int | None, dict[str, str]] = defaultdict(dict)
-        for vc, pattern, profile in ImageRule.objects.order_by("pattern").values_list("vc", "pattern", "profile"):
+        for vc, pattern, profile in _RULES():
             self._own[vc][pattern] = profile
 
     def __bool__(self) -> bool:
@@ -36,6 +37,9 @@ class ImagePatterns:
 
     def _in(self, vc_id: int) -> dict[str, str]:
         return self._own.get(vc_id) or self._own.get(None, {})
+
+
+_RULES = Prepared(lambda: ImageRule.objects.order_by("pattern").values_list("vc", "pattern", "profile"))
 
 
 def image_rules(*, user: User) -> QuerySet[ImageRule]:

@@ -158,10 +158,17 @@ def storage_wishes(*, node: Node, granted: Sequence[Storage]) -> tuple[StorageWi
 def roots_of_own_folders() -> frozenset[str]:
     """Where jobs that write see their user's own folder alone: each has one by the storage's word, or some virtual
     cluster whose jobs may use it allows root, to which no more is given. One query."""
+    return frozenset(_ROOTS())
+
+
+def _roots() -> QuerySet[Storage, str]:
     allows = VirtualCluster.objects.filter(default_profile="root").order_by()
     as_root = Q(everyone=True) & Exists(allows) | Exists(allows.filter(storages=OuterRef("pk")))
     found = Storage.objects.filter(Q(per_user=True) | Q(read_only=False) & as_root)
-    return frozenset(found.order_by().values_list("root", flat=True))
+    return found.order_by().values_list("root", flat=True)
+
+
+_ROOTS = Prepared(_roots)
 
 
 def storage_offered(*, node: Node, storage: Storage) -> bool:

@@ -11,6 +11,7 @@ from django.db.models import DateTimeField, F, Q, Subquery, Value
 from django.db.models.functions import Coalesce
 
 from portal.common.bulk import rows_insert
+from portal.common.prepared import Among, Prepared
 from portal.jobs.models import Allocation, Claim, Job, JobAttempt, Preemption, Task
 from portal.jobs.services.backoff import NODE_START_WINDOW
 from portal.jobs.services.placing import Overtaken, Placed
@@ -64,12 +65,20 @@ def claims_convert(starts: Mapping[int, Sequence[Placed]]) -> None:
     job has claimed one of the leaves."""
     own = {leaf.gpu_id: job for job, placed in starts.items() for place in placed for leaf in place.leaves}
     tasks = {place.task_id for placed in starts.values() for place in placed}
-    claims = Claim.objects.filter(Q(leaf__in=own) | Q(task__in=tasks)).order_by()
-    found = list(claims.values_list("pk", "leaf_id", "claimant_id", "task_id"))
+    found = _CLAIMS(leaves=own, tasks=tasks)
     if any(own.get(leaf, claimant) != claimant for _, leaf, claimant, _ in found):
         raise Overtaken
     if done := [key for key, _, _, task in found if task in tasks]:
         Claim.objects.filter(pk__in=done).delete()
+
+
+_CLAIMS = Prepared(
+    lambda: (
+        Claim.objects.filter(Q(Among("leaf", "leaves")) | Q(Among("task", "tasks")))
+        .order_by()
+        .values_list("pk", "leaf_id", "claimant_id", "task_id")
+    )
+)
 
 
 def claims_keep(*, attempt: JobAttempt, now: datetime) -> None:

@@ -14,6 +14,7 @@ from django.db.models import QuerySet
 
 from portal.common.live import announce_all
 from portal.common.moves import sources
+from portal.common.prepared import Among, Prepared
 from portal.common.wake import scheduler_wake
 from portal.jobs.models import Claim, Job, JobAttempt, JobEvent, Task, TaskAttempt
 from portal.jobs.states import (
@@ -59,7 +60,12 @@ def job_hold(job_id: int) -> None:
 
 def jobs_hold(job_ids: Iterable[int]) -> None:
     """Hold several jobs' rows, in the order of their ids."""
-    list(Job.objects.select_for_update(no_key=True).filter(pk__in=job_ids).order_by("pk").values_list("pk"))
+    _HELD(jobs=job_ids)
+
+
+_HELD = Prepared(
+    lambda: Job.objects.select_for_update(no_key=True).filter(Among("id", "jobs")).order_by("pk").values_list("pk")
+)
 
 
 def job_announce(job: Job) -> None:

@@ -14,7 +14,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import BigIntegerField, F, Func, Sum
+from django.db.models import BigIntegerField, F, Func, QuerySet, Sum
 from django.db.models.sql.compiler import SQLCompiler
 
 from nodes.protocol import (
@@ -36,6 +36,7 @@ from nodes.protocol import (
 )
 from portal.clusters.models import Node
 from portal.clusters.selectors import storage_wishes, storages_granted
+from portal.common.prepared import Among, Prepared
 from portal.common.wake import task_send
 from portal.jobs.code.tickets import Ticket, ticket_address
 from portal.jobs.models import JobAttempt, TaskAttempt
@@ -58,7 +59,17 @@ def nodes_hold(node_ids: Iterable[int]) -> None:
     """Hold several nodes' rows until the transaction ends, in the order of their ids, so that two never deadlock."""
     ids = set(node_ids)
     if len(ids) > 1:
-        list(Node.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk").values_list("pk"))
+        _HELD(nodes=ids)
+
+
+_HELD = Prepared(
+    lambda: (
+        Node.objects.select_for_update(no_key=True)
+        .filter(Among("id", "nodes"))
+        .order_by("pk")
+        .values_list("pk", "generation")
+    )
+)
 
 
 class _Changed(threading.local):
@@ -76,14 +87,13 @@ _changed = _Changed()
 def nodes_bump(node_ids: Iterable[int]) -> dict[int, int]:
     """Raise the generation of what these nodes shall have; on commit each gets its new list at once. Returns node
     id -> new generation."""
-    ids = sorted(set(node_ids))
-    if not ids:
+    if not (ids := {*node_ids}):
         return {}
-    nodes_hold(ids)
-    Node.objects.filter(pk__in=ids).update(generation=F("generation") + 1)
-    _changed.nodes.update(ids)
+    held = dict(_HELD(nodes=ids))
+    Node.objects.filter(pk__in=held).update(generation=F("generation") + 1)
+    _changed.nodes.update(held)
     transaction.on_commit(_send_changed)
-    return dict(Node.objects.filter(pk__in=ids).values_list("pk", "generation"))
+    return {node: generation + 1 for node, generation in held.items()}
 
 
 @contextmanager
@@ -105,9 +115,11 @@ def _send_changed() -> None:
     ids = sorted(_changed.nodes)
     _changed.nodes.clear()
     if ids:
-        nodes = Node.objects.filter(pk__in=ids).only(*SENT_TO).order_by("pk")
-        for node, desired in desired_lists(nodes=list(nodes)):  # one after the other: they are large
+        for node, desired in desired_lists(nodes=_SENT(nodes=ids)):  # one after the other: they are large
             _send(node, desired)
+
+
+_SENT = Prepared(lambda: Node.objects.filter(Among("id", "nodes")).only(*SENT_TO).order_by("pk"))
 
 
 def desired_send(*, node_id: int, answers: int = 0, specs_known: Collection[str] = ()) -> bool:
@@ -125,7 +137,7 @@ def specs_complete(*, attempts: Collection[JobAttempt]) -> dict[int, str]:
     there = TaskAttempt.objects.filter(job_attempt__in=attempts, removed_at__isnull=True)
     lacking = there.filter(phase__in=NEEDS_SPEC, spec_hash="")
     ids = set(lacking.order_by().values_list("node", flat=True))
-    return specs_store(wanted=lacking, nodes=Node.objects.only(*SENT_TO).in_bulk(ids)) if ids else {}
+    return specs_store(nodes=Node.objects.only(*SENT_TO).in_bulk(ids), of=attempts) if ids else {}
 
 
 def _send(node: Node, desired: Desired) -> bool:
@@ -153,9 +165,8 @@ def desired_lists(
 ) -> Iterator[tuple[Node, Desired]]:
     """The lists of several nodes; a fixed number of queries, however many nodes and tasks there are, and a few more for
     each ``AT_ONCE``."""
-    there = TaskAttempt.objects.filter(node__in=nodes, removed_at__isnull=True)
     # A task whose spec cannot be made is in no list: the cycle ends its attempt.
-    specs_store(wanted=there.filter(phase__in=NEEDS_SPEC, spec_hash=""), nodes={node.pk: node for node in nodes})
+    specs_store(nodes={node.pk: node for node in nodes})
     granted = storages_granted()
     for several in _parts(nodes):
         orders = _orders(several, specs_known)
@@ -177,8 +188,7 @@ def _parts(nodes: Sequence[Node]) -> Iterator[list[Node]]:
     if len(nodes) < 2:
         yield [*nodes]
         return
-    rows = TaskAttempt.objects.filter(node__in=nodes, removed_at__isnull=True).exclude(phase=Phase.REMOVE).order_by()
-    sizes = dict(rows.values_list("node").annotate(size=Sum(_Bytes("spec_sealed"))))
+    sizes = dict(_SIZES(nodes=[node.pk for node in nodes]))
     part, taken = list[Node](), 0
     for node in nodes:
         size = sizes.get(node.pk) or 0
@@ -190,15 +200,19 @@ def _parts(nodes: Sequence[Node]) -> Iterator[list[Node]]:
     yield part
 
 
+def _sizes() -> QuerySet[TaskAttempt, tuple[int, int]]:
+    rows = TaskAttempt.objects.filter(Among("node", "nodes"), removed_at=None).exclude(phase=Phase.REMOVE).order_by()
+    return rows.values_list("node").annotate(size=Sum(_Bytes("spec_sealed")))
+
+
+_SIZES = Prepared(_sizes)
+
+
 def _orders(nodes: Sequence[Node], specs_known: Collection[str]) -> dict[int, list[Order]]:
     """What each node shall do, by its id."""
-    there = TaskAttempt.objects.filter(node__in=nodes, removed_at__isnull=True)
     by_node: dict[int, list[Order]] = defaultdict(list)
     by_id = {node.pk: node for node in nodes}
-    columns = (*_Row._fields[:-1], "job_attempt__job__code__sha256")
-    rows = [
-        (first, _Row(*rest)) for first, *rest in there.order_by("created_at", "id").values_list("node_id", *columns)
-    ]
+    rows = [(first, _Row(*rest)) for first, *rest in _ROWS(nodes=by_id)]
     ssh = ssh_accesses(row.id for _, row in rows if row.ssh and row.phase in NEEDS_SPEC)
     for node_id, row in rows:
         if row.phase in NEEDS_SPEC and not row.spec_hash:
@@ -222,6 +236,14 @@ class _Row(NamedTuple):
     stop_message: str
     ssh: dict[str, str]
     code: str | None  # SHA-256 of the code that comes with its job
+
+
+def _rows() -> QuerySet[TaskAttempt, Any]:
+    there = TaskAttempt.objects.filter(Among("node", "nodes"), removed_at=None).order_by("created_at", "id")
+    return there.values_list("node_id", *_Row._fields[:-1], "job_attempt__job__code__sha256")
+
+
+_ROWS = Prepared(_rows)
 
 
 def _desired(node: Node, orders: Iterable[Order], answers: int, storages: tuple[StorageWish, ...]) -> Desired:

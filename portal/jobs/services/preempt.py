@@ -10,12 +10,12 @@ from itertools import groupby
 from uuid import UUID
 
 from nodes.protocol import Phase, StopReason
-from portal.common.bulk import rows_update
-from portal.jobs.models import Allocation, Job, JobAttempt, Preemption, TaskAttempt
+from portal.common.bulk import rows_insert, rows_update
+from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Preemption, TaskAttempt
 from portal.jobs.services.attempts import LIVE, Ending, attempts_end, tasks_stop
 from portal.jobs.services.claims import claims_make
 from portal.jobs.services.holding import rights_lose
-from portal.jobs.services.moves import job_event
+from portal.jobs.services.moves import job_event, jobs_announce
 from portal.jobs.services.placing import Placed
 from portal.jobs.services.words import NAMED, gpus_named, job_named, jobs_named
 from portal.jobs.states import EndReason, JobState
@@ -136,14 +136,16 @@ def _tell(jobs: Sequence[Job], preemptions: Iterable[Preemption], now: datetime)
     by_job = defaultdict(list)
     for one in preemptions:
         by_job[one.preemptor_id].append(one)
-    waits = []
+    waits, events = [], []
     for job in (one for one in jobs if one.pk in by_job):
         told = by_job[job.pk]
         message = preempting_words(job=job, told=told)
-        job_event(job=job, code=PREEMPTING, message=f"{message}.", now=now)
+        events.append((job.pk, now, PREEMPTING, f"{message}."))
         waits.append((job.pk, message, {"gpus": sum(one.gpus for one in told), "victims": len(told)}))
     if not waits:
         return
+    rows_insert(JobEvent, ("job", "at", "code", "message"), events)
+    jobs_announce(job for job in jobs if job.pk in by_job)
     rows_update(
         Job,
         ("waiting_message", "waiting_numbers"),

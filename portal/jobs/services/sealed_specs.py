@@ -15,6 +15,7 @@ from django.utils.translation import gettext_noop
 from nodes.protocol import Phase, PortalKey, encode, spec_digest
 from portal.clusters.models import Node
 from portal.common.bulk import rows_update
+from portal.common.prepared import Among, Prepared
 from portal.common.sealing import SealBroken
 from portal.jobs.models import Allocation, JobAttempt, JobEvent, KeptFolder, TaskAttempt
 from portal.jobs.selectors import folder_of, job_folder_path
@@ -46,20 +47,21 @@ NO_STORAGE = gettext_noop("There is no storage %(storage)s any more, which it mo
 NO_SPEC = gettext_noop("Its container cannot be described, and the portal's log says why: tell an administrator.")
 
 
-def specs_store(*, wanted: QuerySet[TaskAttempt], nodes: Mapping[int, Node]) -> dict[int, str]:
-    """Make the specs of these task attempts, which have none, for their nodes (by id). A fixed number of queries, and
-    one more for each ``AT_ONCE``.
+def specs_store(*, nodes: Mapping[int, Node], of: Collection[JobAttempt] | None = None) -> dict[int, str]:
+    """Make the specs that tasks on these nodes (by id) still lack, all or those of some attempts. A fixed number of
+    queries, and one more for each ``AT_ONCE``.
 
     Where one of a job attempt cannot be made, none of that attempt is kept, and the others are: returned is why, in
     words, by the ids of such attempts.
     """
     # Made once and kept: what it is made of (addresses, siblings' ports) may change while the container lives.
-    columns = ("job_attempt", "node", "pinned_digest", "ports", "waits_for", "task__index", "task__role__name")
-    rows = list(wanted.select_related("task__role").only(*columns))
+    rows = _LACKING(nodes=nodes)
+    if of is not None:
+        keys = {one.pk for one in of}
+        rows = [row for row in rows if row.job_attempt_id in keys]
     if not rows:
         return {}
-    running = JobAttempt.objects.filter(pk__in={row.job_attempt_id for row in rows})
-    attempts = running.select_related("job__user", "job__vc", "job__code", "job__kept_folder").only(*RUN_OF).in_bulk()
+    attempts = {one.pk: one for one in _RUNNING(attempts={row.job_attempt_id for row in rows})}
     facts, failed = attempts_facts([*attempts.values()])
     gpus = _gpus([row.pk for row in rows])
     writing, long = _Writing(facts), dict[int, str]()
@@ -83,6 +85,21 @@ def specs_store(*, wanted: QuerySet[TaskAttempt], nodes: Mapping[int, Node]) -> 
     for key in long.keys() - failed.keys():
         _left_out_tell(attempts[key], long[key])
     return {key: _told(attempts[key], error) for key, error in failed.items()}
+
+
+def _lacking() -> QuerySet[TaskAttempt]:
+    columns = ("job_attempt", "node", "pinned_digest", "ports", "waits_for", "task__index", "task__role__name")
+    there = TaskAttempt.objects.filter(Among("node", "nodes"), removed_at=None, phase__in=NEEDS_SPEC, spec_hash="")
+    return there.select_related("task__role").only(*columns)
+
+
+def _running() -> QuerySet[JobAttempt]:
+    running = JobAttempt.objects.filter(Among("id", "attempts")).order_by()
+    return running.select_related("job__user", "job__vc", "job__code", "job__kept_folder").only(*RUN_OF)
+
+
+_LACKING = Prepared(_lacking)
+_RUNNING = Prepared(_running)
 
 
 class _Writing:
@@ -142,7 +159,15 @@ def _folders_store(given: Iterable[AttemptFacts]) -> None:
 def _gpus(attempts: Collection[UUID]) -> dict[UUID, list[HeldGpu]]:
     """What each of these task attempts was given, in the order of the GPUs' indices."""
     held: dict[UUID, list[HeldGpu]] = defaultdict(list)
-    rows = Allocation.objects.filter(task_attempt__in=attempts).order_by("leaf__index")
-    for key, number, uuid in rows.values_list("task_attempt", "leaf__index", "leaf__uuid"):
+    for key, number, uuid in _HELD(attempts=attempts):
         held[key].append(HeldGpu(number, uuid))
     return held
+
+
+_HELD = Prepared(
+    lambda: (
+        Allocation.objects.filter(Among("task_attempt", "attempts"))
+        .order_by("leaf__index")
+        .values_list("task_attempt", "leaf__index", "leaf__uuid")
+    )
+)

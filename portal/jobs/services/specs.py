@@ -15,6 +15,7 @@ from django.db.models import OuterRef, QuerySet, Subquery
 from nodes.protocol import OWN_COMMANDS, Code, ContainerSpec, ImageAuth, Limits, Mount
 from portal.clusters.models import Storage
 from portal.clusters.selectors import ImagePatterns, roots_of_own_folders
+from portal.common.prepared import Among, Prepared
 from portal.common.sealing import unseal
 from portal.jobs.models import Job, JobAttempt, TaskAttempt
 from portal.jobs.selectors import job_folder_path
@@ -65,7 +66,7 @@ def attempts_facts(attempts: Collection[JobAttempt]) -> tuple[dict[int, AttemptF
     (SealBroken, or whatever is wrong with a stored job). Four queries, none for none."""
     if not attempts:
         return {}, {}
-    storages = {storage.name: storage for storage in Storage.objects.all()}
+    storages = {storage.name: storage for storage in _STORAGES()}
     shared = {
         "storages": storages,
         "own_folders": roots_of_own_folders(),
@@ -73,9 +74,7 @@ def attempts_facts(attempts: Collection[JobAttempt]) -> tuple[dict[int, AttemptF
     }
     patterns = ImagePatterns()
     placed: dict[int, list[_Placed]] = defaultdict(list)
-    rows = TaskAttempt.objects.filter(pk__in=_newest(attempts)).order_by()
-    columns = ("job_attempt", "task__role__name", "task__index", "node__address", "ports")
-    for attempt, *row in rows.values_list(*columns):
+    for attempt, *row in _NEWEST(attempts=[one.pk for one in attempts]):
         placed[attempt].append(_Placed(*row))
     facts, failed = {}, {}
     for attempt in attempts:
@@ -88,12 +87,17 @@ def attempts_facts(attempts: Collection[JobAttempt]) -> tuple[dict[int, AttemptF
     return facts, failed
 
 
-def _newest(attempts: Iterable[JobAttempt]) -> QuerySet[JobAttempt, Any]:
+def _newest() -> QuerySet[TaskAttempt, Any]:
     """The newest run of each task in each of these attempts, by an index: what is tried again may have run thousands of
     times before."""
     runs = TaskAttempt.objects.filter(job_attempt=OuterRef("pk"), task=OuterRef("job__tasks")).order_by("-number")
-    known = JobAttempt.objects.filter(pk__in=[one.pk for one in attempts]).order_by()
-    return known.values(run=Subquery(runs.values("pk")[:1]))
+    known = JobAttempt.objects.filter(Among("id", "attempts")).order_by()
+    rows = TaskAttempt.objects.filter(pk__in=known.values(run=Subquery(runs.values("pk")[:1]))).order_by()
+    return rows.values_list("job_attempt", "task__role__name", "task__index", "node__address", "ports")
+
+
+_STORAGES = Prepared(Storage.objects.all)
+_NEWEST = Prepared(_newest)
 
 
 class _Placed(NamedTuple):

@@ -13,10 +13,10 @@ from django.db.models import Count, F, Max, Q
 from prometheus_client import Histogram
 
 from nodes.protocol import ContainerState, Phase
-from portal.clusters.models import Node, Restore, VirtualCluster
-from portal.common.bulk import rows_insert
+from portal.clusters.models import Node, Restore
+from portal.common.bulk import keys_listed, rows_insert
 from portal.common.moves import sources
-from portal.common.prepared import Prepared
+from portal.common.prepared import Among, Prepared
 from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Task, TaskAttempt
 from portal.jobs.services.claims import claims_convert
 from portal.jobs.services.environment import MASTER_PORT_LABEL, PAI_PORTS
@@ -60,12 +60,10 @@ def attempts_start(*, starts: Sequence[Starting], now: datetime) -> list[JobAtte
     claims_convert({start.job.pk: start.placed for start in starts})
     begun, events = _attempts_open(starts, now)
     placed = [place for one in begun for place in one.placed]
-    waiting = Task.objects.filter(pk__in=[place.task_id for place in placed])
+    waiting = Task.objects.filter(pk__in=keys_listed(Task, [place.task_id for place in placed]))
     if tasks_move(waiting, TaskState.STARTING) != len(placed):
         raise Overtaken
-    nodes = Node.objects.only("name", "port_first", "port_last", "inventory").in_bulk(
-        {place.node_id for place in placed}
-    )
+    nodes = {node.pk: node for node in _NODES(nodes={place.node_id for place in placed})}
     rows = _task_attempts(begun, nodes, nodes_bump(nodes), now)
     rows_insert(TaskAttempt, _Row._fields, rows)
     rows_insert(Allocation, _Hold._fields, _allocations(rows, placed, now))
@@ -76,11 +74,15 @@ def attempts_start(*, starts: Sequence[Starting], now: datetime) -> list[JobAtte
     return [one.attempt for one in begun]
 
 
+_NODES = Prepared(
+    lambda: Node.objects.filter(Among("id", "nodes")).order_by().only("name", "port_first", "port_last", "inventory")
+)
+
+
 def _count(jobs: Sequence[Job], now: datetime) -> None:
     """How long they were queued, of those that start for the first time."""
-    names = dict(VirtualCluster._base_manager.filter(pk__in={job.vc_id for job in jobs}).values_list("pk", "name"))
     for job in jobs:
-        QUEUED_SECONDS.labels(names[job.vc_id]).observe((now - job.submitted_at).total_seconds())
+        QUEUED_SECONDS.labels(job.vc.name).observe((now - job.submitted_at).total_seconds())
 
 
 # ---------------------------------------------------------------- the attempts
@@ -88,9 +90,9 @@ def _count(jobs: Sequence[Job], now: datetime) -> None:
 
 def _attempts_open(starts: Sequence[Starting], now: datetime) -> tuple[list[_Begun], list[_Event]]:
     """The attempts, new ones but for the further tasks of a job that runs, and the events of the new ones."""
-    attempts = JobAttempt.objects.filter(job__in=[start.job.pk for start in starts]).order_by()
-    live = {attempt.job_id: attempt for attempt in attempts.exclude(state=AttemptState.ENDED)}
-    before = dict(attempts.values_list("job").annotate(count=Count("pk")))
+    jobs = [start.job.pk for start in starts]
+    live = {attempt.job_id: attempt for attempt in _ATTEMPTS(jobs=jobs)}
+    before = dict(_COUNTED(jobs=jobs))
     if any(one.state == AttemptState.ENDING for one in live.values()):
         raise Overtaken
     if any(start.job.gang for start in starts if start.job.pk in live):
@@ -98,10 +100,21 @@ def _attempts_open(starts: Sequence[Starting], now: datetime) -> tuple[list[_Beg
     fresh = {start.job.pk: start.job for start in starts if start.job.pk not in live}
     made = [JobAttempt(job=job, number=before.get(key, 0) + 1, created_at=now) for key, job in fresh.items()]
     _jobs_move(made)
-    for attempt in JobAttempt.objects.bulk_create(made):
+    new = [(one.job_id, one.number, now) for one in made]
+    keys = dict(rows_insert(JobAttempt, ("job", "number", "created_at"), new, returning=("job", "id")))
+    for attempt in made:
+        attempt.pk = keys[attempt.job_id]
         live[attempt.job_id] = attempt
     begun = [_Begun(start.job, start.placed, live[start.job.pk], JobSpec.from_json(start.job.spec)) for start in starts]
     return begun, [_event(one, "starting", f"Attempt {one.number} starts.", now, of_attempt=False) for one in made]
+
+
+_ATTEMPTS = Prepared(
+    lambda: JobAttempt.objects.filter(Among("job", "jobs")).exclude(state=AttemptState.ENDED).order_by()
+)
+_COUNTED = Prepared(
+    lambda: JobAttempt.objects.filter(Among("job", "jobs")).order_by().values_list("job").annotate(count=Count("pk"))
+)
 
 
 def _jobs_move(attempts: Iterable[JobAttempt]) -> None:
@@ -110,7 +123,9 @@ def _jobs_move(attempts: Iterable[JobAttempt]) -> None:
         by_number[attempt.number].append(attempt.job_id)
         attempt.job.state, attempt.job.retries = JobState.STARTING, attempt.number - 1
     for number, jobs in by_number.items():
-        waiting = Job.objects.filter(pk__in=jobs, paused=False, state__in=sources(JOB_MOVES, JobState.STARTING))
+        waiting = Job.objects.filter(
+            pk__in=keys_listed(Job, jobs), paused=False, state__in=sources(JOB_MOVES, JobState.STARTING)
+        )
         moved = waiting.update(
             state=JobState.STARTING, retries=number - 1, waiting_code="", waiting_message="", waiting_numbers={}
         )
@@ -145,8 +160,7 @@ def _task_attempts(
 ) -> list[_Row]:
     again = [one for one in begun if one.attempt.number > 1 or not one.job.gang]  # a gang's first runs are all of it
     tasks = [place.task_id for one in again for place in one.placed]
-    runs = TaskAttempt.objects.filter(task__in=tasks).order_by()
-    numbers = dict(runs.values_list("task").annotate(newest=Max("number")))
+    numbers = dict(_NUMBERS(tasks=tasks) if tasks else ())
     ports = _ports_choose(begun, nodes, generations)
     writing, past = _still_writing([one.job.pk for one in again]), _of_a_lost_past(begun)
     return [
@@ -172,6 +186,11 @@ def _task_attempts(
     ]
 
 
+_NUMBERS = Prepared(
+    lambda: TaskAttempt.objects.filter(Among("task", "tasks")).order_by().values_list("task").annotate(Max("number"))
+)
+
+
 def _first_phase(spec: JobSpec, pinned: str) -> Phase:
     """A task that waits for no other, and whose digest need not be agreed on any more, runs as soon as it can."""
     return Phase.RUN if spec.task_count == 1 or pinned else Phase.PREPARE
@@ -181,6 +200,8 @@ def _still_writing(jobs: Sequence[int]) -> dict[int, str]:
     """By job the newest earlier task attempt that may still write the job's folder: it was given up, outlived SIGKILL,
     or left processes on its GPUs, and nobody has said that it is gone. Of a removed node the portal only took that for
     granted."""
+    if not jobs:
+        return {}
     over = Q(lost_at__isnull=False) | Q(state=ContainerState.TERMINATED)
     unheard = Q(released_at=None) | Q(released_at__gte=F("node__removed_at"))
     rows = TaskAttempt.objects.filter(over, unheard, task__job__in=jobs).order_by("created_at")
@@ -241,8 +262,7 @@ def _ports_choose(
     since, or is left to a dead proxy of Docker's, again and again.
     """
     held: dict[int, set[int]] = defaultdict(set)
-    rows = TaskAttempt.objects.filter(node__in=nodes, released_at__isnull=True).order_by()
-    for node_id, ports in rows.values_list("node_id", "ports"):
+    for node_id, ports in _PORTS(nodes=nodes):
         held[node_id].update(port for numbers in ports.values() for port in numbers)
     return {
         place.task_id: _ports_take(
@@ -255,6 +275,13 @@ def _ports_choose(
         for one in begun
         for place in one.placed
     }
+
+
+_PORTS = Prepared(
+    lambda: (
+        TaskAttempt.objects.filter(Among("node", "nodes"), released_at=None).order_by().values_list("node_id", "ports")
+    )
+)
 
 
 def ports_wanted(spec: JobSpec, role: str, index: int) -> dict[str, int]:

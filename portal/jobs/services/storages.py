@@ -11,6 +11,7 @@ from django.db.models import F
 from django.db.models.fields.json import KeyTransform
 
 from portal.clusters.models import Storage
+from portal.common.prepared import Among, Prepared
 from portal.jobs.models import Job
 from portal.jobs.selectors.storages import storage_names
 from portal.jobs.services.pausing import job_pause_itself
@@ -23,10 +24,7 @@ def storages_hold(*, jobs: Collection[int], now: datetime) -> frozenset[int]:
     begun keeps its storages until it waits again."""
     if not jobs:
         return frozenset()
-    waiting = Job.objects.filter(pk__in=jobs, state=JobState.WAITING).annotate(
-        mounts=KeyTransform("storages", F("spec"))
-    )
-    wanted: dict[int, Any] = {row: mounts for row, mounts in waiting.values_list("pk", "mounts") if mounts}
+    wanted: dict[int, Any] = {row: mounts for row, mounts in _MOUNTS(jobs=jobs) if mounts}
     held = set()
     names = cache(lambda vc: storage_names(vc=vc))
     for job in Job.objects.filter(pk__in=wanted).select_related("vc", "user") if wanted else ():
@@ -35,6 +33,15 @@ def storages_hold(*, jobs: Collection[int], now: datetime) -> frozenset[int]:
             held.add(job.pk)
             job_pause_itself(job=job, cause=_refusal(lost[0], job.vc.name, granted), now=now)
     return frozenset(held)
+
+
+_MOUNTS = Prepared(
+    lambda: (
+        Job.objects.filter(Among("id", "jobs"), state=JobState.WAITING)
+        .order_by()
+        .values_list("pk", KeyTransform("storages", F("spec")))
+    )
+)
 
 
 def storages_keep(*, spec: JobSpec) -> None:

@@ -12,6 +12,7 @@ from django.db import transaction
 
 from portal.common.bulk import rows_update
 from portal.common.live import announce
+from portal.common.prepared import Among, Prepared
 from portal.jobs.models import Job, JobEvent
 from portal.jobs.services.moves import jobs_announce
 from portal.jobs.states import OWNER_GONE, JobState
@@ -79,8 +80,7 @@ def waits_write(*, waits: Iterable[Waiting], now: datetime) -> int:
 def _store(waits: Mapping[int, Waiting], now: datetime) -> list[tuple[int, int, int]]:
     """The jobs (with virtual cluster and user) of which a word changed."""
     # Held in the order of their ids, as by whoever holds several jobs.
-    waiting = Job.objects.select_for_update(no_key=True).filter(pk__in=waits, state=JobState.WAITING).order_by("pk")
-    found = list(waiting.values_list("id", "vc_id", "user_id", "waiting_code", "waiting_message"))
+    found = _WAITING(jobs=waits)
     new = [waits[job] for job, *_ in found]
     rows_update(
         Job,
@@ -96,6 +96,16 @@ def _store(waits: Mapping[int, Waiting], now: datetime) -> list[tuple[int, int, 
         for (job, vc, user, *said), wait in zip(found, new, strict=True)
         if said != [wait.code, wait.message]
     ]
+
+
+_WAITING = Prepared(
+    lambda: (
+        Job.objects.select_for_update(no_key=True)
+        .filter(Among("id", "jobs"), state=JobState.WAITING)
+        .order_by("pk")
+        .values_list("id", "vc_id", "user_id", "waiting_code", "waiting_message")
+    )
+)
 
 
 def _held_tell(why: Mapping[int, str], now: datetime) -> None:
