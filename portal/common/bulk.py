@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from django.db import connection
 from django.db.models import AutoField, CharField, IntegerField, JSONField, Model, TextField
@@ -55,7 +55,7 @@ def rows_insert(
         return []
     with connection.cursor() as cursor:
         cursor.execute(f"{sql} RETURNING {', '.join(field.column for field in _fields(model, returning))}", values)
-        return cursor.fetchall()
+        return cast(list[tuple[Any, ...]], cursor.fetchall())
 
 
 def rows_add(model: type[Model], key: Sequence[str], amounts: Sequence[str], rows: Rows) -> None:

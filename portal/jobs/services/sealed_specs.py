@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping
+from typing import Any
 from uuid import UUID
 
 from django.db import DatabaseError
@@ -21,7 +22,15 @@ from portal.jobs.models import Allocation, JobAttempt, JobEvent, KeptFolder, Tas
 from portal.jobs.selectors import folder_of, job_folder_path
 from portal.jobs.services.environment import LEFT_OUT
 from portal.jobs.services.moves import job_event
-from portal.jobs.services.specs import AttemptFacts, HeldGpu, StorageGone, attempts_facts, container_spec
+from portal.jobs.services.specs import (
+    RUN_COLUMNS,
+    AttemptFacts,
+    HeldGpu,
+    Run,
+    StorageGone,
+    attempts_facts,
+    container_spec,
+)
 
 log = logging.getLogger(__name__)
 
@@ -55,42 +64,41 @@ def specs_store(*, nodes: Mapping[int, Node], of: Collection[JobAttempt] | None 
     words, by the ids of such attempts.
     """
     # Made once and kept: what it is made of (addresses, siblings' ports) may change while the container lives.
-    rows = _LACKING(nodes=nodes)
+    runs = [Run(*row) for row in _LACKING(nodes=nodes)]
     if of is not None:
         keys = {one.pk for one in of}
-        rows = [row for row in rows if row.job_attempt_id in keys]
-    if not rows:
+        runs = [run for run in runs if run.job_attempt in keys]
+    if not runs:
         return {}
-    attempts = {one.pk: one for one in _RUNNING(attempts={row.job_attempt_id for row in rows})}
+    attempts = {one.pk: one for one in _RUNNING(attempts={run.job_attempt for run in runs})}
     facts, failed = attempts_facts([*attempts.values()])
-    gpus = _gpus([row.pk for row in rows])
+    gpus = _gpus([run.id for run in runs])
     writing, long = _Writing(facts), dict[int, str]()
-    for row in rows:
-        row.node = nodes[row.node_id]
-        if row.job_attempt_id in failed:
+    for run in runs:
+        if run.job_attempt in failed:
             continue
+        node = nodes[run.node]
         try:
-            spec = container_spec(facts[row.job_attempt_id], row, gpus[row.pk])
+            spec = container_spec(facts[run.job_attempt], run, node, gpus[run.id])
             encoded = encode(spec)
         except DatabaseError:
             raise
         except Exception as error:  # what is wrong with one job keeps no other one's orders back
-            failed[row.job_attempt_id] = error
+            failed[run.job_attempt] = error
         else:
-            writing.add(row, encoded, failed)
-            long |= {row.job_attempt_id: spec.env[LEFT_OUT]} if LEFT_OUT in spec.env else {}
+            writing.add(run, node, encoded, failed)
+            long |= {run.job_attempt: spec.env[LEFT_OUT]} if LEFT_OUT in spec.env else {}
     writing.write(failed)
-    if torn := [row.pk for row in rows if row.job_attempt_id in failed.keys() & writing.begun]:
+    if torn := [run.id for run in runs if run.job_attempt in failed.keys() & writing.begun]:
         TaskAttempt.objects.filter(pk__in=torn).update(spec_hash="", spec_sealed="")
     for key in long.keys() - failed.keys():
         _left_out_tell(attempts[key], long[key])
     return {key: _told(attempts[key], error) for key, error in failed.items()}
 
 
-def _lacking() -> QuerySet[TaskAttempt]:
-    columns = ("job_attempt", "node", "pinned_digest", "ports", "waits_for", "task__index", "task__role__name")
+def _lacking() -> QuerySet[TaskAttempt, Any]:
     there = TaskAttempt.objects.filter(Among("node", "nodes"), removed_at=None, phase__in=NEEDS_SPEC, spec_hash="")
-    return there.select_related("task__role").only(*columns)
+    return there.values_list(*RUN_COLUMNS)
 
 
 def _running() -> QuerySet[JobAttempt]:
@@ -106,24 +114,24 @@ class _Writing:
     """Specs that are made, on their way to their rows. ``begun``: the job attempts of which some were written."""
 
     def __init__(self, facts: Mapping[int, AttemptFacts]) -> None:
-        self._facts, self._made, self._size = facts, list[tuple[TaskAttempt, str, str]](), 0
+        self._facts, self._made, self._size = facts, list[tuple[Run, str, str]](), 0
         self.begun = set[int]()
 
-    def add(self, row: TaskAttempt, encoded: bytes, failed: Container[int]) -> None:
-        sealed = PortalKey.seal_for(row.node.public_key, encoded)
-        self._made.append((row, spec_digest(encoded), sealed))
+    def add(self, run: Run, node: Node, encoded: bytes, failed: Container[int]) -> None:
+        sealed = PortalKey.seal_for(node.public_key, encoded)
+        self._made.append((run, spec_digest(encoded), sealed))
         self._size += len(sealed)
         if self._size >= AT_ONCE:
             self.write(failed)
 
     def write(self, failed: Container[int]) -> None:
         """Without those of job attempts that have failed since."""
-        kept = [one for one in self._made if one[0].job_attempt_id not in failed]
+        kept = [one for one in self._made if one[0].job_attempt not in failed]
         self._made, self._size = [], 0
-        self.begun |= {row.job_attempt_id for row, *_ in kept}
-        _folders_store(self._facts[key] for key in {row.job_attempt_id for row, *_ in kept})
+        self.begun |= {run.job_attempt for run, *_ in kept}
+        _folders_store(self._facts[key] for key in {run.job_attempt for run, *_ in kept})
         # Who was there first with one of them wins: what is sent is read again.
-        new = [(row.pk, digest, sealed) for row, digest, sealed in kept]
+        new = [(run.id, digest, sealed) for run, digest, sealed in kept]
         rows_update(TaskAttempt, ("spec_hash", "spec_sealed"), new, only={"spec_hash": ""})
 
 

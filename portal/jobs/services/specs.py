@@ -7,13 +7,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from django.conf import settings
 from django.db import DatabaseError
 from django.db.models import OuterRef, QuerySet, Subquery
 
 from nodes.protocol import OWN_COMMANDS, Code, ContainerSpec, ImageAuth, Limits, Mount
-from portal.clusters.models import Storage
+from portal.clusters.models import Node, Storage
 from portal.clusters.selectors import ImagePatterns, roots_of_own_folders
 from portal.common.prepared import Among, Prepared
 from portal.common.sealing import unseal
@@ -155,21 +156,37 @@ class HeldGpu(NamedTuple):
     uuid: str
 
 
-def container_spec(facts: AttemptFacts, row: TaskAttempt, gpus: Sequence[HeldGpu]) -> ContainerSpec:
-    """The spec of one task attempt; ``row`` comes with task, role and node loaded, its GPUs are in their order."""
-    role = facts.spec.role(row.task.role.name)
+class Run(NamedTuple):
+    """What a spec wants of its task attempt's row."""
+
+    id: UUID
+    job_attempt: int
+    node: int
+    role: str
+    number: int
+    pinned_digest: str
+    ports: dict[str, list[int]]
+    waits_for: str
+
+
+RUN_COLUMNS = ("pk", "job_attempt", "node", "task__role__name", "task__index", *Run._fields[5:])
+
+
+def container_spec(facts: AttemptFacts, run: Run, node: Node, gpus: Sequence[HeldGpu]) -> ContainerSpec:
+    """The spec of one task attempt on its node; its GPUs are in their order."""
+    role = facts.spec.role(run.role)
     job, user = facts.job, facts.job.user
     profile = _profile(facts, role)
     # Also under the root profile: folders on storages belong to the user, whoever works in the container.
     uid, gid = user.uid or NOBODY, user.gid or NOBODY
-    job_dir, job_mounts, lease = _job_folder(facts, row, uid, gid)
+    job_dir, job_mounts, lease = _job_folder(facts, run, uid, gid)
     mounts = (*job_mounts, *_storage_mounts(facts, profile))
-    me = next(peer for peer in facts.peers if (peer.role, peer.index) == (role.name, row.task.index))
+    me = next(peer for peer in facts.peers if (peer.role, peer.index) == (role.name, run.number))
     grace = grace_seconds(facts.spec.berth.grace_period_s)
     env = environment(
         Facts(
             spec=facts.spec, user=user.username, run=job.run, attempt=facts.attempt.number, me=me, peers=facts.peers,
-            interface=row.node.interface, gpu_indices=[gpu.number for gpu in gpus], job_dir=job_dir,
+            interface=node.interface, gpu_indices=[gpu.number for gpu in gpus], job_dir=job_dir,
             workdir=WORKDIR, grace_s=grace,
         ),
         facts.shared,
@@ -178,12 +195,12 @@ def container_spec(facts: AttemptFacts, row: TaskAttempt, gpus: Sequence[HeldGpu
     among, job_key_text = _job_ssh(facts, me)
     env |= {JOB_SSH_VARIABLE: "1"} if among else {}
     return ContainerSpec(
-        attempt=str(row.pk),
+        attempt=str(run.id),
         job=job.label,
         role=role.name,
-        index=row.task.index,
+        index=run.number,
         image=role.image.uri,
-        digest=row.pinned_digest or None,
+        digest=run.pinned_digest or None,
         script=_script(among, render_script(role, facts.secrets)),
         env=env,
         gpus=tuple(gpu.uuid for gpu in gpus),
@@ -195,11 +212,11 @@ def container_spec(facts: AttemptFacts, row: TaskAttempt, gpus: Sequence[HeldGpu
         user_name=user.username,
         workdir=WORKDIR,
         network="host" if facts.spec.task_count > 1 else "bridge",
-        ports={label: tuple(ports) for label, ports in row.ports.items()},
+        ports={label: tuple(ports) for label, ports in run.ports.items()},
         mounts=mounts,
         job_dir=job_dir,
         lease=lease,
-        lease_after=row.waits_for or None,
+        lease_after=run.waits_for or None,
         checkpoint=_checkpoint(facts.spec.berth.checkpoint_file, mounts),
         grace_s=grace,
         auth=_auth(role, facts.secrets),
@@ -253,7 +270,7 @@ def _auth(role: TaskRoleSpec, secrets: Mapping[str, Any]) -> ImageAuth | None:
     return ImageAuth(registry=auth.registry_uri, username=auth.username, password=auth.password) if auth else None
 
 
-def _job_folder(facts: AttemptFacts, row: TaskAttempt, uid: int, gid: int) -> tuple[str, tuple[Mount, ...], str | None]:
+def _job_folder(facts: AttemptFacts, run: Run, uid: int, gid: int) -> tuple[str, tuple[Mount, ...], str | None]:
     """Path in the container, its mounts, and the lease file on the node. Where the cluster has no storage for job
     folders, it is the container's own and a requeued job starts from nothing; a server that has not got that storage
     refuses the start."""
@@ -270,7 +287,7 @@ def _job_folder(facts: AttemptFacts, row: TaskAttempt, uid: int, gid: int) -> tu
         must_be_mount=storage.is_mount,
     )
     # One lease for each task: where tasks are tried again one by one, a retry must not wait for its running siblings.
-    return JOB_DIR, (mount,), f"{source}/.berth/lease.{row.task.role.name}.{row.task.index}"
+    return JOB_DIR, (mount,), f"{source}/.berth/lease.{run.role}.{run.number}"
 
 
 def _checkpoint(wanted: str | None, mounts: tuple[Mount, ...]) -> str | None:

@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from nodes.protocol import ContainerSpec
 from portal.accounts.models import AuditEntry
-from portal.clusters.models import SecretKind, StoredSecret
+from portal.clusters.models import Node, SecretKind, StoredSecret
 from portal.clusters.services import member_set, secret_set, vc_create
 from portal.clusters.services.secrets import MOST_STORED
 from portal.common.sealing import unseal
-from portal.jobs.models import Job, TaskAttempt
+from portal.jobs.models import Job, JobAttempt, TaskAttempt
 from portal.jobs.services import job_submit
-from portal.jobs.services.specs import attempts_facts, container_spec
+from portal.jobs.services.specs import RUN_COLUMNS, Run, attempts_facts, container_spec
 from tests.support.cast import Api, person
 from tests.support.world import World, job_file
 
@@ -41,6 +42,13 @@ def secrets_of_job(job: Job) -> Any:
     return unseal(Job.objects.get(pk=job.pk).secrets_sealed)
 
 
+def made_spec() -> ContainerSpec:
+    """That of the only task attempt."""
+    run = Run(*TaskAttempt.objects.values_list(*RUN_COLUMNS).get())
+    facts, _ = attempts_facts([*JobAttempt.objects.select_related("job__user", "job__vc")])
+    return container_spec(facts[run.job_attempt], run, Node.objects.get(), [])
+
+
 def test_a_job_finds_what_is_stored_in_its_container_and_nowhere_else(world: World, api: Api) -> None:
     world.node("gpu01", gpus=1)
     assert put(api, "secrets/key", value="of-alice-9f3") == 204
@@ -51,11 +59,7 @@ def test_a_job_finds_what_is_stored_in_its_container_and_nowhere_else(world: Wor
     answer = submit(api, REFERS)
     assert answer.status_code == 201, answer.content
     world.settle()
-    row = TaskAttempt.objects.select_related(
-        "task__role", "node", "job_attempt__job__user", "job_attempt__job__vc"
-    ).get()
-    facts, _ = attempts_facts([row.job_attempt])
-    spec = container_spec(facts[row.job_attempt_id], row, [])
+    spec = made_spec()
     assert "login of-alice-9f3 of-vision-77a" in spec.script
     assert set(spec.hidden) == {"of-alice-9f3", "of-vision-77a"}
     shown = [
@@ -138,11 +142,7 @@ def test_images_are_pulled_with_the_log_in_of_their_server(
     image = {**PRIVATE[0], **({"auth": given} if given else {})}
     job = world.submit(prerequisites=[image])
     world.settle()
-    row = TaskAttempt.objects.select_related(
-        "task__role", "node", "job_attempt__job__user", "job_attempt__job__vc"
-    ).get()
-    facts, _ = attempts_facts([row.job_attempt])
-    auth = container_spec(facts[row.job_attempt_id], row, []).auth
+    auth = made_spec().auth
     assert auth is not None
     assert (auth.registry, auth.username, auth.password) == ("registry.example.org:5000", username, password)
     assert password not in json.dumps(Job.objects.get(pk=job.pk).spec)
