@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 from django.db import connection
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, F, Q, QuerySet
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -44,6 +44,12 @@ def test_a_value_may_stand_at_several_places_and_be_a_moment() -> None:
     assert old(now=now, user=user.pk) == [made[0]]
     assert old(now=now + timedelta(hours=2), user=user.pk) == made
     assert old(now=now + timedelta(hours=2), user=user.pk + 1) == []
+
+
+def test_a_value_may_be_a_fraction() -> None:
+    alice = person("alice")
+    halved = Prepared(lambda: User.objects.annotate(part=F("pk") * Slot("share", float)).values_list("part", flat=True))
+    assert [halved(share=share) for share in (0.5, 2.0)] == [[alice.pk / 2], [alice.pk * 2]]
 
 
 def test_rows_are_tuples_single_values_or_instances_with_what_comes_along() -> None:
