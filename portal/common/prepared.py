@@ -128,12 +128,12 @@ class Prepared(Generic[Row]):
         compiler = rows.query.get_compiler(using=rows.db)
         sql, parameters = compiler.as_sql()
         if connection.vendor == "postgresql":
-            sql, parameters = _with_literals(sql, parameters)
+            sql, parameters = with_literals(sql, parameters)
         made = self._made[connection.vendor] = _Made(rows, compiler, sql, parameters)
         return made
 
 
-def _with_literals(sql: str, parameters: Sequence[Any]) -> tuple[str, Sequence[Any]]:
+def with_literals(sql: str, parameters: Sequence[Any]) -> tuple[str, Sequence[Any]]:
     """The statement with only its slots left open: a plan for any value could not use an index of the rows of one
     state."""
     parts, slots = re.split(r"(?<!%)%s", sql), []
@@ -159,10 +159,15 @@ class _Planned(Cursor[Any]):
         return done
 
 
-def _found(compiler: Any, sql: str, parameters: Sequence[Any]) -> list[Any]:
+def planned(sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """The rows that a statement finds; PostgreSQL keeps its plan for the next time."""
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.cursor = _Planned(connection.connection)
         cursor.execute(sql, parameters)
-        rows = cursor.fetchall()
+        return cast(list[tuple[Any, ...]], cursor.fetchall())
+
+
+def _found(compiler: Any, sql: str, parameters: Sequence[Any]) -> list[Any]:
+    rows = planned(sql, parameters)
     return [row[: compiler.col_count] for row in rows] if compiler.has_extra_select else rows

@@ -22,6 +22,8 @@ from django.db import connection
 from django.db.models import Model, QuerySet, TextField
 from django.db.models.expressions import RawSQL
 
+from portal.common.prepared import planned, with_literals
+
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 Row = tuple[Any, ...]
@@ -69,9 +71,7 @@ class KeptRows(Generic[Key]):
         return kept.rows
 
     def _by_version(self, last: _Kept) -> _Kept:
-        with connection.cursor() as cursor:
-            cursor.execute(*self._statement)
-            server, text = cursor.fetchone()
+        ((server, text),) = planned(self._statement)
         if not server or server != last.server:
             found = self._found(self._query())
             rows = _as_before(last.rows, (row for _, row in found))
@@ -104,11 +104,11 @@ class KeptRows(Generic[Key]):
         return self._key(version.partition(" ")[0])
 
     @cached_property
-    def _statement(self) -> tuple[str, Sequence[Any]]:
+    def _statement(self) -> str:
         """For all versions; made once, since that takes longer than the database takes for it."""
         query = self._query().order_by()
-        sql, values = query.values_list(_version(query.model)).query.sql_with_params()
-        return f"SELECT {SERVER}, coalesce(string_agg(name, ','), '') FROM ({sql}) AS found (name)", values  # noqa: S608
+        sql, _ = with_literals(*query.values_list(_version(query.model)).query.sql_with_params())
+        return f"SELECT {SERVER}, coalesce(string_agg(name, ','), '') FROM ({sql}) AS found (name)"  # noqa: S608
 
 
 def _as_before(last: dict[Any, Row], rows: Iterable[Row]) -> dict[Any, Row]:
@@ -133,9 +133,7 @@ def tables_version(*models: type[Model]) -> str | None:
     """A text that is the same as long as all rows of these (small) tables are; None where nothing can be said."""
     if connection.vendor != "postgresql":
         return None
-    with connection.cursor() as cursor:
-        cursor.execute(_tables_statement(models))
-        server, *texts = cursor.fetchone()
+    ((server, *texts),) = planned(_tables_statement(models))
     return "\n".join([server, *texts]) if server else None
 
 
@@ -178,28 +176,24 @@ class RowsVersion:
     def __call__(self) -> str | None:
         if connection.vendor != "postgresql":
             return None
-        with connection.cursor() as cursor:
-            cursor.execute(*self._statement)
-            server, *texts = cursor.fetchone()
+        ((server, *texts),) = planned(self._statement)
         return "\n".join([server, *texts]) if server else None
 
     @cached_property
-    def _statement(self) -> tuple[str, Sequence[Any]]:
+    def _statement(self) -> str:
         """Made once, since that takes longer than the database takes for it."""
-        made = [_hashes(query()) for query in self._queries]
         texts = [
             f"(SELECT count(*)::text || ' ' || coalesce(bit_xor(hash), 0)::text FROM ({sql}) AS found (hash))"  # noqa: S608
-            for sql, _ in made
+            for sql in (_hashes(query()) for query in self._queries)
         ]
-        return f"SELECT {SERVER}, {', '.join(texts)}", [one for _, values in made for one in values]
+        return f"SELECT {SERVER}, {', '.join(texts)}"
 
 
-def _hashes(query: QuerySet[Any]) -> tuple[str, Sequence[Any]]:
+def _hashes(query: QuerySet[Any]) -> str:
     table, key = query.model._meta.db_table, query.model._meta.pk.column
     hashed = f"hashint8extended({table}.{key}, {table}.xmin::text::bigint)"
     rows = query.order_by().values_list(RawSQL(hashed, (), output_field=TextField()))  # noqa: S611
-    sql, values = rows.query.sql_with_params()
-    return sql, values
+    return with_literals(*rows.query.sql_with_params())[0]
 
 
 def changed(before: Mapping[Key, Value], gone: Iterable[Key], new: Mapping[Key, Value]) -> dict[Key, Value]:

@@ -27,13 +27,14 @@ def lease_take(*, holder: str, now: datetime, seconds: int) -> bool:
     (the clock was set right), counts from now: cycles that fail from then on would else not be told of
     (``queue_standing``).
     """
-    CycleLease.objects.get_or_create(id=1, defaults={"holder": "", "until": now})
     free = Q(holder=holder) | ~lease_held(now=now, seconds=seconds)
     well_at = Case(When(well_at__lte=now, then=F("well_at")), default=Value(now))
-    taken = CycleLease.objects.filter(free, id=1).update(
-        holder=holder, until=now + timedelta(seconds=seconds), well_at=well_at
-    )
-    return bool(taken)
+    mine = {"holder": holder, "until": now + timedelta(seconds=seconds), "well_at": well_at}
+    lease = CycleLease.objects.filter(free, id=1)
+    if lease.update(**mine):
+        return True
+    _, made = CycleLease.objects.get_or_create(id=1, defaults={"holder": "", "until": now})
+    return made and bool(lease.update(**mine))
 
 
 def lease_held(*, now: datetime, seconds: int) -> Q:
