@@ -19,7 +19,7 @@ from portal.jobs.models import Job, Task, TaskAttempt
 from portal.jobs.services import sealed_specs, specs
 from portal.jobs.services.environment import Peer, shared_variables
 from portal.jobs.services.orders import desired_lists
-from portal.jobs.services.specs import AttemptFacts, HeldGpu
+from portal.jobs.services.specs import AttemptFacts, HeldGpu, Run
 from portal.jobs.states import EndReason, JobState, TaskState
 from tests.support.cast import person
 from tests.support.scripted_node import DIGEST, ScriptedNode
@@ -101,11 +101,11 @@ def test_what_was_written_before_one_of_its_attempt_could_not_be_made_is_taken_b
     monkeypatch.setattr(sealed_specs, "AT_ONCE", 1)
     made, seen = specs.container_spec, list[UUID]()
 
-    def all_but_one(facts: AttemptFacts, row: TaskAttempt, gpus: Sequence[HeldGpu]) -> ContainerSpec:
-        seen.extend([row.pk] if facts.job.name == "bad" else [])
-        if row.pk in seen[2:3]:
+    def all_but_one(facts: AttemptFacts, run: Run, on: Node, gpus: Sequence[HeldGpu]) -> ContainerSpec:
+        seen.extend([run.id] if facts.job.name == "bad" else [])
+        if run.id in seen[2:3]:
             raise ValueError("no spec")
-        return made(facts, row, gpus)
+        return made(facts, run, on, gpus)
 
     monkeypatch.setattr(sealed_specs, "container_spec", all_but_one)
     node = world.node("gpu01", gpus=4)
