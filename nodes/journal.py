@@ -104,6 +104,7 @@ class Record:
             checkpoint_ms=self.checkpoint_ms,
             gpus=self.gpus,
             ssh=self.ssh,
+            folder=str(Path(self.lease).parent.parent) if self.lease else "",
         )
 
     @property

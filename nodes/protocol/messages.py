@@ -215,6 +215,7 @@ class ContainerReport:
     checkpoint_ms: int | None = None  # when the job's checkpoint file last changed, unix ms by its file server
     gpus: tuple[str, ...] = ()  # UUIDs it holds, also of containers the portal does not know
     ssh: SshServer | None = None  # None: not asked for, or not known yet
+    folder: str = ""  # its job folder on the node, for who knows nothing of the task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -179,11 +179,15 @@ def test_processes_that_no_job_started_are_told(world: World, admin: Api) -> Non
 
 def test_a_container_that_the_portal_does_not_know_is_told_also_without_gpus(world: World, admin: Api) -> None:
     node = world.nodes["gpu02"]
-    unknown = ContainerReport(attempt=str(uuid4()), state=ContainerState.RUNNING, spec_hash="x", generation=1)
+    folder = "/mnt/jobs/carol/train-7"
+    unknown = ContainerReport(
+        attempt=str(uuid4()), state=ContainerState.RUNNING, spec_hash="x", generation=1, folder=folder
+    )
     node.containers[unknown.attempt] = unknown
     node.report()
     (row,) = alerts(admin).values()
     assert (row["code"], row["name"], unknown.attempt in row["message"]) == ("container_unknown", "gpu02", True)
+    assert row["message"].endswith(f" Its job folder is {folder}.")
 
 
 def test_a_scheduler_and_a_reports_worker_that_stand_still_are_told(world: World, admin: Api) -> None:

@@ -10,7 +10,7 @@ from django.utils import timezone
 from nodes.protocol import Cause, ContainerState, Exit, Phase, StopReason
 from portal.clusters.models import Node, ReportsLane
 from portal.clusters.services import lane_pulse
-from portal.jobs.models import Allocation, Job, TaskAttempt, Usage
+from portal.jobs.models import Allocation, Job, Task, TaskAttempt, Usage
 from portal.jobs.services import job_pause, job_stop, node_tasks_lose
 from portal.jobs.states import JobState
 from tests.support.scripted_node import ScriptedNode
@@ -140,6 +140,114 @@ def test_a_gang_comes_back_whole_or_not_at_all(world: World) -> None:
     node.containers[attempt] = whole
     node.report()
     assert seen(job) == (JobState.RUNNING, [1])
+
+
+def scattered(world: World, *, silent: int, **asked: object) -> tuple[Job, list[ScriptedNode]]:
+    """A gang of two tasks on two nodes, of which so many were lost with it, and which waits since no other has room.
+    Its nodes, those that were lost first."""
+    for number in range(1, 6):
+        world.node(f"gpu{number:02}", gpus=2)
+    job = world.submit(instances=2, gpu=2, **asked)
+    for name in ("second", "third", "fourth"):
+        world.submit(name=name, gpu=2)
+    world.settle()
+    assert seen(job) == (JobState.RUNNING, [1])
+    rows = TaskAttempt.objects.filter(job_attempt__job=job).select_related("node").order_by("task__index")
+    nodes = [world.nodes[row.node.name] for row in rows]
+    lost = [world.nodes.pop(node.name) for node in nodes[:silent]]
+    long_ago = timezone.now() - timedelta(minutes=5)
+    Node.objects.filter(name__in=[node.name for node in lost]).update(last_report_at=long_ago)
+    lane_pulse(now=timezone.now())
+    ReportsLane.objects.update(open_since=long_ago)
+    world.settle()
+    assert seen(job) == (JobState.WAITING, [1])
+    return job, nodes
+
+
+def phases(node: ScriptedNode) -> list[Phase]:
+    return [order.phase for order in node.desired().orders]
+
+
+WELL, BADLY = Exit(cause=Cause.EXITED, code=0), Exit(cause=Cause.EXITED, code=1)
+
+
+@pytest.mark.parametrize("first_ended", [False, True])
+@pytest.mark.parametrize("second_ended", [False, True])
+def test_a_gang_whose_nodes_were_lost_together_goes_on_once_the_last_is_back(
+    world: World, first_ended: bool, second_ended: bool
+) -> None:
+    job, (first, second) = scattered(world, silent=2)
+    for node, ended in ((first, first_ended), (second, second_ended)):
+        if ended:
+            end(node, WELL)
+    for _ in range(2):
+        first.report()
+        assert seen(job) == (JobState.WAITING, [1])
+        assert phases(first)[0] is not Phase.STOP or first_ended
+        world.cycle()
+    second.report()
+    assert seen(job)[1] == [1]
+    for node in (first, second):
+        assert phases(node) in ([Phase.RUN], [Phase.REMOVE], [])
+        node.finish()
+    assert seen(job) == (JobState.SUCCEEDED, [1])
+
+
+@pytest.mark.parametrize("what", ["time", "stopped", "begun anew"])
+def test_a_gang_is_not_waited_for_without_end(world: World, what: str) -> None:
+    job, (first, second) = scattered(world, silent=2)
+    first.report()
+    assert phases(first) == [Phase.RUN]
+    later = timezone.now()
+    if what == "time":
+        later += timedelta(seconds=90)  # all others are silent then, and so none is lost
+    elif what == "stopped":
+        job_stop(job=job, actor=world.user, now=timezone.now())
+    else:
+        for name in ("gpu06", "gpu07"):
+            world.node(name, gpus=2)
+        world.settle()
+        assert seen(job) == (JobState.RUNNING, [1, 2])
+    world.cycle(now=later)
+    first.report()
+    assert phases(first) == [Phase.STOP]
+    before = seen(job)
+    second.report()
+    assert phases(second) == [Phase.STOP]
+    assert seen(job) == before
+
+
+@pytest.mark.parametrize("ended", [None, WELL, BADLY])
+def test_a_gang_of_which_a_task_was_stopped_meanwhile_runs_whole_again(world: World, ended: Exit | None) -> None:
+    job, (first, _) = scattered(world, silent=1)
+    if ended:
+        end(first, ended)
+    first.report()
+    assert seen(job) == (JobState.WAITING, [1])
+    assert ended or phases(first) == [Phase.STOP]
+    world.nodes[first.name] = first
+    world.settle()
+    assert seen(job) == (JobState.RUNNING, [1, 2])
+    assert job.retries_counted == 0
+
+
+@pytest.mark.parametrize("first_back", [0, 1])
+def test_what_fails_apart_from_its_gang_runs_whole_again(world: World, first_back: int) -> None:
+    job, nodes = scattered(world, silent=2)
+    end(nodes[0], BADLY)
+    for node in (nodes[first_back], nodes[1 - first_back]):
+        node.report()
+    assert seen(job) == (JobState.WAITING, [1])
+
+
+def test_a_success_that_is_enough_for_the_job_counts_though_the_others_were_stopped(world: World) -> None:
+    job, (first, _) = scattered(
+        world, silent=1, role={"completion": {"minFailedInstances": -1, "minSucceededInstances": 1}}
+    )
+    end(first, WELL)
+    first.report()
+    assert seen(job) == (JobState.SUCCEEDED, [1])
+    assert set(Task.objects.filter(job=job).values_list("state", flat=True)) == {"succeeded", "stopped"}
 
 
 def test_use_of_a_task_without_gpus_is_charged_once(world: World) -> None:

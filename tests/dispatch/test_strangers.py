@@ -23,8 +23,9 @@ ATTEMPT = "5c2d2f6e-0d7c-4a54-9a0f-0f3c9f3c7a11"
 
 def unknown(node: ScriptedNode) -> ContainerReport:
     return ContainerReport(
-        attempt=ATTEMPT, state=ContainerState.RUNNING, spec_hash="x", generation=1, gpus=(f"GPU-{node.name}-0",)
-    )
+        attempt=ATTEMPT, state=ContainerState.RUNNING, spec_hash="x", generation=1, gpus=(f"GPU-{node.name}-0",),
+        folder="/mnt/jobs/carol/train-7",
+    )  # fmt: skip
 
 
 def faults(node: ScriptedNode) -> list[str]:
@@ -126,7 +127,9 @@ def test_who_may_not_stop_it_reads_of_it_and_an_administrator_says_why(world: Wo
     node.containers[ATTEMPT] = unknown(node)
     node.report()
     page, stop = "/cluster/nodes/gpu01", f"/cluster/nodes/gpu01/unknown/{ATTEMPT}/stop"
-    assert ATTEMPT in Browser(world.user).get(page).text
+    read = Browser(world.user).get(page).text
+    assert ATTEMPT in read
+    assert "/mnt/jobs/carol/train-7" in read
     assert stop not in Browser(world.user).get(page).html
     assert Browser(world.user).send(stop, form=page, reason="mine").status == 403
 

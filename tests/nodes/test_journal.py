@@ -91,3 +91,8 @@ def test_the_boot_number_grows_also_when_the_clock_was_set_back(tmp_path: Path) 
 )
 def test_an_id_is_part_of_a_name_only_when_it_is_harmless(attempt: str, safe: bool) -> None:
     assert attempt_is_safe(attempt) is safe
+
+
+def test_a_record_tells_the_folder_of_its_job() -> None:
+    record = replace(RECORD, lease="/mnt/jobs/carol/train-7/.berth/lease.worker.0")
+    assert (record.report(1).folder, RECORD.report(1).folder) == ("/mnt/jobs/carol/train-7", "")

@@ -243,10 +243,12 @@ class LeafGpu(Answer, frozen=True, kw_only=True):
 
 
 class UnknownContainer(Answer, frozen=True, kw_only=True):
-    """A container on a server that the portal knows nothing of; its GPUs (UUIDs) are fenced until it is gone."""
+    """A container on a server that the portal knows nothing of; its GPUs (UUIDs) are fenced until it is gone.
+    ``folder``: its job's, on the server, where that is known."""
 
     attempt: str
     gpus: list[str]
+    folder: str = ""
     seen_at: datetime
     stopped_by: str | None
 

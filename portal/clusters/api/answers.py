@@ -69,6 +69,7 @@ class UnknownContainerAnswer(Answer):
 
     attempt = serializers.CharField(help_text="its task attempt, as the node calls it")
     gpus = serializers.ListField(child=serializers.CharField(), help_text="UUIDs of what it holds, fenced meanwhile")
+    folder = serializers.CharField(allow_blank=True, help_text="its job folder on the node; empty where not known")
     seen_at = serializers.DateTimeField(help_text="when it was first reported")
     stopped_by = serializers.CharField(allow_null=True, help_text="who asked for its end")
 

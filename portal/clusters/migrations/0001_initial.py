@@ -238,7 +238,7 @@ class Migration(migrations.Migration):
                         blank=True,
                         db_default={},
                         default=dict,
-                        help_text="task attempts that it runs and that are not known here -> gpus, seen_at, stopped_by, reason",
+                        help_text="task attempts that it runs and that are not known here -> gpus, folder, seen_at, stopped_by, reason",
                     ),
                 ),
                 (

@@ -175,7 +175,7 @@ class Node(models.Model):
     inventory = models.JSONField(default=dict, blank=True, help_text="As last reported, for people")
     strangers = models.JSONField(
         default=dict, db_default={}, blank=True,
-        help_text="task attempts that it runs and that are not known here -> gpus, seen_at, stopped_by, reason",
+        help_text="task attempts that it runs and that are not known here -> gpus, folder, seen_at, stopped_by, reason",
     )  # fmt: skip
     accepted = models.JSONField(null=True, blank=True, help_text="Of its claims, what counts; none: it is pending")
     accepted_at = models.DateTimeField(null=True, blank=True)

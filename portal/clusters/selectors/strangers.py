@@ -9,10 +9,12 @@ from portal.clusters.models import Node
 
 
 class Stranger(NamedTuple):
-    """One of them: its task attempt, the UUIDs of its GPUs, when it was first reported, who asked for its end."""
+    """One of them: its task attempt, the UUIDs of its GPUs, its job folder on the node (empty: not known), when it was
+    first reported, who asked for its end."""
 
     attempt: str
     gpus: list[str]
+    folder: str
     seen_at: datetime
     stopped_by: str | None
 
@@ -20,6 +22,12 @@ class Stranger(NamedTuple):
 def node_strangers(node: Node) -> list[Stranger]:
     """By their names; no query."""
     return [
-        Stranger(attempt, told["gpus"], datetime.fromisoformat(told["seen_at"]), told.get("stopped_by"))
+        Stranger(
+            attempt=attempt,
+            gpus=told["gpus"],
+            folder=told.get("folder", ""),
+            seen_at=datetime.fromisoformat(told["seen_at"]),
+            stopped_by=told.get("stopped_by"),
+        )
         for attempt, told in sorted(node.strangers.items())
     ]

@@ -198,6 +198,8 @@ def _of_node(node: Node, now: datetime, *, alone: bool) -> Iterator[Alert]:
         message = gettext("It runs the container of a task attempt that this portal does not know: %(attempt)s.")
         advice = gettext("See on the node's page whether it is wanted, and have it stopped there where it is not.")
         told = message % {"attempt": one.attempt}
+        if one.folder:
+            told = f"{told} {gettext('Its job folder is %(folder)s.') % {'folder': one.folder}}"
         yield Alert("container_unknown", Severity.WARNING, "node", node.name, told, advice, one.seen_at,
                     ref=f"{node.name}/{one.attempt}")  # fmt: skip
     free = node.inventory.get("disk_free_percent")

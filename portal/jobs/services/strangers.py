@@ -18,9 +18,9 @@ from portal.common.errors import NotFound
 from portal.common.told import GPUS
 from portal.jobs.services.orders import nodes_bump
 
-STRANGERS, NAME = 512, 200
-"""So many unknown containers of a node are noted, under a name of so many characters: each that comes or goes is an
-event, and one that no server runs would hold the lane of reports."""
+STRANGERS, NAME, FOLDER = 512, 200, 500
+"""So many unknown containers of a node are noted, under a name and with a folder of so many characters: each that comes
+or goes is an event, and one that no server runs would hold the lane of reports."""
 
 UNKNOWN_CONTAINER = "a container of a task attempt this portal does not know runs on it: "
 
@@ -35,10 +35,9 @@ def strangers_take(*, node: Node, reports: Sequence[ContainerReport], now: datet
         before: dict[str, Any] = held.strangers
         there = _noted(reports)
         after = {
-            attempt: {"seen_at": now.isoformat(), **before.get(attempt, {}), "gpus": gpus}
-            for attempt, gpus in there.items()
+            attempt: {"seen_at": now.isoformat(), **before.get(attempt, {}), **told} for attempt, told in there.items()
         }
-        _fence({uuid: attempt for attempt, gpus in there.items() for uuid in gpus}, held)
+        _fence({uuid: attempt for attempt, told in there.items() for uuid in told["gpus"]}, held)
         if after != before:
             Node.objects.filter(pk=held.pk).update(strangers=after)
             _tell(held, after.keys() - before.keys(), before.keys() - after.keys(), now)
@@ -47,12 +46,12 @@ def strangers_take(*, node: Node, reports: Sequence[ContainerReport], now: datet
             node_event(node=held, code="containers_too_many", message=words, now=now)
 
 
-def _noted(reports: Sequence[ContainerReport]) -> dict[str, list[str]]:
-    """The GPUs of those that are noted, by task attempt: where they are too many those that hold some come first, and
-    in each report the same ones."""
+def _noted(reports: Sequence[ContainerReport]) -> dict[str, dict[str, Any]]:
+    """What is noted, by task attempt: where they are too many those that hold GPUs come first, and in each report the
+    same ones."""
     named = [one for one in reports if len(one.attempt) <= NAME]
     named.sort(key=lambda one: (not one.gpus, one.attempt))
-    return {one.attempt: sorted(one.gpus[:GPUS]) for one in named[:STRANGERS]}
+    return {one.attempt: {"gpus": sorted(one.gpus[:GPUS]), "folder": one.folder[:FOLDER]} for one in named[:STRANGERS]}
 
 
 def _fence(attempts: dict[str, str], node: Node) -> None:

@@ -21,6 +21,7 @@ from portal.jobs.services.losing import endless_tasks_give_up, lost_tasks_give_u
 from portal.jobs.services.moves import job_event, job_hold
 from portal.jobs.services.outcomes import attempt_decide
 from portal.jobs.services.reports import attempt_log_done
+from portal.jobs.services.returning import gangs_wait_no_longer
 from portal.jobs.services.specs import grace_seconds
 from portal.jobs.services.unprepared import NOT_PREPARED, starting_judge
 from portal.jobs.spec import JobSpec
@@ -36,6 +37,7 @@ not at all."""
 def jobs_reconcile(*, now: datetime) -> None:
     """Do again, from the rows alone, whatever a lost message or a killed process left undone."""
     lost_tasks_give_up(now=now)
+    gangs_wait_no_longer(now=now)
     endless_tasks_give_up(now=now)
     nodes_drain(now=now)
     faulty_evict(now=now)
