@@ -262,6 +262,6 @@ def uses_of(snapshot: Snapshot, without: frozenset[str] = frozenset()) -> list[U
     uses += [
         Use(one.leaf, one.virtual_cell, one.claimant, jobs[one.claimant].priority if one.claimant in jobs else 0)
         for one in snapshot.claims
-        if one.claimant not in without
+        if one.virtual_cell and one.claimant not in without
     ]
     return uses

@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from functools import partial
 
 from scheduling import explain
-from scheduling.caps import cap_passed, within_caps
+from scheduling.caps import cap_passed, may_borrow, within_caps
 from scheduling.decisions import Start
 from scheduling.fairness import turns
 from scheduling.jobs import Borrow, Job
 from scheduling.ordering import Walk
-from scheduling.shapes import Choice, Shape, apart, needs_of
-from scheduling.state import LED, Ahead, Late, State, Trial
+from scheduling.own_loans import OwnLoans
+from scheduling.shapes import Choice, Shape, apart
+from scheduling.state import LED, Ahead, Late, Trial
 
 
 class Borrowing:
@@ -19,6 +20,7 @@ class Borrowing:
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
         self.state = trial.state
+        self._own = OwnLoans(trial)
         self._ahead: dict[str, Ahead] = {}
         self._no_loan: set[int] = set()
         self._open: set[str] = set()  # whose jobs may find a loan as soon as fewer GPUs idle that keep CPU
@@ -30,6 +32,9 @@ class Borrowing:
         """Everybody's turn; `told`: also of those that find no loan, for their reasons."""
         state = self.state
         queues = {}
+        for job in self.trial.displaced:
+            if job.id not in self.trial.left and self._borrow(job):
+                self.trial.busy.add(job.vc)
         self._given_back = state.desk.ledger.given_back
         steady = not told and not self.trial.fair
         for vc in sorted({vc for kind in self._kinds for vc, queue in kind.items() if queue.wanting_loan}):
@@ -70,7 +75,7 @@ class Borrowing:
             if reason is not None:
                 if opportunistic:
                     self.trial.late.append(Late(left, mine, (), None, reason))
-            elif left.loans_lost or not self._no_loan_for(mine):
+            elif left.loans_lost or not self._no_loan_for(mine) or self._own.may_take(left, mine):
                 yield left
             elif told:
                 self._stays(left)
@@ -94,6 +99,13 @@ class Borrowing:
                 if rest is not None:
                     self._borrow(rest)
                 return True
+        taken = self._own.take(job, shape, mine)
+        if taken is not None:
+            state.memory.quiet.pop((job.vc, ""), None)  # who is told to leave holds up nobody of its team any more
+            rest = self.trial.carry_out(taken)
+            if rest is not None:
+                self._borrow(rest)
+            return True
         for_all = mine == shape.choices and not job.loans_lost
         if for_all:
             self._no_loan.add(shape.number)
@@ -148,10 +160,3 @@ class Borrowing:
         desk, fresh = self.state.desk, job._replace(loans_lost=0)
         choices = apart(within_caps(self.state, job, self.state.shapes.of(job).choices), job.gang)
         return any(may_borrow(self.state, job, one) and desk.borrowed(fresh, one) is not None for one in choices)
-
-
-def may_borrow(state: State, job: Job, choice: Choice) -> bool:
-    """Whether the limits of borrowing and lending leave the job what it needs at least."""
-    needs = needs_of(choice, job.gang)
-    vc = state.desk.ledger.layout.team(job.vc)
-    return not (state.loans.within_own(vc, needs) or state.loans.within_lent(state.desk.ledger, needs))

@@ -1,4 +1,4 @@
-"""What the rules of a virtual cluster let one user, or the jobs of a high class, hold together."""
+"""What the rules of a virtual cluster let one user, or the jobs of a high class, hold together, and what it borrows."""
 
 from collections.abc import Mapping
 
@@ -9,6 +9,8 @@ from scheduling.jobs import Job
 from scheduling.limits import limit_passed
 from scheduling.shapes import Choice, Shape, apart, needs_of
 from scheduling.state import State
+
+_NOTHING: Mapping[str, int] = {}
 
 
 def over_cap(state: State, job: Job, needs: Mapping[str, int]) -> Reason | None:
@@ -40,3 +42,11 @@ def cap_passed(state: State, job: Job, shape: Shape) -> Reason | None:
         return None
     needs = min((needs_of(choice, job.gang) for choice in shape.choices), key=lambda one: sum(one.values()), default={})
     return over_cap(state, job, needs)
+
+
+def may_borrow(state: State, job: Job, choice: Choice, given: Mapping[str, int] = _NOTHING) -> bool:
+    """Whether the limits of borrowing and lending leave the job what it needs at least, when so many GPUs (by leaf
+    type) are `given` back for it."""
+    needs = {kind: count - given.get(kind, 0) for kind, count in needs_of(choice, job.gang).items()}
+    vc = state.desk.ledger.layout.team(job.vc)
+    return not (state.loans.within_own(vc, needs) or state.loans.within_lent(state.desk.ledger, needs))

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
+from scheduling.claims import needs_of
 from scheduling.decisions import Start
-from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
+from scheduling.jobs import Borrow, Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.snapshot import Claim
 from scheduling.state import Line, Trial
 from scheduling.virtual import Owed
@@ -18,18 +19,71 @@ class Claimants:
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
         self.state = trial.state
+        self.aside: dict[str, dict[str, Claim]] = {}
 
     def enter(self) -> None:
-        """Those that have taken cells give up where a node failed; the others are charged for them."""
+        """Those that have taken cells give up where a node failed; the others are charged for them. Who is to have a
+        loan of its own team stands aside."""
         state = self.state
+        for name, job in state.claimants.items():
+            state.loans.claim(job, state.claims[name].values(), 1)
         for name in sorted(state.claims):
             job = state.waiting.get(name)
             if job is None or not self._usable(job, state.claims[name]):
                 self.trial.give_up(name)
                 continue
+            if is_for_loan(state.claims[name]):
+                continue
             found = self._claimed(job, state.claims[name])
             for placement in (*found, *_nowhere(job, _without_gpus(job, found))):
                 self.trial.charge(job, placement)
+        self.stand_aside()
+
+    def stand_aside(self) -> None:
+        """Whatever is kept for a loan is open to those who have a right to it."""
+        state = self.state
+        lent = [name for name, claims in state.claims.items() if is_for_loan(claims) and name not in self.trial.left]
+        for name in lent:
+            claims = self.aside[name] = state.claims.pop(name)
+            state.desk.ledger.unclaim(name, claims)
+            state.held.gone(name, claims)
+
+    def step_in(self) -> None:
+        """Those who stood aside have their claims again, and start when the last victim is gone; but for those who got
+        cells by right, and those whose places others have now, who are `displaced`."""
+        state, trial = self.state, self.trial
+        for name, claims in sorted(self.aside.items()):
+            job = state.waiting[name]
+            served = name in trial.left or name in state.claims
+            if served or not self._undisturbed(claims):
+                state.loans.claim(job, claims.values(), -1)
+                trial.releases += claims
+            else:
+                uses = [LeafUse(leaf, None, Standing.BORROWED) for leaf in claims]
+                state.claims[name] = claims
+                state.desk.ledger.claim(name, uses, needs_of(job, claims.values()))
+                state.held.change(job, claims, 1)
+                self.convert(name)
+                if name not in state.claims or job.paused or self._somebody_leaves(job.vc):
+                    continue
+                trial.give_up(name)
+            if not served:
+                trial.displaced.append(job)
+        self.aside.clear()
+
+    def _undisturbed(self, claims: Mine) -> bool:
+        """Whether nobody but its victims is where the job will be."""
+        ledger = self.state.desk.ledger
+        for leaf, claim in claims.items():
+            number, bit = ledger.layout.leaf_at[leaf]
+            if ledger.claimed[number] >> bit & 1 or ledger.holder(leaf) not in (None, claim.victim):
+                return False
+        return True
+
+    def _somebody_leaves(self, vc: str) -> bool:
+        """Whether what the job waits for may be on its way still."""
+        running = (one for one in self.state.running.values() if one.job.vc == vc)
+        return any(task.leaving for one in running for task in one.tasks)
 
     def starting(self) -> set[str]:
         """The virtual clusters of those whose cells have become free: they start in their turn."""
@@ -46,6 +100,8 @@ class Claimants:
         held = {claim.task for claim in claims.values() if claim.victim is not None}
         if job.paused or (held and job.gang):
             return
+        if is_for_loan(claims) and self.state.loans.over_limits(self.state.desk.ledger, job, claims.values()):
+            return
         ready = tuple(one for one in self._claimed(job, claims) if one.task not in held)
         powered = self._powered(ready)
         if job.gang:
@@ -59,7 +115,12 @@ class Claimants:
         GPUs that idle because it waits.
         """
         job, claims = self.state.waiting[name], self.state.claims[name]
-        if job.paused or not job.gang or any(claim.victim is not None for claim in claims.values()):
+        if (
+            job.paused
+            or not job.gang
+            or is_for_loan(claims)
+            or any(claim.victim is not None for claim in claims.values())
+        ):
             return
         start = self._afresh(job, claims, lines[job.vc].owed if job.vc in lines else None)
         if start is not None:
@@ -82,19 +143,22 @@ class Claimants:
         return None
 
     def _usable(self, job: Job, claims: Mine) -> bool:
-        """Whether the job can start there: on good hardware, in virtual cells of its own, on nodes that it does not
-        avoid where others have a place for it. Who pauses keeps only what nobody holds: no victim is told to leave for
-        it any more."""
+        """Whether the job can start there: on good hardware, in virtual cells of its own or on loan, on nodes that it
+        does not avoid where others have a place for it. Who pauses keeps only what nobody holds: no victim is told to
+        leave for it any more."""
         ledger, nodes = self.state.desk.ledger, 0
         for leaf, claim in claims.items():
-            at, cell = ledger.layout.leaf_at.get(leaf), ledger.layout.virtual_leaf(claim.virtual_cell)
+            at = ledger.layout.leaf_at.get(leaf)
             if at is None or not ledger.open_nodes >> at[0] & 1 or not ledger.healthy[at[0]] >> at[1] & 1:
                 return False
-            if cell is None or not ledger.owners[cell[0]].get(job.id, 0) >> cell[1] & 1:
-                return False
             nodes |= 1 << at[0]
+            cell = ledger.layout.virtual_leaf(claim.virtual_cell)
+            if claim.virtual_cell and (cell is None or not ledger.owners[cell[0]].get(job.id, 0) >> cell[1] & 1):
+                return False
         if job.paused and any(claim.victim is not None for claim in claims.values()):
             return False
+        if is_for_loan(claims):
+            return job.borrow is Borrow.AUTO and not nodes & ledger.layout.mask_of(job.avoid_nodes)
         return not nodes & ledger.layout.mask_of(job.avoid_nodes) or not self._other_nodes(job, claims)
 
     def _other_nodes(self, job: Job, claims: Mine) -> bool:
@@ -115,7 +179,8 @@ class Claimants:
         uses: dict[TaskRef, list[LeafUse]] = {}
         for leaf in sorted(claims):
             claim = claims[leaf]
-            uses.setdefault(claim.task, []).append(LeafUse(leaf, claim.virtual_cell, Standing.GUARANTEED))
+            right = Standing.GUARANTEED if claim.virtual_cell else Standing.BORROWED
+            uses.setdefault(claim.task, []).append(LeafUse(leaf, claim.virtual_cell or None, right))
         found = []
         for task, mine in sorted(uses.items()):
             role = job.role(task.role)
@@ -154,6 +219,11 @@ class Claimants:
         finally:
             ledger.take_back()
         return () if more is None else (*ready, *more)
+
+
+def is_for_loan(claims: Mine) -> bool:
+    """Whether they are for leaves that the job will have on loan."""
+    return any(not claim.virtual_cell for claim in claims.values())
 
 
 def _without_gpus(job: Job, found: tuple[TaskPlacement, ...]) -> tuple[TaskRef, ...]:

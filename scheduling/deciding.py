@@ -333,14 +333,22 @@ class Desk:
 
     # On loan
 
-    def borrowed(self, job: Job, choice: Choice, nodes: NodeIds = None) -> Start | None:
-        """A place on idle cells, taken from nobody: for all of a gang, else for one task, the largest first."""
+    def borrowed(
+        self,
+        job: Job,
+        choice: Choice,
+        nodes: NodeIds = None,
+        *,
+        doomed: frozenset[Task] = frozenset(),
+    ) -> Start | None:
+        """A place on idle cells, taken from nobody: for all of a gang, else for one task, the largest first. What
+        `doomed` tasks leave counts as idle."""
         tried, resting = self._tried(job, nodes), self.resting.for_job(job)
         units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
         for unit in units:
             found = self._lent_as_hived(unit, nodes) if self.ledger.layout.policy.hived else []
             for mine in tried:
-                ground = Ground(self.ledger, job, mine, self.costs, evict=False, resting=resting)
+                ground = Ground(self.ledger, job, mine, self.costs, doomed, evict=False, resting=resting)
                 found = found or on_loan(ground, unit)
             if found:
                 return Start(job, tuple(found), self.now)

@@ -7,8 +7,7 @@ from typing import Final
 from scheduling import explain
 from scheduling.admission import JobRefused
 from scheduling.basis import Basis
-from scheduling.borrowing import may_borrow
-from scheduling.caps import cap_passed, within_caps
+from scheduling.caps import cap_passed, may_borrow, within_caps
 from scheduling.cells import Cluster, Node
 from scheduling.claims import Claims, needs_of
 from scheduling.collecting import paused

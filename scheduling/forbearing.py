@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from scheduling.borrowing import may_borrow
-from scheduling.caps import within_caps
+from scheduling.caps import may_borrow, within_caps
 from scheduling.cells import FirstToPay
+from scheduling.claimants import Claimants
 from scheduling.decisions import Preempt, Start
 from scheduling.jobs import Borrow, Job
 from scheduling.moving import MovingIn
@@ -44,13 +44,14 @@ class Deferred(NamedTuple):
 class Forbearing:
     """Those of a pass. They are seen to last, so that nobody who starts inside a quota finds GPUs lent in this pass."""
 
-    def __init__(self, trial: Trial, moving_in: MovingIn, by_right: ByRight) -> None:
+    def __init__(self, trial: Trial, moving_in: MovingIn, claimants: Claimants, by_right: ByRight) -> None:
         policy = trial.state.desk.ledger.layout.policy
         self.trial = trial
         self.state = trial.state
         self._on = policy.lending and policy.promotion
         self._by_loss = policy.first_to_pay is FirstToPay.LOSS
         self._moving_in = moving_in
+        self._claimants = claimants
         self._by_right = by_right
         self._deferred: deque[Deferred] = deque()
         self._begun: dict[str, tuple[Start, Deferred]] = {}
@@ -59,7 +60,8 @@ class Forbearing:
         """Whether the job would make others lose work though GPUs idle that it may have on loan. Its cells are owed to
         it from here on."""
         job = answer.job
-        if not self._on or job.borrow is not Borrow.AUTO or (job.gang and job.id in self.state.running):
+        started = job.gang and job.id in self.state.running
+        if not self._on or job.borrow is not Borrow.AUTO or started or job.id in self._claimants.aside:
             return False
         if not self._takes_work(answer) or self._on_loan(job, choices) is None:
             return False
@@ -105,6 +107,7 @@ class Forbearing:
                 self._deferred.appendleft(one._replace(job=rest, shape=shape, choices=choices))
 
     def _take_cells(self, one: Deferred) -> None:
+        self._claimants.stand_aside()
         answer = self._by_right(one.job, one.choices, one.owed)
         while isinstance(answer, Preempt) and self._retract(answer):
             answer = self._by_right(one.job, one.choices, one.owed)
@@ -113,6 +116,7 @@ class Forbearing:
             self.trial.late.append(Late(one.job, one.shape, one.choices))
         else:
             self.trial.carry_out(answer)
+        self._claimants.step_in()
 
     def _has_just_begun(self, answer: Preempt) -> bool:
         """Whether some of the victims have tasks that start in this pass: the next one sees to it."""

@@ -75,6 +75,11 @@ class Ground:
         tasks = self.ledger.tasks[number]
         return sum(self.ledger.mask_of(tasks[task]) for task in self.doomed.intersection(tasks))
 
+    def idle(self, number: int) -> int:
+        """Leaves of a node that a borrower may take: those that idle, and those that doomed tasks leave."""
+        ledger = self.ledger
+        return ledger.healthy[number] & ~ledger.claimed[number] & ~(ledger.busy[number] & ~self.doomed_on(number))
+
     def unbound_on(self, number: int) -> int:
         """Leaves of a node that lie in no quota cell, or singly in one that a doomed task leaves."""
         ledger = self.ledger

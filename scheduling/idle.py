@@ -68,13 +68,12 @@ def _homes(ledger: Ledger, cells: Iterable[Quota]) -> int:
 
 
 def _placed(ground: Ground, parts: tuple[Demand, ...], fills: list[Fill]) -> list[TaskPlacement]:
-    ledger, placed = ground.ledger, []
-    layout = ledger.layout
+    layout, placed = ground.ledger.layout, []
     free: dict[int, int] = {}
     tasks = {id(part): iter(part.tasks) for part in parts}
     for fill in sorted(fills, key=lambda one: -one.demand.gpus):
         for _ in range(fill.count):
-            left = free.get(fill.bin, ledger.idle(fill.bin) & ~ground.resting.get(fill.bin, 0))
+            left = free.get(fill.bin, ground.idle(fill.bin) & ~ground.resting.get(fill.bin, 0))
             picked = pick(layout.shapes[fill.bin].sizes, left, fill.demand.gpus) if fill.demand.gpus else None
             mine = picked.bits if picked else 0
             free[fill.bin] = left & ~mine

@@ -1,13 +1,14 @@
 """Idle cells on loan: who may borrow how much, and whose turn it is."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from scheduling.cells import VirtualCluster
+from scheduling.claims import needs_of
 from scheduling.fairness import Amounts, DominantShares
 from scheduling.jobs import Job, TaskPlacement, TaskRef
 from scheduling.layout import Layout
 from scheduling.ledger import Ledger
-from scheduling.snapshot import Running
+from scheduling.snapshot import Claim, Running
 from scheduling.topology import bits
 from scheduling.usage import CPU, MEMORY
 
@@ -21,6 +22,7 @@ class Loans:
         self.shares = shares
         self.by_vc: dict[tuple[str, str], int] = {}
         self.by_type: dict[str, int] = {}
+        self._ranks: dict[str, dict[int, int]] = {}
         self._leaving: set[tuple[str, TaskRef]] = set()
         self._returning: dict[str, dict[str, int]] = {}
         self._apart_at: dict[str, int] = {}  # the state of the virtual cells with which a share was set apart
@@ -47,6 +49,7 @@ class Loans:
         """An independent one with the same contents."""
         twin = Loans(self._layout, self.total, self.shares.copy())
         twin.by_vc, twin.by_type = self.by_vc.copy(), self.by_type.copy()
+        twin._ranks = {vc: ranks.copy() for vc, ranks in self._ranks.items()}
         twin._leaving = self._leaving.copy()
         twin._returning = {vc: amounts.copy() for vc, amounts in self._returning.items()}
         twin._apart_at = self._apart_at.copy()
@@ -66,6 +69,25 @@ class Loans:
             if kind not in (CPU, MEMORY):
                 self.by_vc[job.vc, kind] = self.by_vc.get((job.vc, kind), 0) + sign * count
                 self.by_type[kind] = self.by_type.get(kind, 0) + sign * count
+                ranks = self._ranks.setdefault(job.vc, {})
+                ranks[job.priority] = ranks.get(job.priority, 0) + sign * count
+
+    def lowest(self, vc: str) -> int:
+        """The lowest priority of those of the virtual cluster that have GPUs on loan; more than any where none has."""
+        return min((rank for rank, count in self._ranks.get(vc, {}).items() if count), default=1 << 30)
+
+    def claim(self, job: Job, claims: Iterable[Claim], sign: int) -> None:
+        """The job is to have these leaves on loan (1), or is not (-1): its virtual cluster pays for them already. Where
+        somebody is still on one, that one's loan counts as far as limits go."""
+        mine = [claim for claim in claims if not claim.virtual_cell]
+        kinds = self._layout.cluster.leaf_types
+        for leaf, (cpu, memory) in needs_of(job, mine).items() if mine else ():
+            self._share(job, {kinds.get(leaf, ""): sign, CPU: sign * cpu, MEMORY: sign * memory})
+        for claim in mine:
+            kind = kinds.get(claim.leaf, "")
+            if claim.victim is None:
+                self.by_vc[job.vc, kind] = self.by_vc.get((job.vc, kind), 0) + sign
+                self.by_type[kind] = self.by_type.get(kind, 0) + sign
 
     def leave(self, job: Job, placement: TaskPlacement) -> None:
         """A task on loan is on its way out: its virtual cluster has paid with it already."""
@@ -120,6 +142,12 @@ class Loans:
             if most is not None and self.by_vc.get((vc.id, kind), 0) + count > most:
                 return kind
         return None
+
+    def over_limits(self, ledger: Ledger, job: Job, claims: Iterable[Claim]) -> bool:
+        """Whether more is on loan than may be, with these leaves that the job is to have on loan."""
+        team = self._layout.virtual_clusters[job.vc]
+        none_more = dict.fromkeys((self._layout.cluster.leaf_types[claim.leaf] for claim in claims), 0)
+        return bool(self.within_own(team, none_more) or self.within_lent(ledger, none_more))
 
     def lendable(self, ledger: Ledger, kind: str) -> int:
         """GPUs of a type that may be on loan at once: unowned ones, and of each idle quota what its owner lends."""

@@ -36,7 +36,7 @@ class Quotas:
         self._kept = frozenset[str]()
         self._told = False
         self._moving_in = MovingIn(trial)
-        self._forbearing = Forbearing(trial, self._moving_in, self._first)
+        self._forbearing = Forbearing(trial, self._moving_in, self.claimants, self._first)
         self._skipped: set[str] = set()  # whose turn would lead to nothing, as far as they know
 
     def turns(self, told: bool) -> None:
@@ -53,7 +53,6 @@ class Quotas:
                 self.lines[vc] = Line(Owed(state.desk.ledger, vc))
                 walks[vc] = self._line(vc, told)
         self._all(merged(walks), told)
-        self._forbearing.settle()
         for name in sorted(state.claims):
             if name not in self.trial.left:
                 self.claimants.convert(name)
@@ -86,6 +85,8 @@ class Quotas:
                 last.append(job)
             else:
                 self._turn(job)
+        self.claimants.step_in()
+        self._forbearing.settle()
         for job in last:
             if told or self._backfill_on or CPU_CHAIN not in self.lines[job.vc].held:
                 self._turn(job)

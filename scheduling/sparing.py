@@ -5,7 +5,8 @@ one task needs, are enough of them.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from scheduling.ledger import Ledger
 from scheduling.shapes import Pool
@@ -13,6 +14,8 @@ from scheduling.topology import bits
 
 Price = tuple[bool, int, int, int, str]
 """What goes first: outside its minimum run time, lower priority, less lost work (as it counts, and as it is), id."""
+
+Item = TypeVar("Item", bound=Hashable)
 
 Freed = Mapping[int, int]
 """Virtual leaves (a mask by cell node) that would be free."""
@@ -176,7 +179,7 @@ def fewest(order: Sequence[str], leaves: Mapping[str, Freed], tally: Tally) -> s
     return chosen
 
 
-def spare_most(order: Sequence[str], enough: Callable[[set[str]], bool]) -> set[str] | None:
+def spare_most(order: Sequence[Item], enough: Callable[[set[Item]], bool]) -> set[Item] | None:
     """The same where only a search can say whether a set is `enough`."""
     if not enough(set(order)):
         return None
@@ -188,7 +191,7 @@ def spare_most(order: Sequence[str], enough: Callable[[set[str]], bool]) -> set[
     return chosen
 
 
-def spare_untouched(order: Sequence[str], uses: Callable[[set[str]], set[str] | None]) -> set[str] | None:
+def spare_untouched(order: Sequence[Item], uses: Callable[[set[Item]], set[Item] | None]) -> set[Item] | None:
     """The same where a search says which of a set it `uses` (None: it is not enough) and is too dear to be made for
     each of the order."""
     if uses(set(order)) is None:

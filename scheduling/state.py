@@ -202,7 +202,8 @@ class Trial:
     """Decisions as they are made, each carried out at once on the state; whoever owns it takes it back or keeps it.
 
     `left` is what is left of jobs that started (None: nothing, or they take cells); `late` are those that do not
-    start; `busy` the virtual clusters for which something happened.
+    start; `busy` the virtual clusters for which something happened; `displaced` those that were to have a loan of their
+    own team, and find it in other hands.
     """
 
     def __init__(self, state: State, now: int) -> None:
@@ -217,6 +218,7 @@ class Trial:
         self.left: dict[str, Job | None] = {}
         self.late: list[Late] = []
         self.busy: set[str] = set()
+        self.displaced: list[Job] = []
 
     def share(self, vc: str, user: str) -> float:
         """The user's share, where it decides the order."""
@@ -311,6 +313,8 @@ class Trial:
         """The job's claims for these tasks have done their work."""
         claims = self.state.claims.get(name, {})
         used = [leaf for leaf, claim in claims.items() if claim.task in tasks]
+        if used:
+            self.state.loans.claim(self.state.claimants[name], [claims[leaf] for leaf in used], -1)
         self.state.desk.ledger.unclaim(name, used)
         self.state.held.gone(name, used)
         for leaf in used:
@@ -322,6 +326,8 @@ class Trial:
     def give_up(self, name: str) -> None:
         """All claims of a job are released, and their victims have their virtual cells until they are gone."""
         claims = self.state.claims.pop(name)
+        if name in self.state.claimants:
+            self.state.loans.claim(self.state.claimants[name], claims.values(), -1)
         self.state.desk.ledger.unclaim(name, claims)
         self.state.held.gone(name, claims)
         self.releases += claims
@@ -380,6 +386,7 @@ def claim_all(state: State, answer: Preempt) -> None:
     ledger.claim(name, uses, needs_of(answer.job, mine.values()))
     before = state.claims.get(name, {})
     state.claims[name] = before | mine
+    state.loans.claim(answer.job, mine.values(), 1)
     state.held.change(answer.job, mine.keys() - before.keys(), 1)
     state.claimants[name] = answer.job
     for gone in answer.victims:
