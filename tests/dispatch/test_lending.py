@@ -65,6 +65,25 @@ def test_what_a_team_leaves_idle_is_lent_and_taken_back_when_it_is_wanted(world:
     )
 
 
+def test_a_higher_priority_takes_over_what_its_team_has_on_loan(world: World, teams: Teams) -> None:
+    """Until that is gone the owner may have it all the same."""
+    mine = submitted(world, teams["carol"], TWO, name="mine", extras=PROD)
+    guest = submitted(world, teams["carol"], TWO, name="guest", extras={"berth": AUTO})
+    world.settle()
+    high = submitted(world, teams["carol"], TWO, name="high", extras={**PROD, "berth": AUTO})
+    world.cycle()
+    world.cycle()
+    assert set(Claim.objects.values_list("claimant", "victim", "virtual_cell")) == {(high.pk, guest.pk, "")}
+    world.settle()
+    assert states(mine, guest, high) == [JobState.RUNNING, JobState.WAITING, JobState.RUNNING]
+    assert (held(high), Claim.objects.count()) == (["borrowed"] * 2, 0)
+    assert guest.attempts.get().end_message == "Preempted by carol/high#3, which has a higher priority."
+    assert guest.attempts.get().preemptions.get().on_loan
+    owner = submitted(world, teams["alice"], TWO, name="owner")
+    world.settle()
+    assert states(mine, guest, high, owner) == [JobState.RUNNING, JobState.WAITING, JobState.WAITING, JobState.RUNNING]
+
+
 def test_a_borrower_comes_into_its_quota_where_it_is(world: World, teams: Teams) -> None:
     mine = submitted(world, teams["carol"], TWO, name="mine")
     world.settle()

@@ -193,7 +193,7 @@ def check_victims(before: Mapping[str, Running], preempt: Preempt) -> None:
         ]
         assert any(for_what) if victim.job.gang else all(for_what), (preempt.job.id, gone)
         cells = {use.virtual_cell for one in victim.tasks for use in one.placement.leaves if use.virtual_cell}
-        if not taken.isdisjoint(cells):
+        if not taken.isdisjoint(cells) or any(use.virtual_cell is None for use in uses):
             assert victim.job.vc == preempt.job.vc
             assert victim.job.priority < preempt.job.priority
 

@@ -1,6 +1,5 @@
 """A job that may borrow takes over what lower priorities of its team have on loan, and gives way to owners at once."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -9,7 +8,6 @@ from hypothesis import strategies as st
 
 from scheduling import (
     Borrow,
-    CellType,
     Cluster,
     Engine,
     FirstToPay,
@@ -17,14 +15,13 @@ from scheduling import (
     Plan,
     Policy,
     Preempt,
-    QuotaLine,
     Role,
     Rules,
     Running,
-    VirtualCluster,
+    Snapshot,
     refusals,
 )
-from tests.scheduling.builders import carry_out, cluster, job, node, role, start_of, victims_of, wait_of, with_rules
+from tests.scheduling.builders import cluster, give_back, job, node, role, start_of, victims_of, wait_of, with_rules
 from tests.scheduling.playing import PASSES
 
 HOUR = 3_600_000
@@ -305,3 +302,93 @@ def test_an_engine_that_follows_rows_is_the_same() -> None:
         if now == 2 * HOUR + 1:
             made.finish("test")
     assert "crit" in {one.job.id for one in made.snapshot().running}
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> tuple[Cluster, list[tuple[Job, int | None]]]:
+    """Owners who leave most of one or two nodes idle, guests who fight for it, and after each job which of those that
+    run ends, if any."""
+    count, own = draw(st.integers(1, 2)), draw(st.integers(1, 3))
+    limit = draw(st.none() | st.none() | st.integers(1, 3))
+    there = cluster(*(node(f"n{number}", 4, cpu=32) for number in range(count)), owners=4 * count - own, guests=own)
+    there = with_rules(there, guests=Rules(max_borrow={} if limit is None else {"A100": limit}))
+    return there, [(draw(anybody(number)), draw(st.none() | st.integers(0, 9))) for number in range(16)]
+
+
+@st.composite
+def anybody(draw: st.DrawFn, number: int) -> Job:
+    wants = [role(count=draw(st.integers(1, 2)), gpus=draw(st.sampled_from([1, 1, 2])), cpu=draw(st.integers(1, 10)))]
+    if draw(st.integers(0, 5)) == 0:
+        wants.append(role("master", gpus=0, cpu=draw(st.integers(1, 4)), sku=None))
+    guests = draw(st.integers(0, 3)) > 0
+    priority = draw(st.sampled_from([-1, 10, 100, 120])) if guests else 10
+    borrow = Borrow.AUTO if guests and priority >= 0 else Borrow.NEVER
+    return job(
+        f"j{number:02}", *wants, vc="guests" if guests else "owners", priority=priority, order=number, at=number,
+        gang=draw(st.booleans()), borrow=borrow, grace=1,
+    )  # fmt: skip
+
+
+@settings(max_examples=100)
+@given(streams())
+def test_in_any_world_only_lower_priorities_end_nobody_in_vain_and_owners_notice_nothing(
+    world: tuple[Cluster, list[tuple[Job, int | None]]],
+) -> None:
+    """Victims leave a moment later. What they leave goes to whom they ended for, or to who has a right to it."""
+    there, stream = world
+    made = Engine(there)
+    for now, (one, ends) in enumerate(stream):
+        if not refusals(there, one):
+            made.submit(one)
+        for _ in range(PASSES):
+            before = made.snapshot()
+            plan = made.plan(now)
+            check_plan(before, plan, now)
+            made.carry_out(plan)
+            assert Engine.restore(made.snapshot()).plan(now) == made.plan(now)
+            if not plan.answers and not plan.promotions and not plan.releases:
+                break
+        else:
+            raise AssertionError("every pass changes something")
+        running = made.snapshot().running
+        for victim in running:
+            if tasks := tuple(task.placement.task for task in victim.tasks if task.leaving):
+                give_back(made, victim.job.id, tasks)
+        if running and ends is not None and running[ends % len(running)].job.id in names_of(made.snapshot().running):
+            made.finish(running[ends % len(running)].job.id)
+
+
+def names_of(running: tuple[Running, ...]) -> set[str]:
+    return {one.job.id for one in running}
+
+
+def check_plan(before: Snapshot, plan: Plan, now: int) -> None:
+    running = {one.job.id: one for one in before.running}
+    for preempt in (one for one in plan.preemptions if is_for_loan(one)):
+        assert preempt.job.borrow is Borrow.AUTO
+        for gone in preempt.victims:
+            victim = running[gone.job]
+            assert victim.job.vc == preempt.job.vc
+            assert victim.job.priority < preempt.job.priority
+            lost = [task.placement for task in victim.tasks if task.placement.task in gone.tasks]
+            assert all(use.virtual_cell is None for place in lost for use in place.leaves)
+            assert len(lost) == len(victim.tasks) or not victim.job.gang
+    lent = {claim.leaf: claim for claim in before.claims if not claim.virtual_cell}
+    starts = {start.job.id for start in plan.starts}
+    by_right = {
+        use.leaf for one in plan.answers for place in one.placements for use in place.leaves if use.virtual_cell
+    }
+    ready = {claim.claimant for claim in lent.values()} - {claim.claimant for claim in lent.values() if claim.victim}
+    for name in ready - starts:
+        mine = {claim.leaf for claim in lent.values() if claim.claimant == name}
+        assert mine & by_right or name in {one.job.id for one in plan.answers}, f"who ended for {name} ended in vain"
+    without = replace(before, claims=tuple(claim for claim in before.claims if claim.virtual_cell))
+    assert answered(Engine.restore(without).plan(now), "owners") == answered(plan, "owners")
+
+
+def is_for_loan(preempt: Preempt) -> bool:
+    return any(use.virtual_cell is None for place in preempt.placements for use in place.leaves)
+
+
+def answered(plan: Plan, vc: str) -> set[str]:
+    return {one.job.id for one in plan.answers if one.job.vc == vc}

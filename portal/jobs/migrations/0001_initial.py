@@ -548,7 +548,7 @@ class Migration(migrations.Migration):
             name="Claim",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("virtual_cell", models.CharField(max_length=200)),
+                ("virtual_cell", models.CharField(blank=True, max_length=200)),
                 ("created_at", models.DateTimeField()),
                 (
                     "leaf",

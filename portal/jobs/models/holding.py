@@ -61,7 +61,8 @@ class Allocation(models.Model):
 
 
 class Claim(models.Model):
-    """A leaf cell kept for a task of ``claimant``, in a virtual cell of its VC, while its last holder leaves.
+    """A leaf cell kept for a task of ``claimant``, in a virtual cell of its VC or (empty) for a loan, while its last
+    holder leaves.
 
     ``victim`` is who held it when it was claimed; who holds it now say the allocations.
     """
@@ -69,7 +70,7 @@ class Claim(models.Model):
     leaf = models.OneToOneField(Gpu, on_delete=models.PROTECT, related_name="claim")
     claimant = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="claims")
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="claims")
-    virtual_cell = models.CharField(max_length=200)
+    virtual_cell = models.CharField(max_length=200, blank=True)
     victim = models.ForeignKey(Job, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     created_at = models.DateTimeField()
 

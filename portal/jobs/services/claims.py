@@ -89,9 +89,9 @@ def claims_keep(*, attempt: JobAttempt, now: datetime) -> None:
     """
     job, held = attempt.job, Allocation.objects.filter(task_attempt__job_attempt=attempt)
     rows = list(held.order_by("leaf").values_list("leaf", "task_attempt__task", "virtual_cell"))
-    leaves, cells = {leaf for leaf, _, _ in rows}, {cell for _, _, cell in rows}
+    leaves, cells = {leaf for leaf, _, _ in rows}, {cell for _, _, cell in rows if cell}
     others = Allocation.objects.filter(Q(leaf__in=leaves) | Q(virtual_cell__in=cells), released_at__isnull=True)
-    if not rows or "" in cells or not _took_back(job) or others.exclude(pk__in=held.values("pk")).exists():
+    if not rows or not _took_back(job) or others.exclude(pk__in=held.values("pk")).exists():
         return
     made = [(leaf, job.pk, task, cell, None, now) for leaf, task, cell in rows]
     with suppress(IntegrityError), transaction.atomic():  # another claims one of them

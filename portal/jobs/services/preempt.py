@@ -74,7 +74,9 @@ def _victims_end(wants: Sequence[Preempting], now: datetime) -> list[Preemption]
         tasks = list(group)
         _, job, grace_s = taken[tasks[0].pk]
         by_right = any(not own[row.pk].isdisjoint(wanted[job.pk]) for row in tasks)
-        why = "which has a higher priority" if by_right else _owed(any(own[row.pk] for row in tasks))
+        # Without a virtual cell it will be on loan itself, in place of a lower priority of its team.
+        higher = by_right or "" in wanted[job.pk]
+        why = "which has a higher priority" if higher else _owed(any(own[row.pk] for row in tasks))
         message = f"Preempted by {job_named(job, to=attempt.job)}, {why}."
         if attempt.job.gang:
             gangs.append(Ending(attempt, message, grace_s))
