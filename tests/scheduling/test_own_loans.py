@@ -182,10 +182,8 @@ def test_a_gang_ends_and_starts_whole() -> None:
     assert made.plan(3 * HOUR).answers == ()
 
 
-def test_a_gang_that_has_some_of_its_team_s_quota_stays() -> None:
-    """Single tasks of a job that is no gang go."""
-    there = cluster(node("a", 3), owners=1, guests=2)
-    made = filled(there, prod(), guest("parts", role(count=2), gang=False))
+def test_of_a_job_that_is_no_gang_only_the_tasks_that_are_needed_end() -> None:
+    made = filled(beside(2), prod(), guest("parts", role(count=2), gang=False))
     made.submit(crit())
     (victim,) = made.plan(2 * HOUR).preemptions[0].victims
     assert (victim.job, len(victim.tasks)) == ("parts", 1)
