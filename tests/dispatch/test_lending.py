@@ -77,7 +77,7 @@ def test_a_higher_priority_takes_over_what_its_team_has_on_loan(world: World, te
     world.settle()
     assert states(mine, guest, high) == [JobState.RUNNING, JobState.WAITING, JobState.RUNNING]
     assert (held(high), Claim.objects.count()) == (["borrowed"] * 2, 0)
-    assert guest.attempts.get().end_message == "Preempted by carol/high#3, which has a higher priority."
+    assert guest.attempts.get().end_message == "Preempted by carol/high#1, which has a higher priority."
     assert guest.attempts.get().preemptions.get().on_loan
     owner = submitted(world, teams["alice"], TWO, name="owner")
     world.settle()
