@@ -25,8 +25,8 @@ class Claimants:
         """Those that have taken cells give up where a node failed; the others are charged for them. Who is to have a
         loan of its own team stands aside."""
         state = self.state
-        for name, job in state.claimants.items():
-            state.loans.claim(job, state.claims[name].values(), 1)
+        for name, claimant in state.claimants.items():
+            state.loans.claim(claimant, state.claims[name].values(), 1)
         for name in sorted(state.claims):
             job = state.waiting.get(name)
             if job is None or not self._usable(job, state.claims[name]):
