@@ -157,8 +157,8 @@ class Claimants:
                 return False
         if job.paused and any(claim.victim is not None for claim in claims.values()):
             return False
-        if is_for_loan(claims):
-            return job.borrow is Borrow.AUTO and not nodes & ledger.layout.mask_of(job.avoid_nodes)
+        if is_for_loan(claims) and job.borrow is not Borrow.AUTO:
+            return False
         return not nodes & ledger.layout.mask_of(job.avoid_nodes) or not self._other_nodes(job, claims)
 
     def _other_nodes(self, job: Job, claims: Mine) -> bool:
@@ -169,6 +169,8 @@ class Claimants:
         try:
             ledger.unclaim(job.id, claims)
             choices = self.state.shapes.of(job).choices
+            if is_for_loan(claims):
+                return any(desk.borrowed(job, choice, others) is not None for choice in choices)
             return any(desk.guaranteed(job, choice, others) is not None for choice in choices)
         finally:
             ledger.take_back()

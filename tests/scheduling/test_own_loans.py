@@ -265,12 +265,13 @@ def test_whoever_is_on_its_way_out_anyway_goes_first() -> None:
     assert victims_of(made.plan(3 * HOUR)) == ["ends"]
 
 
-def test_a_pause_that_keeps_cells_keeps_the_loan_until_the_owner_comes() -> None:
+@pytest.mark.parametrize("avoid", [(), ("a",)], ids=["own fault", "node's fault"])
+def test_a_pause_that_keeps_cells_keeps_the_loan_until_the_owner_comes(avoid: tuple[str, ...]) -> None:
     made = two_gpus(guest("test"))
     made.submit(crit())
     made.advance(2 * HOUR)
     made.finish("test")
-    made.submit(crit(paused=True))
+    made.submit(crit(paused=True, avoid=avoid))
     made.submit(guest("again", order=100))
     assert made.advance(2 * HOUR + 1).answers == ()
     assert len(made.snapshot().claims) == 1
