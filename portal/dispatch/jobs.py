@@ -22,8 +22,8 @@ from portal.common.row_versions import KeptRows, Row, changed
 from portal.dispatch.dependencies import NEWEST, Dependencies, HeldBack, dependencies, job_key
 from portal.dispatch.facts import STAMP, Facts, facts_of, facts_read, ms_of
 from portal.dispatch.ports import ports_short
-from portal.dispatch.storages import storages_lacking
 from portal.jobs.models import Job, JobAttempt, Task, TaskAttempt, TaskRole
+from portal.jobs.selectors import storages_place
 from portal.jobs.services import NONE_AVOIDED, PAUSE_FURTHEST, Told, grace_seconds, nodes_avoided
 from portal.jobs.states import JOB_LIVE, OWNER_GONE, JobState, TaskState
 from portal.jobs.waiting import owner_gone_words
@@ -218,11 +218,10 @@ class _Reader:
         return self.places[key]
 
     def _place(self, facts: Facts) -> tuple[frozenset[str] | None, HeldBack | None]:
-        needed = [name for name in (*facts.storages, self.ties.folders) if name in self.ties.apart]
-        named = (facts.only_nodes or self.nodes) - facts.not_nodes
-        left = named.difference(*(self.ties.apart[name] for name in needed))
-        limited = facts.only_nodes or facts.not_nodes or needed
-        return left if limited else None, storages_lacking(self.ties, needed, named, left)
+        left, why = storages_place(
+            ties=self.ties, mounted=facts.storages, nodes=self.nodes, only=facts.only_nodes, but=facts.not_nodes
+        )
+        return left, HeldBack("storage", why) if why else None
 
     def _barred(self, jobs: Mapping[int, scheduling.Job], facts: Mapping[int, Facts]) -> dict[int, scheduling.Job]:
         """Those of the jobs that found too few ports on nodes, without these nodes."""

@@ -138,6 +138,7 @@ _AGENTS = (
     gettext_noop("the %(what)s lies in no folder that the task may use"),
     gettext_noop("storage %(name)s is not mounted at %(root)s"),
     gettext_noop("storage %(name)s is not offered here now"),
+    gettext_noop("storage %(name)s has no folder %(path)s"),
     gettext_noop("storage %(name)s: %(why)s at %(root)s"),
     gettext_noop("%(path)s does not lie below storage %(name)s"),
     gettext_noop("%(step)s in %(path)s is no plain folder"),

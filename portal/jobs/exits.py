@@ -77,7 +77,7 @@ _CAUSES: dict[Cause, tuple[str, Behaviour]] = {
     Cause.REFUSED: (gettext_noop("the node's own policy forbids it"), Behaviour.PERMANENT),
     Cause.INVALID: (gettext_noop("the container engine refused it"), Behaviour.PERMANENT),
     Cause.PORT_TAKEN: (gettext_noop("a port it was given is in use on the node"), Behaviour.TRANSIENT),
-    Cause.STORAGE_MISSING: (gettext_noop("a storage it needs is not mounted on the node"), Behaviour.TRANSIENT),
+    Cause.STORAGE_MISSING: (gettext_noop("a storage that it needs cannot be used on the node"), Behaviour.TRANSIENT),
     Cause.DEVICE_FAULT: (gettext_noop("the node could not give it its GPUs"), Behaviour.TRANSIENT),
     Cause.CODE_MISSING: (gettext_noop("the code that comes with it could not be had"), Behaviour.PERMANENT),
     Cause.NO_SPACE: (gettext_noop("the node's disk is full"), Behaviour.TRANSIENT),

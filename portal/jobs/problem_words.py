@@ -6,7 +6,19 @@ from __future__ import annotations
 
 from django.utils.translation import gettext_noop
 
+from portal.clusters.health_words import SENTENCES as OF_SERVERS
+from portal.clusters.selectors.storages import NO_FOLDER
 from portal.common.sentences import reworded
+
+STORAGES_AWAY = (
+    gettext_noop("no server that it may run on is tied to %(storage)s"),
+    gettext_noop("no server that it may run on offers %(storage)s now: %(node)s (%(why)s)"),
+    gettext_noop("no server that it may run on has all of its storages: %(storages)s"),
+    gettext_noop("the servers that have %(storage)s do not answer: %(nodes)s"),
+)
+"""Why a job waits for its storages."""
+OF_STORAGES = (*OF_SERVERS, NO_FOLDER)
+"""What servers say of storages that they do not offer."""
 
 SENTENCES = (
     # What the scheduler refuses (scheduling/admission.py).
@@ -155,6 +167,7 @@ SENTENCES = (
     gettext_noop("%(text)s is no %(kind)s"),
     gettext_noop("and %(number)s more problems"),
     gettext_noop("No shared storage is set up for job folders: a job that is requeued starts from nothing."),
+    gettext_noop("It waits until this has changed: %(why)s."),
     gettext_noop(
         "The commands of %(role)s have line ends of Windows (CR LF): they are read as those of Unix. Scripts of your "
         "own need these, too."
@@ -199,6 +212,8 @@ PARTS = (
     gettext_noop("task role"),
     gettext_noop("deployment"),
     gettext_noop("prerequisite"),
+    *STORAGES_AWAY,
+    *OF_STORAGES,
 )
 """What stands in them in words as well."""
 

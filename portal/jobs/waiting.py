@@ -9,12 +9,11 @@ from typing import Any
 
 from django.utils.translation import get_language, gettext, gettext_noop, ngettext
 
-from portal.clusters.health_words import SENTENCES as OF_STORAGES
-from portal.clusters.selectors.storages import NO_FOLDER
 from portal.common.sentences import reworded
 from portal.common.templatetags.frontend import cores, memory
 from portal.jobs.event_words import FILLED, OWNER_HELD
 from portal.jobs.models import Job
+from portal.jobs.problem_words import STORAGES_AWAY
 from portal.jobs.selectors import Forecast
 
 Numbers = Mapping[str, Any]
@@ -108,10 +107,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
 """Of the sentences of a code the first whose numbers are all there."""
 _SENTENCES = (
     OWNER_HELD,
-    gettext_noop("no server that it may run on is tied to %(storage)s"),
-    gettext_noop("no server that it may run on offers %(storage)s now: %(node)s (%(why)s)"),
-    gettext_noop("no server that it may run on has all of its storages: %(storages)s"),
-    gettext_noop("the servers that have %(storage)s do not answer: %(nodes)s"),
+    *STORAGES_AWAY,
     gettext_noop("it needs %(job)s, which ended as %(state)s; stop this job, or let that one succeed"),
     gettext_noop("it is tried again at %(time)s UTC: %(why)s"),
     gettext_noop("it is tried again at %(time)s UTC"),
@@ -146,7 +142,7 @@ def reason_words(*, code: str, numbers: Numbers, message: str) -> str:
     for known, sentence in _REASONS:
         if known == code and worded.keys() >= set(_NUMBER.findall(sentence)):
             return gettext(sentence) % worded
-    return reworded(message, _SENTENCES, (*FILLED, *OF_STORAGES, NO_FOLDER))
+    return reworded(message, _SENTENCES, FILLED)
 
 
 def no_start_words(*, forecast: Forecast, vc: str, code: str) -> str:

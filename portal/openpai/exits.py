@@ -37,7 +37,7 @@ NODE_FAULT, CANNOT_START, NO_STATUS = -120, -200, -300
 _KINDS: Mapping[int, Kind] = {
     0: Kind("Succeeded", "USER_CONTAINER", "USER_SUCCESS", _U, "It succeeded."),
     -101: Kind("PodExternalDeleted", "PAI_UNKNOWN", _PLATFORM, _T, "Its GPUs were taken back; it is tried again."),
-    -120: Kind("PodCreationTransientError", "PAI_UNKNOWN", _PLATFORM, _T, "A node was at fault; it is tried again."),
+    -120: Kind("PodCreationTransientError", "PAI_UNKNOWN", _PLATFORM, _T, "Its node did not run it; tried again."),
     -200: Kind("PodCreationPermanentError", "USER_SUBMISSION", _USER, _P, "It cannot be started as it is."),
     -210: Kind("StopFrameworkRequested", "USER_STOP", "USER_STOP", _P, "Somebody stopped the job."),
     -220: Kind("FrameworkAttemptCompletion", "USER_STOP", "USER_STOP", _P, "It was stopped together with its job."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -17,13 +18,15 @@ from portal.clusters.ties import SEEN
 from portal.common.errors import Invalid, Unavailable
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.selectors.folders import job_folder
+from portal.jobs.services import job_submit
 from tests.support.cast import Api, person
 from tests.support.pages import Browser
 from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World
+from tests.support.world import World, job_file
 
 ROOT = "/mnt/berth/data"
 NEEDS = {"gangAllocation": True, "storages": [{"name": "data", "mountPath": "/data"}]}
+ASCII_WORDS = re.compile(r"[a-z]{3,} [a-z]{2,}")
 EXPORTED: dict[str, Any] = {"kind": "nfs", "root": ROOT, "export": "filer:/data"}
 
 
@@ -237,6 +240,45 @@ def test_a_start_that_fails_since_the_storage_is_not_there_costs_no_retry_and_wa
     Job.objects.update(not_before=None)
     world.settle()
     assert state(job)[0] == "running"
+
+
+@pytest.mark.parametrize("jobs", [False, True], ids=["mounted", "of job folders"])
+def test_who_submits_is_told_which_storage_no_server_offers_and_which_servers_say_why(world: World, jobs: bool) -> None:
+    """Before the submission, and among the events of a job that was submitted all the same."""
+    made(world, jobs=jobs)
+    file = job_file(**({} if jobs else {"extras": NEEDS}))
+    for name in ("gpu01", "gpu02"):
+        node = world.node(name, root="/mnt/berth")
+        node.inventory = replace(node.inventory, storage_faults={ROOT: f"nothing is mounted at {ROOT}"})
+        assert node.report()
+    why = f"no server that it may run on offers data now: gpu01, gpu02 (nothing is mounted at {ROOT})"
+    told = f"It waits until this has changed: {why}."
+    assert told in checked(world, file)["hints"]
+    (chinese,) = [hint for hint in checked(world, file, "zh-CN")["hints"] if "gpu02" in hint]
+    assert not ASCII_WORDS.search(chinese.replace(ROOT, "")), chinese
+    job = job_submit(user=world.user, text=file, now=timezone.now())
+    assert job.events.filter(code="hint", message=told).exists()
+    world.settle()
+    assert waits(job) == ("storage", why)
+    node.inventory = replace(node.inventory, storage_faults={})
+    node.report()
+    assert told not in checked(world, file)["hints"]
+
+
+def test_who_names_servers_is_told_of_these_alone(world: World) -> None:
+    storage = made(world)
+    one, _ = world.node("gpu01", root=ROOT), world.node("gpu02", root=ROOT)
+    tie(storage, one, tied=False)
+    file = job_file(extras=NEEDS | {"berth": {"nodes": {"only": ["gpu01"]}}})
+    waiting = "It waits until this has changed: no server that it may run on is tied to data."
+    assert waiting in checked(world, file)["hints"]
+    assert checked(world, job_file(extras=NEEDS))["hints"] == [
+        "No shared storage is set up for job folders: a job that is requeued starts from nothing."
+    ]
+
+
+def checked(world: World, file: str, language: str = "en") -> Any:
+    return Api(world.user).call("POST", "validate", file, kind="application/yaml", Accept_Language=language).json()
 
 
 def test_a_server_that_tells_a_folder_inside_an_accepted_one_or_around_it_offers_what_was_accepted(

@@ -57,6 +57,7 @@ from portal.jobs.selectors.queue import (
     wants_gpus,
 )
 from portal.jobs.selectors.runs import LOGS_TOGETHER, code_awaited, run_name, runs_together
+from portal.jobs.selectors.storages import storages_place
 from portal.jobs.selectors.tasks import job_tasks, tasks_run
 from portal.jobs.selectors.templates import (
     TemplateHomes,
@@ -166,6 +167,7 @@ __all__ = [
     "queue_rows",
     "queue_waiting",
     "saved_views",
+    "storages_place",
     "task_attempt_of",
     "task_runs",
     "tasks_running",

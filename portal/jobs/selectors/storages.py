@@ -1,13 +1,70 @@
-"""Which storages a job may mount."""
+"""Which storages a job may mount, where it can have them, and why it waits for them, in words."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from django.db.models import Q
+from django.utils import translation
 
 from portal.clusters.models import Storage
+from portal.clusters.selectors import StorageTies, cluster_read, storage_ties
+from portal.common.sentences import some_of
+from portal.jobs.spec import JobSpec
+
+NAMED = 5
 
 
 def storage_names(*, vc: str) -> frozenset[str]:
     """Storages that jobs of this virtual cluster may mount."""
     granted = Storage.objects.filter(Q(everyone=True) | Q(vcs__name=vc))
     return frozenset(granted.values_list("name", flat=True))
+
+
+def storages_place(
+    *, ties: StorageTies, mounted: Collection[str], nodes: frozenset[str], only: frozenset[str], but: frozenset[str]
+) -> tuple[frozenset[str] | None, str]:
+    """Of all ``nodes`` those that a job may run on which mounts these storages, None for all; it names nodes by
+    ``only`` (empty: all) and ``but``. And why none of them has its storages; empty where one has, or where it is not
+    the storages that are in the way."""
+    needed = [name for name in (*mounted, ties.folders) if name in ties.apart]
+    named = (only or nodes) - but
+    left = named.difference(*(ties.apart[name] for name in needed))
+    return left if only or but or needed else None, _lacking(ties, needed, named, left)
+
+
+def storages_away(*, spec: JobSpec) -> str:
+    """Why no server that the job may run on has its storages now; empty where one has."""
+    nodes = cluster_read().nodes
+    mounted = [mount.name for mount in spec.storages or ()]
+    only, but = frozenset(spec.berth.nodes_only), frozenset(spec.berth.nodes_not)
+    ties = storage_ties(nodes.values())
+    return storages_place(ties=ties, mounted=mounted, nodes=frozenset(nodes), only=only, but=but)[1]
+
+
+def _lacking(ties: StorageTies, needed: Collection[str], named: frozenset[str], left: frozenset[str]) -> str:
+    here = named & ties.accepted
+    if not needed or not here or left & ties.healthy:
+        return ""
+    for name in needed:
+        if here <= ties.apart[name]:
+            return _nobody(ties, name, here)
+    up = here & ties.healthy
+    for name in needed if up else ():
+        if up <= ties.apart[name]:
+            return f"the servers that have {name} do not answer: {_some(here - ties.apart[name])}"
+    return f"no server that it may run on has all of its storages: {', '.join(needed)}" if up else ""
+
+
+def _nobody(ties: StorageTies, name: str, here: frozenset[str]) -> str:
+    away = {node: why for node, why in ties.away.get(name, {}).items() if node in here}
+    if not away:
+        return f"no server that it may run on is tied to {name}"
+    why = away[min(away)]
+    nodes = _some({node for node, other in away.items() if other == why})
+    return f"no server that it may run on offers {name} now: {nodes} ({why})"
+
+
+def _some(nodes: Collection[str]) -> str:
+    with translation.override("en"):  # it is stored
+        return some_of(sorted(nodes), NAMED)

@@ -17,7 +17,7 @@ from portal.clusters.selectors import ImagePatterns, registry_logins, secret_val
 from portal.jobs.selectors.code import code_missing
 from portal.jobs.selectors.facts import cluster_facts
 from portal.jobs.selectors.labels import label_read
-from portal.jobs.selectors.storages import storage_names
+from portal.jobs.selectors.storages import storage_names, storages_away
 from portal.jobs.selectors.visible import job_restrict
 from portal.jobs.services.rights import right_problems
 from portal.jobs.services.specs import WORKDIR
@@ -101,6 +101,8 @@ def job_hints(*, spec: JobSpec, text: str | bytes, user: User) -> list[str]:
     hints = []
     if not Storage.objects.filter(jobs=True).exists():
         hints.append("No shared storage is set up for job folders: a job that is requeued starts from nothing.")
+    if away := storages_away(spec=spec):
+        hints.append(f"It waits until this has changed: {away}.")
     asked = [role.name for role in spec.roles if spec.asks_ssh(role.name)]
     if asked and not all(ssh_keys(spec, name) for name in asked) and not ssh_keys_of(user=user).exists():
         hints.append("SSH lets nobody in: store a public key on your profile. One that you add later counts at once.")
