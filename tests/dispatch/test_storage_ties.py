@@ -246,7 +246,7 @@ def test_a_start_that_fails_since_the_storage_is_not_there_costs_no_retry_and_wa
 def test_who_submits_is_told_which_storage_no_server_offers_and_which_servers_say_why(world: World, jobs: bool) -> None:
     """Before the submission, and among the events of a job that was submitted all the same."""
     made(world, jobs=jobs)
-    file = job_file(**({} if jobs else {"extras": NEEDS}))
+    file = job_file() if jobs else job_file(extras=NEEDS)
     for name in ("gpu01", "gpu02"):
         node = world.node(name, root="/mnt/berth")
         node.inventory = replace(node.inventory, storage_faults={ROOT: f"nothing is mounted at {ROOT}"})
