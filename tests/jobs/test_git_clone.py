@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -119,6 +120,10 @@ class Web(SimpleHTTPRequestHandler):
         if self.path.startswith("/never"):
             self.hangs.set()
             self.released.wait(30)
+        if self.path.startswith("/slow"):
+            self.released.wait(2)
+            self.send_error(503)
+            return
         if self.headers["Authorization"] == login:
             super().do_GET()
         else:
@@ -196,10 +201,21 @@ AWAY = {
 def test_a_server_that_does_not_answer_is_tried_again_for_a_while_and_a_mistake_is_not(place: Place, case: str) -> None:
     uri, again = AWAY[case]
     (place.bin / "sleep").symlink_to(str(shutil.which("sleep")))
-    code, out = place.run(git(uri), BERTH_GIT_RETRY="5")
+    code, out = place.run(git(uri), BERTH_GIT_RETRY="14")
     assert code == 1
-    told = f"git plug-in: {uri} cannot be had now. It is tried again in 5 s, for 5 s in all."
-    assert (out.count(told), "its server was tried for 5 s" in out) == (int(again), again)
+    told = f"git plug-in: {uri} cannot be had now. It is tried again in 5 s, for 14 s in all."
+    assert (out.count(told), "its server was tried for " in out) == (int(again), again)
+
+
+def test_the_time_that_a_server_takes_to_fail_counts(place: Place) -> None:
+    with web(place, "") as host:
+        code, out = place.run(git(f"http://{host}/slow.git"), BERTH_GIT_RETRY="8")
+    assert code == 1
+    assert "returned error: 503" in out
+    assert "is tried again" not in out
+    found = re.search(r"its server was tried for (\d+) s", out)
+    assert found
+    assert int(found[1]) > 3, "two requests of 2 s each"
 
 
 @pytest.mark.parametrize(("policy", "code"), [("fail", 1), ("ignore", 0)])

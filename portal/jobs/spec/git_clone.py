@@ -95,17 +95,22 @@ away() { # whether the server, and not what is asked of it, is why
     *) return 1 ;;
   esac
 }
-waited=0 pause=5
+running() { # for how many seconds the machine has been
+  read -r up idle </proc/uptime
+  printf '%s' "${up%.*}"
+}
+begun=$(running) pause=5
 until git ${login:+-c credential.helper= -c "$site=$answer"} clone --config "berth.clone=$run $task" "$@" \
   -- "$uri" "$folder" </dev/null; do
   away || failed "$shown is not cloned to $folder, for the reason above: correct repo_uri, options or clone_dir; a \
 private repository wants its login in repo_uri, from a secret"
+  waited=$(($(running) - begun))
   [ "$((waited + pause))" -le "${BERTH_GIT_RETRY:-0}" ] ||
     failed "$shown is not cloned to $folder, for the reason above: its server was tried for $waited s"
   printf 'git plug-in: %s cannot be had now. It is tried again in %s s, for %s s in all.\n' \
     "$shown" "$pause" "$BERTH_GIT_RETRY" >&2
   sleep "$pause"
-  waited=$((waited + pause)) pause=$((pause < 160 ? pause * 2 : 300))
+  pause=$((pause < 160 ? pause * 2 : 300))
 done
 inside config --local --unset berth.clone || :
 told cloned
