@@ -69,6 +69,7 @@ class MemoryRuntime:
     starts: Counter[str] = field(default_factory=Counter)
     looks: int = 0  # for a single container
     signals: list[int] = field(default_factory=list)
+    rests: list[bool] = field(default_factory=list)
     notices: dict[str, str] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
     processes: dict[int, str] = field(default_factory=dict)  # host pid -> its container, running or not
@@ -135,6 +136,7 @@ class MemoryRuntime:
             self.end(attempt, 128 + number)
 
     def term_rest(self, attempt: str, *, last: bool) -> bool:
+        self.rests.append(last)
         return False
 
     def end(self, attempt: str, code: int) -> None:

@@ -173,6 +173,10 @@ def test_sigkill_follows_after_the_grace_and_not_before(node: Node) -> None:
             looks = node.runtime.looks
             supervisor.wake(spec.attempt)
             wait_until(lambda looks=looks: node.runtime.looks > looks, "a look")  # type: ignore[misc]
+        assert not any(node.runtime.rests), "who waits for others is not told yet"
+        node.clock.ahead_s = 596
+        supervisor.wake(spec.attempt)
+        wait_until(lambda: any(node.runtime.rests), "the last ones to be told")
         assert node.runtime.signals == [SIGTERM]
         node.clock.ahead_s = 601
         supervisor.wake(spec.attempt)
