@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,12 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.logs import Masks, OpenLine
+from nodes.logs.follower import HEARD_WITHIN_S, Follower
 from nodes.logs.lane import TAIL_AGAIN_S, TAIL_KEPT_S, TAIL_S, Tail
 from nodes.logs.provisional import provisional
+from nodes.logs.spool import Spool
 from nodes.protocol import (
     STDERR,
     STDOUT,
     TAIL_BYTES,
+    WAKE_CHANNEL,
     EnvelopeForged,
     LogRecord,
     log_tail,
@@ -26,6 +30,7 @@ from nodes.protocol import (
     verified_tail,
 )
 from tests.nodes.logs.support import KEY, NO_MASKS, NODE, Printed, Start, line, reader, text_of
+from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 SECRET = "hf_s3cr3tT0ken"
@@ -46,7 +51,7 @@ def told(client: redis.Redis) -> tuple[int, str]:
         (b"\r 10%|#\r 20%|##", b"\r 20%|##"),
         (b" 10%|#\r 20%|##\r", b"\r 20%|##"),
         (b"whole\r", b"whole"),
-        (b"x" * 9000, b"x" * TAIL_BYTES),
+        (b"x" * 9000 + b"y" * TAIL_BYTES, b"y" * TAIL_BYTES),
     ],
 )
 def test_of_a_line_that_was_written_over_the_newest_writing_is_shown(line: bytes, shown: bytes) -> None:
@@ -60,6 +65,13 @@ def test_nothing_of_a_secret_is_ever_shown(before: str, known: int, cut: bool) -
     for first in range(len(text)) if cut else (0,):
         shown = provisional(OpenLine(0, text[first:], cut=cut), Masks([SECRET]))
         assert not set(shown.decode()) - set("ab*")
+
+
+def test_what_may_be_the_end_of_a_secret_whose_beginning_was_not_heard_is_hidden() -> None:
+    masks = Masks([SECRET])
+    line = b"x" * (masks.longest - 1) + b"y"
+    assert provisional(OpenLine(0, line, cut=True), masks) == b"y"
+    assert provisional(OpenLine(0, line), masks) == line
 
 
 def test_a_secret_over_the_border_of_what_is_in_the_log_is_hidden() -> None:
@@ -93,12 +105,53 @@ def test_what_has_no_end_is_told_and_replaced_and_never_in_the_log(start: Start,
     source.open = {STDOUT: OpenLine(time.time_ns(), b"\r 20%"), STDERR: OpenLine(time.time_ns(), b"loading")}
     wait_until(lambda: told(client) == (0, "\r 20%loading"), "the next one")
     assert 0 < client.ttl(KEY_OF_TAIL) <= TAIL_KEPT_S
+    assert client.xlen(KEY_OF_TAIL) == 1
+    with client.pubsub() as hints:  # type: ignore[no-untyped-call]
+        hints.subscribe(WAKE_CHANNEL)
+        wait_until(lambda: hints.get_message(), "to listen")
+        source.open = {STDOUT: OpenLine(time.time_ns(), b"\r 30%")}
+        hint: Any = wait_until(lambda: hints.get_message(ignore_subscribe_messages=True), "a hint")
+        assert hint["data"] == b"a1 tail"
 
     source.open = {}
     source.print(line(time.time_ns(), "done\n"))
     wait_until(lambda: told(client) == (18, ""), "the line in its place")
     log.take()
     assert text_of(log.records) == "done\n"
+
+    source.open = {STDOUT: OpenLine(time.time_ns(), b"last words")}
+    wait_until(lambda: told(client) == (18, "last words"), "what hangs")
+    source.end()
+    wait_until(lambda: told(client) == (18, ""), "the end")
+
+
+@pytest.mark.redis
+def test_what_has_no_end_is_told_to_a_redis_that_came_back_empty(start: Start, redis_server: RedisServer) -> None:
+    pipeline, source = start(), Printed()
+    pipeline.attach("a1", source, NO_MASKS)
+    source.open = {STDOUT: OpenLine(time.time_ns(), b"calling ...")}
+    with redis.Redis.from_url(redis_server.url) as before:
+        wait_until(lambda: told(before)[1] == "calling ...", "the tail")
+    redis_server.restart_empty()
+    with redis.Redis.from_url(redis_server.url) as after:
+        wait_until(lambda: told(after)[1] == "calling ...", "the tail once more", deadline_s=TAIL_AGAIN_S / 2)
+
+
+def test_of_a_stream_whose_record_has_just_come_nothing_is_told(tmp_path: Path) -> None:
+    """Its line may still be heard without the end that it has by now."""
+    moments, source, spool = [100.0], Printed(), Spool(tmp_path / "a1")
+    follower = Follower(
+        "a1", source, spool, masks=NO_MASKS, marker=tmp_path / "frozen", wake=lambda: None,
+        monotonic=lambda: moments[0],
+    )  # fmt: skip
+    follower.start()
+    source.open = {STDOUT: OpenLine(1, b"half a line"), STDERR: OpenLine(1, b"bar")}
+    source.print(line(time.time_ns(), "half a line, whole\n"))
+    wait_until(lambda: spool.end, "the record")
+    assert text_of(list(records_decode(follower.tail()[1]))) == "bar"
+    moments[0] += 2 * HEARD_WITHIN_S
+    assert text_of(list(records_decode(follower.tail()[1]))) == "half a linebar"
+    follower.close()
 
 
 @pytest.mark.redis
