@@ -258,7 +258,7 @@ def test_where_no_websocket_gets_through_a_log_is_asked_for_to_its_end(
 
     from portal.jobs.models import Job
 
-    proxy.plain, shell.url = True, proxy.url
+    proxy.refused, shell.url = {b"Upgrade: websocket": 403}, proxy.url
     printed(running_log, 300)
     Job.objects.update(state="running", started_at=timezone.now())
     process = shell.start("logs", "-f", str(running_log.row.task.job_id))
@@ -281,7 +281,7 @@ def test_where_no_websocket_gets_through_a_terminal_shows_what_has_no_end_yet(
 
     from portal.jobs.models import Job
 
-    proxy.plain, shell.url = True, proxy.url
+    proxy.refused, shell.url = {b"Upgrade: websocket": 403}, proxy.url
     Job.objects.update(state="running", started_at=timezone.now())
     running_log.source.open = {STDOUT: OpenLine(0, b"\r 10%")}
     ours, theirs = pty.openpty()
@@ -303,6 +303,25 @@ def test_where_no_websocket_gets_through_a_terminal_shows_what_has_no_end_yet(
     assert "asked every 3 s" in seen.decode()
     assert rest.count("000000000") == 1
     assert " 10%" not in rest.split("000000000")[1]
+
+
+def test_a_log_of_a_job_that_is_over_is_printed_though_its_tasks_could_not_be_told_at_first(
+    running_log: RunningLog, proxy: CuttingProxy, shell: Shell
+) -> None:
+    from django.utils import timezone
+
+    from portal.jobs.models import Job
+
+    printed(running_log, 300)
+    ended(running_log)
+    Job.objects.update(state="succeeded", exit_code=0, ended_at=timezone.now())
+    proxy.refused, shell.url = {b"/tasks": 500}, proxy.url
+    process = shell.start("logs", "-f", "--all", str(running_log.row.task.job_id))
+    assert process.stderr
+    assert "trying again" in process.stderr.readline()
+    proxy.refused = {}
+    text, _ = process.communicate(timeout=60)
+    assert (process.returncode, text) == (0, text_of(lines(300)))
 
 
 def test_over_tls_only_a_certificate_that_is_trusted_will_do(

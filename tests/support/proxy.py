@@ -9,15 +9,16 @@ from urllib.parse import urlsplit
 
 
 class CuttingProxy:
-    """`url` leads to `target`. `cut` ends every open connection; while `closed`, new ones are ended at once. With
-    `plain` no websocket is let through."""
+    """`url` leads to `target`. `cut` ends every open connection; while `closed`, new ones are ended at once.
+    `refused`: requests in which these words stand get the status behind them, and go no further."""
 
     def __init__(self, target: str) -> None:
         parts = urlsplit(target)
         self._target = (parts.hostname or "127.0.0.1", parts.port or 80)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self.closed = self.plain = False
+        self.closed = False
+        self.refused: dict[bytes, int] = {}
         self.accepted = 0
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
@@ -58,8 +59,8 @@ class CuttingProxy:
     def _pass_on(self, source: socket.socket, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
-                if self.plain and b"Upgrade: websocket" in data:
-                    source.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                if status := next((status for words, status in self.refused.items() if words in data), 0):
+                    source.sendall(b"HTTP/1.1 %d No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" % status)
                     break
                 sink.sendall(data)
         for one in (source, sink):

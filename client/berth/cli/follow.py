@@ -192,10 +192,9 @@ class Follower:
         """To the job's end, and that of its logs. Raises BerthError."""
         try:
             while True:
-                job = await self._patiently(job_id)
+                job, tasks = await self._patiently(job_id)
                 if self._task is None and job.task_count > MOST_TASKS and not self._readers:
                     self._notices.tell(f"following the first {MOST_TASKS} of {job.task_count} tasks; --task picks one")
-                tasks = await self._tasks(job_id)
                 for task in tasks:
                     self._read(job_id, task, single=self._task is not None or job.task_count == 1)
                 if job.over:
@@ -209,12 +208,12 @@ class Follower:
                 reader.cancel()
             await asyncio.gather(*self._readers.values(), return_exceptions=True)
 
-    async def _patiently(self, job_id: int) -> JobDetail:
-        """The job now, or once the server is back."""
+    async def _patiently(self, job_id: int) -> tuple[JobDetail, list[Task]]:
+        """The job now and then its tasks, or once the server is back."""
         begun = time.monotonic()
         while True:
             try:
-                return await self._client.jobs.get(job_id)
+                return await self._client.jobs.get(job_id), await self._tasks(job_id)
             except (Unreachable, ServerFault) as error:
                 if time.monotonic() - begun > PATIENCE_S:
                     raise
@@ -223,16 +222,13 @@ class Follower:
 
     async def _tasks(self, job_id: int) -> list[Task]:
         found: list[Task] = []
-        try:
-            async for task in self._client.jobs.tasks(job_id):
-                if self._task is None:
-                    found.append(task)
-                elif (task.role, task.index) == (self._task.role, self._task.index):
-                    return [task]
-                if len(found) == MOST_TASKS:
-                    break
-        except (Unreachable, ServerFault):
-            return []  # the next look brings them
+        async for task in self._client.jobs.tasks(job_id):
+            if self._task is None:
+                found.append(task)
+            elif (task.role, task.index) == (self._task.role, self._task.index):
+                return [task]
+            if len(found) == MOST_TASKS:
+                break
         return found
 
     def _read(self, job_id: int, task: Task, *, single: bool) -> None:
