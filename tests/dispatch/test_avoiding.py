@@ -78,8 +78,11 @@ def test_a_job_waits_for_no_other_node_while_the_one_that_failed_it_has_a_place(
 def test_a_fault_is_forgotten_after_minutes(world: World, cause: str, minutes: int) -> None:
     world.node("gpu01")
     job, now = world.submit(), world.now
+    other = Job.objects.get(pk=job.pk)
+    node_avoid(job=other, node="gpu02", cause=Cause.NO_SPACE, now=now - timedelta(minutes=5))
     node_avoid(job=job, node="gpu01", cause=cause, now=now)
     told = json.dumps(job.avoid_nodes)
+    assert nodes_avoided(told, now - timedelta(seconds=1)) == {"gpu01", "gpu02"}, "each for its own time"
     assert nodes_avoided(told, now + timedelta(minutes=minutes, seconds=-1)) == {"gpu01"}
     assert nodes_avoided(told, now + timedelta(minutes=minutes)) == frozenset()
     assert nodes_avoided(told, now - timedelta(days=1)) == frozenset(), "the clock was wrong then"
