@@ -13,7 +13,7 @@ from pytest_django.fixtures import Settings
 from nodes.protocol import Cause, Exit, Phase
 from portal.jobs.event_words import event_words
 from portal.jobs.models import Job, Task, TaskAttempt
-from portal.jobs.services.patience import tried_again
+from portal.jobs.services.patience import registry_until, tried_again
 from portal.jobs.states import JobState
 from tests.support.world import World
 
@@ -79,6 +79,44 @@ def test_a_run_in_between_begins_the_time_anew(world: World) -> None:
     world.settle()
     node.finish(code=1)
     assert refused(world, job, minutes_ago=40) == JobState.WAITING
+
+
+def test_another_fault_of_its_start_before_is_no_part_of_the_time(world: World) -> None:
+    node = world.node("gpu01", gpus=1)
+    job = world.submit()
+    world.cycle()
+    (order,) = node.desired().orders
+    node.end(order, Exit(cause=Cause.PORT_TAKEN, message="port 20001 is in use"))
+    node.report()
+    assert refused(world, job, minutes_ago=40) != JobState.FAILED
+
+
+def test_beyond_the_time_its_own_retries_are_used_each_after_a_pause(world: World) -> None:
+    world.node("gpu01", gpus=1)
+    job = world.submit(jobRetryCount=1)
+    refused(world, job)
+    assert refused(world, job, minutes_ago=40) != JobState.FAILED
+    assert job.retries_counted == 1
+    last, now, pause = TaskAttempt.objects.latest("number"), timezone.now(), timedelta(seconds=5)
+    assert tried_again(row=last, pause=pause, now=now) == now + pause
+    assert refused(world, job) == JobState.FAILED
+
+
+def test_each_task_of_a_job_that_is_no_gang_has_a_time_of_its_own(world: World) -> None:
+    node = world.node("gpu01", gpus=2)
+    job = world.submit(gang=False, instances=2, role={"completion": {"minFailedInstances": 1}})
+    world.cycle()
+    first, second = node.desired().orders
+    for order, ago in ((first, 40), (second, 0)):
+        node.end(order, Exit(cause=Cause.IMAGE_AWAY, message=ANSWER))
+        node.report()
+        TaskAttempt.objects.filter(pk=order.attempt).update(ended_at=F("ended_at") - timedelta(minutes=ago))
+    late = TaskAttempt.objects.get(pk=second.attempt)
+    until = registry_until(late)
+    assert until is not None
+    assert until > timezone.now() + timedelta(minutes=29)
+    job.refresh_from_db()
+    assert job.state != JobState.FAILED
 
 
 def test_how_long_it_is_tried_can_be_set(world: World, settings: Settings) -> None:
