@@ -4,6 +4,7 @@ back."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from portal.accounts.models import ClusterRole, User
+from portal.accounts.models import Audited, AuditEntry, ClusterRole, User
 from portal.clusters.models import Membership
 from portal.clusters.selectors import leads_of, owners_gone
 from portal.clusters.services import member_set, membership_end, vc_create
@@ -84,6 +85,11 @@ def no_administrator_any_more(world: World) -> None:
     User.objects.filter(pk=world.user.pk).update(role=ClusterRole.AUDITOR)
 
 
+def moved_to_another_team(world: World) -> None:
+    member_set(vc=vc_create(name="audio", now=world.now), user=world.user, role="lead", now=world.now)
+    leave(world)
+
+
 def gone(world: World) -> bool:
     return bool(owners_gone(owners=[(world.vc.pk, world.user.pk)]))
 
@@ -94,7 +100,11 @@ def state(job: Job) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize(
-    "path", [leave, left_the_group, group_left_the_team, group_is_gone, disabled, no_administrator_any_more]
+    "path",
+    [
+        *(leave, left_the_group, group_left_the_team, group_is_gone, disabled, no_administrator_any_more),
+        moved_to_another_team,
+    ],
 )
 def test_however_the_owner_went_what_waits_is_held_and_what_runs_goes_on(
     world: World, path: Callable[[World], None]
@@ -127,6 +137,8 @@ def test_who_comes_back_lets_it_go_on(world: World) -> None:
     leave(world)
     world.settle()
     assert state(job) == ("waiting", OWNER_GONE)
+    world.cycle(now=timezone.now() + timedelta(minutes=2))
+    assert job.events.filter(code="owner_gone").count() == 1, "told once, however long it is held"
     come_back(world)
     world.settle()
     assert state(job) == ("running", "")
@@ -143,6 +155,16 @@ def test_a_lead_lets_it_run_for_the_team(world: World, bob: Api) -> None:
     world.settle()
     assert state(job) == ("running", "")
     assert job.events.get(code="kept").message == "It runs for vision, by bob."
+    assert AuditEntry.objects.get(action=Audited.JOB_RESUME).actor == "bob"
+
+
+def test_a_leads_resume_while_its_owner_is_there_is_no_word_for_later(world: World, bob: Api) -> None:
+    job = world.submit(name="waits")
+    assert bob.call("POST", f"jobs/{job.pk}/pause").status_code == 200
+    assert bob.call("POST", f"jobs/{job.pk}/resume").status_code == 200
+    leave(world)
+    world.settle()
+    assert state(job) == ("waiting", OWNER_GONE)
 
 
 def test_its_lead_may_stop_it(world: World, bob: Api) -> None:
