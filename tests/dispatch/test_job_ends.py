@@ -111,12 +111,58 @@ def test_ends_that_seem_to_be_others_doing_cost_retries_once_they_are_too_many(
         assert "ended" not in event_words(job.end_message)
 
 
-def test_beyond_them_the_jobs_own_retries_are_used(world: World, settings: Settings) -> None:
+@pytest.mark.parametrize("gang", [True, False], ids=["gang", "no gang"])
+def test_beyond_them_its_own_retries_are_used_and_its_owner_was_warned_once(
+    world: World, settings: Settings, gang: bool
+) -> None:
     settings.FAULT_RETRIES = 2
     world.node("gpu01", gpus=1)
-    job = world.submit(jobRetryCount=1)
-    assert ends(world, job, [137, 1, 143, 137]) == JobState.FAILED
-    assert job.retries_counted == 1
+    role = None if gang else {"taskRetryCount": 2, "completion": {"minFailedInstances": 1}}
+    job = world.submit(gang=gang, role=role, jobRetryCount=2 if gang else 0)
+    assert ends(world, job, [137, 1, 143]) != JobState.FAILED
+    assert not job.events.filter(code="faults_counted").exists()
+    assert ends(world, job, [137]) != JobState.FAILED
+    assert ends(world, job, [130]) == JobState.FAILED
+    assert (job.retries_counted if gang else Task.objects.get().retries_counted) == 2
+    assert job.events.get(code="faults_counted").message.endswith(OFTEN)
+    assert "has ended so 4 times" in job.end_message
+
+
+def faulty(world: World, job: Job, exit_: Exit, *, runs: bool) -> str:
+    """The node ends its next run so, before or after its program begins; what the job is then."""
+    Job.objects.update(not_before=None)
+    world.cycle()
+    node = world.nodes["gpu01"]
+    if runs:
+        world.settle()
+    (order,) = [one for one in node.desired().orders if one.phase in {Phase.PREPARE, Phase.RUN}]
+    node.end(order, exit_)
+    node.report()
+    job.refresh_from_db()
+    return job.state
+
+
+def test_what_servers_did_at_its_start_does_not_count_among_such_ends(world: World, settings: Settings) -> None:
+    settings.FAULT_RETRIES = 2
+    world.node("gpu01", gpus=1)
+    job = world.submit()
+    for cause, runs in ((Cause.IMAGE_MISMATCH, False), (Cause.PORT_TAKEN, False), (Cause.DEVICE_FAULT, True)):
+        assert faulty(world, job, Exit(cause=cause, message="it did"), runs=runs) != JobState.FAILED
+    assert ends(world, job, [137, 137]) != JobState.FAILED
+    assert faulty(world, job, Exit(cause=Cause.IMAGE_MISMATCH, message="it did"), runs=False) != JobState.FAILED
+    assert faulty(world, job, Exit(cause=Cause.DEVICE_FAULT, message="it did"), runs=True) != JobState.FAILED
+    assert not job.events.filter(code="faults_counted").exists()
+    assert ends(world, job, [137]) == JobState.FAILED
+
+
+def test_a_run_that_was_lost_with_its_server_does_not_count_among_such_ends(world: World, settings: Settings) -> None:
+    settings.FAULT_RETRIES = 1
+    world.node("gpu01", gpus=1)
+    job = world.submit(gang=False, role={"completion": {"minFailedInstances": 1}})
+    ends(world, job, [137])
+    TaskAttempt.objects.update(lost_at=timezone.now())
+    assert ends(world, job, [137]) != JobState.FAILED
+    assert ends(world, job, [137]) == JobState.FAILED
 
 
 def test_the_page_of_a_job_says_while_it_is_tried_again_that_such_ends_count_now(

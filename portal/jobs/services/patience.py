@@ -11,7 +11,7 @@ from django.db.models import Max, Min
 from nodes.protocol import Cause
 from portal.jobs.exits import Verdict, verdict
 from portal.jobs.models import JobAttempt, TaskAttempt
-from portal.jobs.services.backoff import at_start, gave_way, ran
+from portal.jobs.services.backoff import at_start, ran
 from portal.jobs.states import Behaviour, EndReason
 
 ANEW = timedelta(days=1)
@@ -67,8 +67,8 @@ def tried_again(*, row: TaskAttempt | None, pause: timedelta, now: datetime) -> 
 
 
 def _spared(row: TaskAttempt) -> int:
-    """So many ends before it cost no retry although its program had run: of the whole job where it is a gang, else of
-    its task."""
+    """So many ends before it others seem to have caused although its program had run: of the whole job where it is a
+    gang, else of its task."""
     ends = _of_job(row.job_attempt) if row.job_attempt.job.gang else _of_task(row)
     spared = 0
     for others, lasted in ends:
@@ -81,20 +81,28 @@ def _spared(row: TaskAttempt) -> int:
 def _of_job(attempt: JobAttempt) -> list[tuple[bool, timedelta]]:
     """Of the attempts before, newest first: whether it ended so, and how long it ran."""
     earlier = JobAttempt.objects.filter(job=attempt.job_id, number__lt=attempt.number).order_by("-number")
-    rows = earlier.values_list("end_reason", "end_behaviour", "started_at", "ended_at")
-    so = (EndReason.FAILED, Behaviour.TRANSIENT)
-    return [((reason, behaviour) == so, ran(started, ended)) for reason, behaviour, started, ended in rows]
+    rows = earlier.values_list("end_reason", "end_behaviour", "exit_code", "started_at", "ended_at")
+    return [
+        (reason == EndReason.FAILED and _of_others(behaviour, code), ran(started, ended))
+        for reason, behaviour, code, started, ended in rows
+    ]
+
+
+def _of_others(behaviour: str, code: int | None) -> bool:
+    """Also of an end that counted as the job's own, since there had been too many."""
+    over = behaviour == Behaviour.UNKNOWN and verdict(Cause.EXITED, code).behaviour is Behaviour.TRANSIENT
+    return over or behaviour == Behaviour.TRANSIENT
 
 
 def _of_task(row: TaskAttempt) -> list[tuple[bool, timedelta]]:
     """The same of the runs of a task."""
     earlier = TaskAttempt.objects.filter(task=row.task_id, number__lt=row.number).exclude(cause="")
-    columns = ("cause", "exit_code", "stop_reason", "lost_at", "started_at", "ended_at")
+    columns = ("cause", "exit_code", "lost_at", "started_at", "ended_at")
     return [(_by_others(one), ran(one.started_at, one.ended_at)) for one in earlier.only(*columns).order_by("-number")]
 
 
 def _by_others(row: TaskAttempt) -> bool:
-    if row.started_at is None or row.lost_at is not None or gave_way(row):
+    if row.started_at is None or row.lost_at is not None:
         return False
     why = verdict(row.cause, row.exit_code)
     return why.behaviour is Behaviour.TRANSIENT and not (why.node_fault and at_start(row))
