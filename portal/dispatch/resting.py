@@ -1,4 +1,5 @@
-"""Who lost what it had on loan within the last hour, and which GPUs were in use a moment ago: from rows alone."""
+"""Who lost what it had on loan within the last hour, and which GPUs were in use a moment ago: from rows alone. What is
+dated in the future was dated by a clock that has been set right since, and counts for nothing."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from datetime import datetime, timedelta
 from django.db.models import Count, Max, QuerySet
 
 import scheduling
+from portal.clusters.silences import AHEAD
 from portal.common.prepared import Prepared, Slot
 from portal.dispatch.dependencies import job_key
 from portal.jobs.models import Allocation, Preemption
@@ -19,12 +21,12 @@ REMEMBERED = timedelta(hours=1)
 
 def loans_lost(*, now: datetime) -> dict[str, int]:
     """By job (engine id) how often it was ended in the last hour for what it had on loan. One query."""
-    return {job_key(job): count for job, count in _LOST(since=now - REMEMBERED)}
+    return {job_key(job): count for job, count in _LOST(since=now - REMEMBERED, until=now + AHEAD)}
 
 
 def _lost() -> QuerySet[Preemption, tuple[int, int]]:
-    lost = Preemption.objects.filter(on_loan=True, at__gt=Slot("since", datetime)).order_by()
-    return lost.values_list("victim__job").annotate(Count("pk"))
+    lost = Preemption.objects.filter(on_loan=True, at__gt=Slot("since", datetime), at__lte=Slot("until", datetime))
+    return lost.order_by().values_list("victim__job").annotate(Count("pk"))
 
 
 _LOST = Prepared(_lost)
@@ -33,6 +35,6 @@ _LOST = Prepared(_lost)
 def leaves_freed(*, now: datetime, leaf_ids: Mapping[int, str]) -> tuple[scheduling.Freed, ...]:
     """When GPUs were given back that were in use of late. One query."""
     since = now - timedelta(milliseconds=REST_FURTHEST_MS)
-    freed = Allocation.objects.filter(released_at__gt=since).order_by("leaf")
+    freed = Allocation.objects.filter(released_at__range=(since, now + AHEAD)).order_by("leaf")
     found = freed.values_list("leaf").annotate(at=Max("released_at"))
     return tuple(scheduling.Freed(leaf_ids[leaf], int(at.timestamp() * 1000)) for leaf, at in found if leaf in leaf_ids)
