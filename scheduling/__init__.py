@@ -5,8 +5,10 @@ from scheduling.compiled import use
 COMPILED = use(__path__)
 """Whether the modules below are compiled code."""
 
-from scheduling.admission import JobRefused, Refusal, refusals
-from scheduling.cells import (
+from scheduling.cells.allocator import PlacementConflict
+from scheduling.diagnosis.feasible_at_submit import JobRefused, Refusal, refusals
+from scheduling.engine import ALL, Engine, UnknownJob
+from scheduling.model.cluster import (
     CellType,
     Cluster,
     ClusterError,
@@ -23,11 +25,9 @@ from scheduling.cells import (
     UpperCell,
     VirtualCluster,
 )
-from scheduling.decisions import Code, Demotion, Plan, Preempt, Promotion, Reason, Start, Victim, Wait
-from scheduling.engine import ALL, Engine, UnknownJob
-from scheduling.jobs import Borrow, Job, LeafUse, Role, Standing, TaskPlacement, TaskRef, all_tasks
-from scheduling.ledger import PlacementConflict
-from scheduling.snapshot import Claim, Freed, Running, RunningTask, Snapshot, Usage
+from scheduling.model.job import Borrow, Job, LeafUse, Role, Standing, TaskPlacement, TaskRef, all_tasks
+from scheduling.model.plan import Code, Demotion, Plan, Preempt, Promotion, Reason, Start, Victim, Wait
+from scheduling.model.snapshot import Claim, Freed, Running, RunningTask, Snapshot, Usage
 
 __all__ = [
     "ALL",

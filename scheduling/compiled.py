@@ -13,18 +13,20 @@ from pathlib import Path
 SOURCES = Path(__file__).parent
 GROUP = "berth_engine"
 """Names the library that all compiled modules share."""
+NOT_COMPILED = ("__init__.py", "compiled.py", "config", "simulator")
 
 
 def modules() -> list[Path]:
-    """The modules that are compiled: the engine's own, neither configuration nor simulator."""
-    return sorted(path for path in SOURCES.glob("*.py") if path.stem not in ("__init__", "compiled"))
+    """The modules that are compiled: the engine and the packages below it, neither configuration nor simulator."""
+    paths = (path.relative_to(SOURCES) for path in SOURCES.rglob("*.py"))
+    return sorted(path for path in paths if path.parts[0] not in NOT_COMPILED)
 
 
 def folder() -> Path:
     """Where the compiled engine of these sources belongs, for this Python and this machine's kind."""
     digest = sha256(EXTENSION_SUFFIXES[0].encode())
     for path in modules():
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+        digest.update(str(path).encode() + b"\0" + (SOURCES / path).read_bytes() + b"\0")
     return SOURCES.parent / "build" / "engine" / digest.hexdigest()[:20]
 
 

@@ -4,29 +4,28 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from scheduling import explain
-from scheduling.admission import JobRefused
-from scheduling.basis import Basis
-from scheduling.caps import cap_passed, may_borrow, within_caps
-from scheduling.cells import Cluster, Node
-from scheduling.claims import Claims, needs_of
-from scheduling.collecting import paused
-from scheduling.deciding import NodeIds
-from scheduling.decisions import Demotion, Plan, Preempt, Promotion, Reason, Start, Wait
-from scheduling.entering import check_start, entered
-from scheduling.following import caught_up
-from scheduling.held import capped
-from scheduling.hived import Views
-from scheduling.jobs import Job, LeafUse, Standing, TaskRef
-from scheduling.ledger import Ledger
-from scheduling.planning import Overtaken, make_plan
-from scheduling.preemption import give_back
-from scheduling.roster import Roster
-from scheduling.shapes import Choice, Shape, apart
-from scheduling.snapshot import Claim, Running, RunningTask, Snapshot, Usage
-from scheduling.state import Memory, State, leaving, lent
-from scheduling.telling import alone
-from scheduling.terrain import Terrain
+from scheduling.cells.allocator import Allocator
+from scheduling.cells.claims import Claims, needs_of
+from scheduling.cells.request import Choice, JobShape, apart
+from scheduling.cycle.context import ClusterContext, EngineContext
+from scheduling.cycle.cycle import Overtaken, make_plan
+from scheduling.cycle.cycle_state import CycleMemory, CycleState, leaving, lent
+from scheduling.cycle.diagnose import alone
+from scheduling.cycle.gc_pause import paused
+from scheduling.cycle.restore import check_start, entered
+from scheduling.cycle.sync import caught_up
+from scheduling.cycle.within_caps import cap_passed, may_borrow, within_caps
+from scheduling.diagnosis import reasons as explain
+from scheduling.diagnosis.feasible_at_submit import JobRefused
+from scheduling.model.cluster import Cluster, Node
+from scheduling.model.job import Job, LeafUse, Standing, TaskRef
+from scheduling.model.plan import Demotion, Plan, Preempt, Promotion, Reason, Start, Wait
+from scheduling.model.snapshot import Claim, Running, RunningTask, Snapshot, Usage
+from scheduling.placement.hived import Views
+from scheduling.placement.placer import NodeIds
+from scheduling.preemption.victim_cost import give_back
+from scheduling.queue.caps import capped
+from scheduling.queue.job_index import JobIndex
 
 ALL: Final[NodeIds] = None
 """Every node."""
@@ -48,7 +47,7 @@ class Engine:
     out here. Every answer follows from the snapshot and the arguments alone: not from history, a clock or chance.
     """
 
-    _ledger: Ledger
+    _allocator: Allocator
     _fallen: dict[str, Demotion]
 
     def __init__(self, start: Cluster | Snapshot) -> None:
@@ -62,18 +61,18 @@ class Engine:
         found = self._terrain.refusals(job)
         if found:
             raise JobRefused(found)
-        self._roster.enqueue(job)
+        self._job_index.enqueue(job)
 
     def start(self, start: Start) -> None:
         """The placed tasks run. Raises PlacementConflict when a cell or a task of it is taken already."""
         name = start.job.id
         self._give_way(start)
-        check_start(start, self._roster.running.get(name), self._claims)
-        with self._ledger.all_or_nothing():
+        check_start(start, self._job_index.running.get(name), self._claims)
+        with self._allocator.all_or_nothing():
             if name in self._claims:
-                self._ledger.unclaim(name, self._claimed_for(start))
+                self._allocator.unclaim(name, self._claimed_for(start))
             for placement in start.placements:
-                self._ledger.hold(name, placement)
+                self._allocator.hold(name, placement)
         self._note_start(start)
 
     def finish(self, job_id: str, tasks: Iterable[TaskRef] | None = None, now: int | None = None) -> None:
@@ -82,15 +81,15 @@ class Engine:
         A job that is over holds back none of the jobs that wait for it. With the moment `now` (ms) what the tasks
         used counts against their user from here on; without, whoever calls notes it. Raises UnknownJob.
         """
-        running = self._roster.running.get(job_id)
-        if running is None and job_id not in self._roster.waiting:
+        running = self._job_index.running.get(job_id)
+        if running is None and job_id not in self._job_index.waiting:
             raise UnknownJob(job_id)
         if running is not None:
             self._end_tasks(running, None if tasks is None else set(tasks), now)
         if tasks is None:
             self._release(list(self._claims.of(job_id)))
-            self._roster.leave_queue(job_id)
-            self._roster.is_over(job_id)
+            self._job_index.leave_queue(job_id)
+            self._job_index.is_over(job_id)
 
     def claim(self, claim: Claim) -> None:
         """Keep a leaf cell for the claimant, in place of an earlier claim on it."""
@@ -117,44 +116,44 @@ class Engine:
 
     def leave(self, job_id: str, tasks: Iterable[TaskRef]) -> None:
         """The end of these running tasks is ordered; they hold their cells until `finish`. Raises UnknownJob."""
-        self._roster.set_leaving(leaving(self._runs(job_id), set(tasks)))
+        self._job_index.set_leaving(leaving(self._runs(job_id), set(tasks)))
 
     def saved(self, job_id: str, at_ms: int) -> None:
         """A running job saved its work. Raises UnknownJob."""
         running = self._runs(job_id)
         tasks = tuple(one._replace(checkpoint_ms=at_ms) for one in running.tasks)
-        self._roster.running[job_id] = running._replace(tasks=tasks)
+        self._job_index.running[job_id] = running._replace(tasks=tasks)
 
     def promote(self, promotion: Promotion, now: int | None = None) -> None:
         """Borrowed tasks of a job are inside its quota from now (ms) on. Raises PlacementConflict, UnknownJob."""
         running = self._runs(promotion.job)
-        with self._ledger.all_or_nothing():
+        with self._allocator.all_or_nothing():
             for placement in promotion.placements:
-                self._ledger.unlend(promotion.job, placement)
+                self._allocator.unlend(promotion.job, placement)
         new = {placement.task: placement for placement in promotion.placements}
         tasks = tuple(
             one._replace(placement=new[one.placement.task], right_ms=now) if one.placement.task in new else one
             for one in running.tasks
         )
-        self._roster.set_running(running._replace(tasks=tasks))
+        self._job_index.set_running(running._replace(tasks=tasks))
         if not any(use.virtual_cell is None for task in tasks for use in task.placement.leaves):
-            self._roster.demotions.pop(promotion.job, None)
+            self._job_index.demotions.pop(promotion.job, None)
 
     def demote(self, demotion: Demotion, now: int | None = None) -> None:
         """A running job is on loan from now (ms) on; what it used until then counts. Raises UnknownJob."""
         running = self._runs(demotion.job)
         for task in running.tasks:
-            self._ledger.lend(demotion.job, task.placement)
+            self._allocator.lend(demotion.job, task.placement)
         self._fallen.pop(demotion.job, None)
-        self._roster.demotions[demotion.job] = demotion
+        self._job_index.demotions[demotion.job] = demotion
         if now is not None:
             for task in running.tasks:
-                self._roster.book.ended(running.job, task, now)
-        self._roster.set_running(lent(running, now))
+                self._job_index.book.ended(running.job, task, now)
+        self._job_index.set_running(lent(running, now))
 
     def note(self, usage: Usage) -> None:
         """A task that ended used this much; it counts against its user for a while."""
-        self._roster.book.note(usage)
+        self._job_index.book.note(usage)
 
     def set_node(self, node: Node) -> None:
         """The node is new or has changed: its state, its health, its size. Raises ClusterError."""
@@ -164,7 +163,7 @@ class Engine:
 
     def reconfigure(self, cluster: Cluster) -> None:
         """Nodes, cells or quotas changed. Running jobs go on; those that fit no longer are demoted by the next plan."""
-        self._roster.book.reconfigure(cluster)
+        self._job_index.book.reconfigure(cluster)
         self._settle(cluster)
 
     # What to do
@@ -178,22 +177,22 @@ class Engine:
         reason = explain.hold(job, layout)
         if reason is not None:
             return Wait(job, reason)
-        shape, desk = self._terrain.shapes.of(job), self._basis.desk(now)
+        shape, placer = self._terrain.shapes.of(job), self._basis.placer(now)
         limited = not job.opportunistic and capped(layout.team(job.vc).rules)
         choices = self._within_limits(job, shape, now) if limited or job.opportunistic else shape.choices
         if isinstance(choices, Reason):
             return Wait(job, choices)
         for choice in choices:
             answer = (
-                desk.borrowed(job, choice, nodes)
+                placer.borrowed(job, choice, nodes)
                 if job.opportunistic
-                else desk.guaranteed(job, choice, nodes, may_preempt=may_preempt, one=limited)
+                else placer.guaranteed(job, choice, nodes, may_preempt=may_preempt, one=limited)
             )
             if answer is not None:
                 return answer
         return Wait(job, alone(self._state(now, to_change=False), job, shape, nodes))
 
-    def _within_limits(self, job: Job, shape: Shape, now: int) -> Sequence[Choice] | Reason:
+    def _within_limits(self, job: Job, shape: JobShape, now: int) -> Sequence[Choice] | Reason:
         """What the limits of its virtual cluster leave the job to choose from; else which of them it would pass."""
         state = self._state(now, to_change=False)
         if not job.opportunistic:
@@ -209,40 +208,40 @@ class Engine:
         try:
             return self._plan(now, told)
         except Overtaken:
-            self._memory = Memory()
+            self._memory = CycleMemory()
             return self._plan(now, told)
 
     def _plan(self, now: int, told: bool) -> Plan:
         before = self._memory.kept()
-        self._ledger.begin()
+        self._allocator.begin()
         try:
             with paused():
                 return make_plan(self._state(now), now, told=told, fallen=self._fallen)
         finally:
-            self._ledger.take_back()
+            self._allocator.take_back()
             self._memory = before
 
     def advance(self, now: int) -> Plan:
         """Plan without reasons, and carry the plan out here; whoever calls ends the victims by `finish`.
 
-        A plan that only starts and preempts has changed the ledger as it is to be: that is kept.
+        A plan that only starts and preempts has changed the allocator as it is to be: that is kept.
         """
         try:
             return self._advance(now)
         except Overtaken:
-            self._memory = Memory()
+            self._memory = CycleMemory()
             return self._advance(now)
 
     def _advance(self, now: int) -> Plan:
         with paused():
             as_it_is = False
-            self._ledger.begin()
+            self._allocator.begin()
             try:
                 plan = make_plan(self._state(now), now, told=False, fallen=self._fallen)
                 changes = any(one.demotes or one.releases for one in plan.answers)
                 as_it_is = not (changes or plan.releases or plan.demotions or plan.promotions)
             finally:
-                (self._ledger.keep if as_it_is else self._ledger.take_back)()
+                (self._allocator.keep if as_it_is else self._allocator.take_back)()
             (self._note_all if as_it_is else self.carry_out)(plan)
         return plan
 
@@ -268,7 +267,7 @@ class Engine:
 
         Raises UnknownJob for a job that does not wait.
         """
-        if job_id not in self._roster.waiting:
+        if job_id not in self._job_index.waiting:
             raise UnknownJob(job_id)
         plan = self.plan(now)
         answers: list[Start | Preempt | Wait] = [*plan.waits, *plan.preemptions, *plan.starts]
@@ -276,23 +275,23 @@ class Engine:
 
     def look(self, job: Job, nodes: NodeIds = ALL) -> None:
         """Under the policy `hived` a job is being asked about: the one thing that is remembered of that is the order
-        of the (virtual) nodes, from which HiveD goes on (`scheduling.hived.Views`)."""
-        self._basis.desk(0).look(job, self._terrain.shapes.of(job), nodes)
+        of the (virtual) nodes, from which HiveD goes on (`scheduling.placement.hived.Views`)."""
+        self._basis.placer(0).look(job, self._terrain.shapes.of(job), nodes)
 
     # All of it, as data
 
     def snapshot(self) -> Snapshot:
         """Everything known, in the order of ids."""
-        roster = self._roster
+        job_index = self._job_index
         return Snapshot(
             cluster=self._terrain.layout.cluster,
-            running=tuple(roster.running[one] for one in sorted(roster.running)),
-            waiting=tuple(roster.waiting[one] for one in sorted(roster.waiting)),
+            running=tuple(job_index.running[one] for one in sorted(job_index.running)),
+            waiting=tuple(job_index.waiting[one] for one in sorted(job_index.waiting)),
             claims=tuple(self._claims.all()),
-            demotions=tuple(roster.demotions[one] for one in sorted(roster.demotions)),
-            usage=roster.book.rows(),
+            demotions=tuple(job_index.demotions[one] for one in sorted(job_index.demotions)),
+            usage=job_index.book.rows(),
             reservations=self._reservations,
-            freed=roster.freed,
+            freed=job_index.freed,
         )
 
     @classmethod
@@ -304,8 +303,8 @@ class Engine:
         """Be what `restore` would make of this snapshot, for the price of what differs. Raises PlacementConflict."""
         with paused():
             same = not self._fallen and snapshot.cluster == self._terrain.layout.cluster
-            if same and caught_up(self._roster, self._ledger, snapshot):
-                self._reservations, self._memory = snapshot.reservations, Memory()
+            if same and caught_up(self._job_index, self._allocator, snapshot):
+                self._reservations, self._memory = snapshot.reservations, CycleMemory()
             else:
                 self._load(snapshot)
 
@@ -317,25 +316,25 @@ class Engine:
         self._claims = Claims()
         for claim in snapshot.claims:
             self._claims.add(claim)
-        self._roster = Roster(snapshot, self._claims)
+        self._job_index = JobIndex(snapshot, self._claims)
         self._settle(snapshot.cluster)
 
     def _settle(self, cluster: Cluster) -> None:
         """Everything that follows from the cluster, made anew, with who holds what entered again."""
-        self._terrain = Terrain(cluster)
-        self._memory = Memory()
-        self._ledger, self._fallen = entered(
-            self._terrain.layout, self._roster.running, self._claims, self._roster.waiting
+        self._terrain = ClusterContext(cluster)
+        self._memory = CycleMemory()
+        self._allocator, self._fallen = entered(
+            self._terrain.layout, self._job_index.running, self._claims, self._job_index.waiting
         )
-        self._roster.settle(self._terrain.layout, self._terrain.shapes)
-        self._basis = Basis(self._terrain, self._ledger, self._roster, self._claims, self._views)
+        self._job_index.settle(self._terrain.layout, self._terrain.shapes)
+        self._basis = EngineContext(self._terrain, self._allocator, self._job_index, self._claims, self._views)
 
-    def _state(self, now: int, *, to_change: bool = True) -> State:
+    def _state(self, now: int, *, to_change: bool = True) -> CycleState:
         """What answers are worked out on. A pass changes it: then its maps are copies."""
         return self._basis.state(now, self._reservations, self._memory, to_change=to_change)
 
     def _runs(self, job_id: str) -> Running:
-        running = self._roster.running.get(job_id)
+        running = self._job_index.running.get(job_id)
         if running is None:
             raise UnknownJob(job_id)
         return running
@@ -347,21 +346,21 @@ class Engine:
                 stay.append(task)
                 continue
             if now is not None:
-                self._roster.book.ended(running.job, task, now)
-            self._ledger.release(name, task.placement)
+                self._job_index.book.ended(running.job, task, now)
+            self._allocator.release(name, task.placement)
             for use in task.placement.leaves:
                 self._claims.victim_gone(use.leaf, name)
-        self._roster.set_running(Running(running.job, tuple(stay)))
+        self._job_index.set_running(Running(running.job, tuple(stay)))
 
     def _claim_all(self, name: str, claims: Sequence[Claim]) -> None:
         """Whoever claims these leaves, or holds them or their virtual leaves by right, does so no more."""
         self._release([claim.leaf for claim in claims])
         uses = [LeafUse(claim.leaf, claim.virtual_cell, Standing.GUARANTEED) for claim in claims]
-        self._ledger.make_way(uses)
-        self._ledger.claim(name, uses, needs_of(self._roster.waiting.get(name), claims))
+        self._allocator.make_way(uses)
+        self._allocator.claim(name, uses, needs_of(self._job_index.waiting.get(name), claims))
         for claim in claims:
             self._claims.add(claim)
-        self._roster.rank(name)
+        self._job_index.rank(name)
 
     def _release(self, leaves: Iterable[str]) -> None:
         """Give up these claims; then the victims that are still there have their virtual cells again."""
@@ -369,13 +368,13 @@ class Engine:
         if not given_up:
             return
         for claim in given_up:
-            self._ledger.unclaim(claim.claimant, [claim.leaf])
-            self._roster.rank(claim.claimant)
-        give_back(self._ledger, self._roster.running, given_up)
+            self._allocator.unclaim(claim.claimant, [claim.leaf])
+            self._job_index.rank(claim.claimant)
+        give_back(self._allocator, self._job_index.running, given_up)
 
     def _claims_of(self, preempt: Preempt) -> list[Claim]:
         return [
-            Claim(use.leaf, preempt.job.id, self._ledger.holder(use.leaf), use.virtual_cell or "", placement.task)
+            Claim(use.leaf, preempt.job.id, self._allocator.holder(use.leaf), use.virtual_cell or "", placement.task)
             for placement in preempt.placements
             for use in placement.leaves
         ]
@@ -386,11 +385,11 @@ class Engine:
         return [claim.leaf for claim in claims.values() if claim.task in tasks]
 
     def _note_all(self, plan: Plan) -> None:
-        """A plan's starts and preemptions, which the ledger has already."""
+        """A plan's starts and preemptions, which the allocator has already."""
         for preempt in plan.preemptions:
             for claim in self._claims_of(preempt):
                 self._claims.add(claim)
-            self._roster.rank(preempt.job.id)
+            self._job_index.rank(preempt.job.id)
             for gone in preempt.victims:
                 self.leave(gone.job, gone.tasks)
         for start in plan.starts:
@@ -400,8 +399,8 @@ class Engine:
     def _note_start(self, start: Start) -> None:
         for leaf in self._claimed_for(start) if start.job.id in self._claims else ():
             claim = self._claims.drop(leaf)
-            self._roster.lose([claim.virtual_cell] if claim is not None else (), start.at_ms)
+            self._job_index.lose([claim.virtual_cell] if claim is not None else (), start.at_ms)
         tasks = [RunningTask(placement, start.at_ms) for placement in start.placements]
-        if start.job.id in self._roster.waiting:
-            self._roster.no_longer_wanted(start.job.id, {placement.task for placement in start.placements})
-        self._roster.add_running(start.job, tasks)
+        if start.job.id in self._job_index.waiting:
+            self._job_index.no_longer_wanted(start.job.id, {placement.task for placement in start.placements})
+        self._job_index.add_running(start.job, tasks)

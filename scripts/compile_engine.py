@@ -40,7 +40,7 @@ def build() -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=target.parent, prefix="making-") as work:
         shutil.copytree(SOURCES, Path(work, "scheduling"), ignore=shutil.ignore_patterns("__pycache__"))
-        names = [f"scheduling/{path.name}" for path in modules()]
+        names = [f"scheduling/{path}" for path in modules()]
         os.chdir(work)
         extensions = mypycify([*TYPES, *names], opt_level="1", debug_level="0", multi_file=True, group_name=GROUP)
         setup(

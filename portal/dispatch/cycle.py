@@ -21,7 +21,7 @@ from portal.dispatch.snapshot import Loaded, load
 from portal.jobs.outlook import queue_keep
 from portal.jobs.services import jobs_reconcile
 from scheduling import Engine, Plan, Snapshot
-from scheduling.collecting import paused
+from scheduling.cycle.gc_pause import paused
 
 log = logging.getLogger(__name__)
 

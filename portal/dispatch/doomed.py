@@ -10,9 +10,9 @@ from datetime import datetime
 from portal.clusters.doomed import DoomedCells, doomed_keep
 from portal.dispatch.snapshot import load
 from scheduling import NodeState
-from scheduling.cells import Cluster
-from scheduling.health import doomed
-from scheduling.snapshot import Snapshot
+from scheduling.diagnosis.doomed_cells import doomed
+from scheduling.model.cluster import Cluster
+from scheduling.model.snapshot import Snapshot
 
 Cells = tuple[str, str, str]
 """Virtual cluster, chain and cell type."""

@@ -17,8 +17,8 @@ from portal.dispatch.snapshot import load
 from portal.jobs.models import JobAttempt, TaskRole
 from portal.jobs.outlook import Endless, Score, StartRange, Starts, starts_keep
 from portal.jobs.states import JOB_OVER, AttemptState, EndReason
-from scheduling.estimate import Estimate, Spent, outlook
-from scheduling.runtimes import PastRun, RunTimes
+from scheduling.forecast.estimate import Estimate, Spent, outlook
+from scheduling.forecast.runtimes import PastRun, RunTimes
 
 PAST_RUNS = 5000
 """So many of the newest runs are compared with."""

@@ -13,7 +13,7 @@ from portal.clusters.silences import AHEAD
 from portal.common.prepared import Prepared, Slot
 from portal.dispatch.dependencies import job_key
 from portal.jobs.models import Allocation, Preemption
-from scheduling.jobs import REST_FURTHEST_MS
+from scheduling.model.job import REST_FURTHEST_MS
 
 REMEMBERED = timedelta(hours=1)
 """So long a loan that was taken back counts."""

@@ -6,12 +6,12 @@ from collections import defaultdict
 
 from portal.clusters.fairness import Shares, shares_keep
 from scheduling import Snapshot
-from scheduling.usage import Book
+from scheduling.queue.usage_history import UsageHistory
 
 
 def shares_find(*, snapshot: Snapshot, now_ms: int) -> Shares:
     """Work out the share of everybody who has used something or has a job, and keep it for the pages."""
-    book = Book(snapshot.cluster, snapshot.usage)
+    book = UsageHistory(snapshot.cluster, snapshot.usage)
     for running in snapshot.running:
         book.update(running.job, running.tasks)
     shares = book.shares(now_ms)

@@ -19,7 +19,7 @@ from portal.jobs.problem_words import problem_words
 from portal.jobs.selectors import Forecast, forecast
 from portal.jobs.services import job_check, job_draft
 from scheduling import Code, JobRefused, Preempt, Start, Wait
-from scheduling.estimate import Estimate, what_if
+from scheduling.forecast.estimate import Estimate, what_if
 
 NOTHING_KNOWN = Forecast(None, None)
 

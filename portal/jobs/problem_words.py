@@ -21,7 +21,7 @@ OF_STORAGES = (*OF_SERVERS, NO_FOLDER)
 """What servers say of storages that they do not offer."""
 
 SENTENCES = (
-    # What the scheduler refuses (scheduling/admission.py).
+    # What the scheduler refuses (scheduling/diagnosis/feasible_at_submit.py).
     gettext_noop("no node has %(sku)s"),
     gettext_noop("role %(role)s asks for %(asked)s GPUs on one node; a node has %(most)s"),
     gettext_noop("role %(role)s asks for %(asked)s milli-cores of CPU; a node has %(most)s"),

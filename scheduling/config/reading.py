@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from scheduling.cells import Cluster, ClusterError, Node
 from scheduling.config.faults import ConfigError, Fault, Faults, Words
 from scheduling.config.physical import CPU_NODES, Physical
 from scheduling.config.types import read_types
 from scheduling.config.virtual import Paths, read_virtual_clusters
-from scheduling.safety import shortages
+from scheduling.model.cluster import Cluster, ClusterError, Node
+from scheduling.model.validate import shortages
 
 _OTHER = ("kubeApiServerAddress", "kubeConfigFilePath", "webServerAddress", "forcePodBindThreshold")
 _OURS = ("physicalCluster", "virtualClusters", *_OTHER, "waitingPodSchedulingBlockMilliSec")

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from scheduling.cells import CellType
 from scheduling.config.amounts import cpu_milli, memory_mb
 from scheduling.config.faults import Faults
+from scheduling.model.cluster import CellType
 
 MOST_LEVELS = 32
 """Levels of cells from a top cell to a leaf; more are refused."""

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from scheduling.cells import QuotaLine, VirtualCluster
 from scheduling.config.faults import Faults, Words
 from scheduling.config.types import Types
+from scheduling.model.cluster import QuotaLine, VirtualCluster
 
 HOST_NETWORK = "hostNetwork"
 

@@ -3,12 +3,12 @@
 from collections import defaultdict
 from typing import Any
 
-from scheduling.cells import CellType, Cluster, Leaf, Node
 from scheduling.config.amounts import cpu_text, memory_text
 from scheduling.config.physical import CPU_NODES, CPU_TASKS
 from scheduling.config.reading import machine
 from scheduling.config.virtual import HOST_NETWORK
-from scheduling.sites import Sites, chain_of
+from scheduling.model.cell_tree import CellTree, chain_of
+from scheduling.model.cluster import CellType, Cluster, Leaf, Node
 
 
 def write(cluster: Cluster) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def write(cluster: Cluster) -> dict[str, Any]:
 class _Writer:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.here = Sites(cluster)
+        self.here = CellTree(cluster)
         self.types = {one.name: one for one in cluster.cell_types}
         self.shapes: dict[str, str] = {}
         for node in cluster.nodes:

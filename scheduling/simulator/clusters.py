@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from scheduling.cells import CellType, Cluster, ClusterError, Leaf, Node, QuotaLine, UpperCell, VirtualCluster
 from scheduling.config import read
+from scheduling.model.cluster import CellType, Cluster, ClusterError, Leaf, Node, QuotaLine, UpperCell, VirtualCluster
 
 NODE = "node"
 GPU = "gpu"

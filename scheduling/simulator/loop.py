@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
 
-from scheduling.decisions import Plan, Start
 from scheduling.engine import Engine
-from scheduling.jobs import Job, Standing, TaskPlacement
+from scheduling.model.job import Job, Standing, TaskPlacement
+from scheduling.model.plan import Plan, Start
 from scheduling.simulator.trace import TraceJob
 
 RESTART_MS = ((1, 7_000), (8, 30_000))

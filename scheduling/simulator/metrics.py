@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from scheduling.cells import Cluster
+from scheduling.model.cluster import Cluster
 from scheduling.simulator.clusters import leaves_in
 from scheduling.simulator.loop import Outcome
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from scheduling.admission import Refusal, refusals
-from scheduling.cells import Cluster, FirstToPay, Order, Policy
+from scheduling.diagnosis.feasible_at_submit import Refusal, refusals
 from scheduling.engine import Engine
-from scheduling.jobs import Borrow, Job
+from scheduling.model.cluster import Cluster, FirstToPay, Order, Policy
+from scheduling.model.job import Borrow, Job
 from scheduling.simulator.clusters import POOL, alone, counted_in_gpus, undivided
 from scheduling.simulator.loop import Event, Loop, Outcome, restart_cost
 from scheduling.simulator.trace import DEFAULT_PRIORITY, Fault, TraceError, TraceJob

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from scheduling.jobs import Standing
+from scheduling.model.job import Standing
 from scheduling.simulator.loop import Event, Happening
 
 

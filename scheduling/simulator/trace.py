@@ -9,9 +9,9 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from scheduling.admission import HIGHEST_PRIORITY
-from scheduling.cells import Cluster
-from scheduling.jobs import OPPORTUNISTIC, Role, TaskRef, all_tasks
+from scheduling.diagnosis.feasible_at_submit import HIGHEST_PRIORITY
+from scheduling.model.cluster import Cluster
+from scheduling.model.job import OPPORTUNISTIC, Role, TaskRef, all_tasks
 
 COLUMNS = (
     "job_id",

@@ -19,8 +19,8 @@ from portal.jobs.services import job_stop
 from portal.jobs.states import EndReason, JobState
 from portal.jobs.waiting import no_start_words
 from scheduling import all_tasks
-from scheduling.jobs import Job as EngineJob
-from scheduling.jobs import Role
+from scheduling.model.job import Job as EngineJob
+from scheduling.model.job import Role
 from tests.support.world import World
 
 pytestmark = pytest.mark.django_db

@@ -7,17 +7,17 @@ from scheduling import Engine, Plan, Snapshot, Standing
 
 
 def books_of(made: Engine) -> dict[str, object]:
-    """All that the ledger counts, but for how often something was given back; copies, for it goes on counting."""
-    ledger = made._ledger
+    """All that the allocator counts, but for how often something was given back; copies, for it goes on counting."""
+    allocator = made._allocator
     tasks = [
         {key: ([use.leaf for use in one.leaves], one.cpu_milli, one.memory_mb) for key, one in here.items()}
-        for here in ledger.tasks
+        for here in allocator.tasks
     ]
-    loans = made._roster.loans
+    loans = made._job_index.loans
     on_loan = {vc: {one: amount for one, amount in held.items() if amount} for vc, held in loans.shares._held.items()}
     lent = {of: count for of, count in loans.by_vc.items() if count}
     return {"tasks": tasks, "on_loan": {vc: held for vc, held in on_loan.items() if held}, "lent_to": lent} | {
-        name: deepcopy(getattr(ledger, name))
+        name: deepcopy(getattr(allocator, name))
         for name in (
             "healthy", "open_nodes", "busy", "lent", "claimed", "bound", "held", "cpu", "memory", "used",
             "owners", "pairs", "home", "place", "seated", "seat_at", "bound_nodes", "free_leaves", "groups",

@@ -21,7 +21,7 @@ from scheduling import (
     all_tasks,
     refusals,
 )
-from scheduling.layout import Layout
+from scheduling.cells.cell_index import CellIndex
 
 TEAMS = ("vision", "speech", "nlp")
 SHARE_CPU = 4_000
@@ -147,7 +147,7 @@ def granted(described: Cluster, team: str, kind: str, count: int) -> Cluster:
 
 def alone(described: Cluster, team: str) -> Cluster:
     """The team's cells as hardware of its own: each quota cell a machine or a rack of that size."""
-    layout = Layout(described)
+    layout = CellIndex(described)
     nodes: list[Node] = []
     upper: list[UpperCell] = []
     pins: list[PinnedCell] = []

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from scheduling import Engine, Job, Plan, Start, TaskRef, Victim, refusals
-from scheduling.usage import amounts_of, hourly
+from scheduling.queue.usage_history import amounts_of, hourly
 
 PASSES = 40
 """So many passes of one moment change something at most; more is a loop."""

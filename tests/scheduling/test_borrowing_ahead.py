@@ -1,7 +1,7 @@
 """Named case of borrowing ahead: a gang that ran on loan ends early, and the next job packs elsewhere."""
 
 from scheduling import Borrow, CellType, Cluster, Engine, Job, Policy, QuotaLine, VirtualCluster
-from scheduling.cells import Order
+from scheduling.model.cluster import Order
 from tests.scheduling.builders import job, node, role
 from tests.scheduling.playing import Run, run_to_the_end
 

@@ -20,7 +20,7 @@ from scheduling import (
     UpperCell,
     VirtualCluster,
 )
-from scheduling.cells import Order
+from scheduling.model.cluster import Order
 from tests.scheduling.builders import cluster, engine, job, node, nodes_of, role, running, wait_of
 from tests.scheduling.playing import run_to_the_end
 
@@ -45,7 +45,7 @@ def free_cells(made: Engine) -> dict[str, int]:
     """Wholly unbound cells that lie in no larger unbound one, by type."""
     sizes = dict(zip(TYPES, (8, 4, 2, 1), strict=True))
     counts = dict.fromkeys(TYPES, 0)
-    for bound in made._ledger.bound:
+    for bound in made._allocator.bound:
         left = 255 & ~bound
         for name, size in sizes.items():
             for base in range(0, 8, size):

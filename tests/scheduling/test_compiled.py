@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-WHICH = "import scheduling; print(scheduling.COMPILED, getattr(scheduling.jobs, 'MARK', ''))"
+WHICH = "import scheduling; print(scheduling.COMPILED, getattr(scheduling.model.job, 'MARK', ''))"
 FOLDER = "from scheduling.compiled import folder; print(folder())"
 
 
@@ -29,8 +29,9 @@ def run(tree: Path, code: str, engine: str = "auto") -> subprocess.CompletedProc
 def build(tree: Path) -> None:
     """Something in the place of the compiled engine of these sources: a module that can be told from its source."""
     there = Path(run(tree, FOLDER, "python").stdout.strip()) / "scheduling"
-    there.mkdir(parents=True)
-    (there / "jobs.py").write_text((tree / "scheduling" / "jobs.py").read_text() + '\nMARK = "built"\n')
+    shutil.copytree(tree / "scheduling" / "model", there / "model")
+    with (there / "model" / "job.py").open("a") as source:
+        source.write('\nMARK = "built"\n')
 
 
 def test_what_was_built_of_these_sources_is_used(tree: Path) -> None:

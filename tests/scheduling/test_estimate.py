@@ -6,9 +6,9 @@ from random import Random
 import pytest
 
 from scheduling import Engine, JobRefused, Preempt, Snapshot, Start, Wait
-from scheduling.estimate import Estimate, Round, estimates, outlook, what_if
-from scheduling.jobs import Job
-from scheduling.runtimes import PastRun, RunTimes
+from scheduling.forecast.estimate import Estimate, Round, estimates, outlook, what_if
+from scheduling.forecast.runtimes import PastRun, RunTimes
+from scheduling.model.job import Job
 from tests.scheduling.builders import carry_out, cluster, engine, job, node, role, running
 
 MINUTE = 60_000

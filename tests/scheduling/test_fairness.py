@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from scheduling.cells import Rules
-from scheduling.fairness import Amounts, DominantShares, turns, user_cap
+from scheduling.model.cluster import Rules
+from scheduling.queue.dominant_share import Amounts, DominantShares, turns, user_cap
 from tests.support.facts import read_json
 
 EXAMPLES = read_json("worked_examples.json")

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling import Borrow, CellType, Cluster, Engine, FirstToPay, Job, Plan, Policy, QuotaLine, VirtualCluster
-from scheduling.cells import Order
+from scheduling.model.cluster import Order
 from tests.scheduling.builders import carry_out, job, node, role
 from tests.scheduling.cellworlds import ANY, ISOLATED, Mix, World, worlds
 from tests.scheduling.playing import Player

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 
 from scheduling import Code, Engine, Job, NodeState, Plan, Snapshot, Standing
-from scheduling.health import Doomed, doomed, doomed_in
+from scheduling.diagnosis.doomed_cells import Doomed, doomed, doomed_in
 from tests.scheduling.builders import cluster, engine, job, node, role, running, wait_of
 from tests.scheduling.cellworlds import ANY, World, damaged, worlds
 from tests.scheduling.playing import Player
@@ -129,8 +129,8 @@ def watch(made: Engine, plan: Plan) -> None:
     found = [
         Doomed(vc.id, chain, cell_type, cells)
         for vc in made.snapshot().cluster.virtual_clusters
-        for chain in sorted({owned for owner, owned in made._ledger.layout.quotas_of if owner == vc.id})
-        for cell_type, cells in doomed_in(made._ledger, vc.id, chain).items()
+        for chain in sorted({owned for owner, owned in made._allocator.layout.quotas_of if owner == vc.id})
+        for cell_type, cells in doomed_in(made._allocator, vc.id, chain).items()
     ]
     assert tuple(sorted(found)) == doomed(made.snapshot())
 

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given, settings
 
 from scheduling import Borrow, Code, Engine, NodeState, Plan, Rules
-from scheduling.held import Held
-from scheduling.planning import make_plan
-from scheduling.state import Memory
+from scheduling.cycle.cycle import make_plan
+from scheduling.cycle.cycle_state import CycleMemory
+from scheduling.queue.caps import LimitUsage
 from tests.scheduling.builders import cluster, engine, job, node, role, running, wait_of, with_rules
 from tests.scheduling.cellworlds import ANY, World, damaged, worlds
 from tests.scheduling.playing import Player
@@ -98,16 +98,16 @@ def check_sums(made: Engine, plan: Plan) -> None:
 
 
 def check_a_pass(made: Engine, now: int) -> None:
-    made._ledger.begin()
-    state = made._basis.state(now, (), Memory())
+    made._allocator.begin()
+    state = made._basis.state(now, (), CycleMemory())
     users = {(one.job.vc, one.job.user) for one in state.running.values()}
     users |= {(one.vc, one.user) for one in state.waiting.values()}
     state.held.of_class("")
     try:
         make_plan(state, now, told=False, fallen=made._fallen)
     finally:
-        made._ledger.take_back()
-    counted = Held(state.desk.ledger.layout, state.running, state.waiting, state.claims)
+        made._allocator.take_back()
+    counted = LimitUsage(state.placer.allocator.layout, state.running, state.waiting, state.claims)
     for vc, user in users:
         found = {kind: count for kind, count in state.held.of_user(vc, user).items() if count}
         assert found == counted.of_user(vc, user)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from scheduling import Cluster, Engine, Job, Node, NodeState, Role, Standing, Start
-from scheduling.jobs import OPPORTUNISTIC
+from scheduling.model.job import OPPORTUNISTIC
 from tests.scheduling.builders import carry_out, cluster, engine, job, node, nodes_of, role, running
 
 

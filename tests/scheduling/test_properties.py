@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from scheduling import Cluster, Code, Engine, Job, Node, Plan, Policy, Snapshot, Standing, Start, Wait, refusals
-from scheduling.cells import Order
+from scheduling.model.cluster import Order
 from tests.scheduling.builders import carry_out, cluster, job, node, role
 from tests.scheduling.playing import run_to_the_end
 from tests.scheduling.worlds import (

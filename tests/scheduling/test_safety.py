@@ -18,7 +18,7 @@ from scheduling import (
     UpperCell,
     VirtualCluster,
 )
-from scheduling.safety import shortages
+from scheduling.model.validate import shortages
 
 TYPES = (
     CellType("switch", "A100", 2),

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scheduling import CellType, Cluster, Engine, Job, NodeState, Preempt, QuotaLine, Start, VirtualCluster
-from scheduling.layout import Layout
+from scheduling.cells.cell_index import CellIndex
 from tests.scheduling.builders import job, node, role
 from tests.scheduling.cellworlds import ANY, World, worlds
 from tests.scheduling.playing import Player
@@ -73,7 +73,7 @@ def check_safety(world: World) -> None:
 
 def of_free_cells(made: Engine, vc: VirtualCluster) -> list[Job]:
     """For each chain a gang that needs all free cells of the team's quota lines."""
-    layout, used = Layout(made.snapshot().cluster), cells_in_use(made)
+    layout, used = CellIndex(made.snapshot().cluster), cells_in_use(made)
     found = []
     for chain in sorted({chain for owner, chain in layout.quotas_of if owner == vc.id}):
         roles = []

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from scheduling import Borrow, CellType, Cluster, Engine, Plan, Policy, QuotaLine, Rules, TaskRef, VirtualCluster
-from scheduling.cells import Order
-from scheduling.jobs import Job
+from scheduling.model.cluster import Order
+from scheduling.model.job import Job
 from tests.scheduling.builders import cluster, engine, job, node, role, running
 from tests.support.facts import read_json
 

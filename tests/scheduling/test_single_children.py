@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scheduling import Cluster, Engine, Role, Start
-from scheduling.bindings import Bindings
+from scheduling.cells.binding import Bindings
 from scheduling.config import read
 from tests.scheduling.builders import job, role
 

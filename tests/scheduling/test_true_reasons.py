@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from scheduling import Code, Engine, Job, Plan, Preempt, Snapshot, Standing, Start, TaskPlacement, Wait
-from scheduling.cells import NodeState, Rules
-from scheduling.layout import Layout
+from scheduling.cells.cell_index import CellIndex
+from scheduling.model.cluster import NodeState, Rules
 from tests.scheduling.cellworlds import ANY, GREEDY, World, clusters, damaged, worlds
 from tests.scheduling.playing import Player
 from tests.scheduling.worlds import all_in_service, with_plenty
@@ -22,7 +22,7 @@ def alone_in(state: Snapshot, job: Job, now: int) -> Start | Preempt | Wait:
 
 def held(state: Snapshot, vc: str, chain: str) -> int:
     """Virtual leaves of a virtual cluster in a chain that somebody holds or claims."""
-    layout = Layout(state.cluster)
+    layout = CellIndex(state.cluster)
     cells = {claim.virtual_cell for claim in state.claims}
     cells |= {use.virtual_cell or "" for one in state.running for task in one.tasks for use in task.placement.leaves}
     found = [layout.virtual_leaf(cell) for cell in cells if cell.startswith(f"{vc}/")]
@@ -48,7 +48,7 @@ def check_quota(state: Snapshot, plan: Plan, wait: Wait) -> None:
     if "sku" not in numbers:
         assert numbers["owned"] == 0
         return
-    owned = Layout(state.cluster).owned.get((vc, str(numbers["sku"])), 0)
+    owned = CellIndex(state.cluster).owned.get((vc, str(numbers["sku"])), 0)
     if next(one.pinned for one in state.cluster.virtual_clusters if one.id == vc):
         return  # what is pinned and what is not are counted each by itself
     if "held" not in numbers and "free" not in numbers:
@@ -70,7 +70,7 @@ def check_order(state: Snapshot, plan: Plan, wait: Wait) -> None:
     if "owed" in numbers:
         assert 0 < int(numbers["owed"]) <= int(numbers["free"])
         if not next(one.pinned for one in state.cluster.virtual_clusters if one.id == wait.job.vc):
-            owned = Layout(state.cluster).owned.get((wait.job.vc, str(numbers["sku"])), 0)
+            owned = CellIndex(state.cluster).owned.get((wait.job.vc, str(numbers["sku"])), 0)
             assert numbers["free"] == owned - held(state, wait.job.vc, str(numbers["sku"]))
         return
     before = [one for one in plan.waits if one.job.vc == wait.job.vc and one.job.id != wait.job.id]
@@ -98,7 +98,7 @@ def check_reserved(state: Snapshot, plan: Plan, wait: Wait) -> None:
 
 
 def check_lend_limit(state: Snapshot, plan: Plan, wait: Wait) -> None:
-    numbers, layout = wait.reason.numbers, Layout(state.cluster)
+    numbers, layout = wait.reason.numbers, CellIndex(state.cluster)
     kind = str(numbers["sku"])
     chains = layout.chains_of(kind)
     there = sum(one == kind for one in state.cluster.leaf_types.values())

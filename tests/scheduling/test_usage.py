@@ -20,8 +20,18 @@ from scheduling import (
     Usage,
     VirtualCluster,
 )
-from scheduling.cells import Policy
-from scheduling.usage import CPU, HOUR_MS, LOOSE_CPU, LOOSE_MEMORY, MEMORY, Book, amounts_of, hourly, owned_amounts
+from scheduling.model.cluster import Policy
+from scheduling.queue.usage_history import (
+    CPU,
+    HOUR_MS,
+    LOOSE_CPU,
+    LOOSE_MEMORY,
+    MEMORY,
+    UsageHistory,
+    amounts_of,
+    hourly,
+    owned_amounts,
+)
 from tests.scheduling.builders import cluster, job, node, running
 
 DAY = 24 * HOUR_MS
@@ -43,12 +53,12 @@ def past(user: str, gpu_hours: float, ago: int, resource: str = "A100") -> Usage
     return Usage("vision", user, resource, NOW - ago, int(gpu_hours * HOUR_MS))
 
 
-def share(book: Book, user: str, now: int = NOW) -> float:
+def share(book: UsageHistory, user: str, now: int = NOW) -> float:
     return book.shares(now).of("vision", user)
 
 
 def test_who_always_held_all_of_it_has_a_share_of_one() -> None:
-    book = Book(SMALL)
+    book = UsageHistory(SMALL)
     book.update(job("a"), [ran(0, 0, 1, 2, 3)])
     assert share(book, "alice") == pytest.approx(1)
     assert share(book, "bob") == 0
@@ -62,19 +72,19 @@ def test_tasks_without_gpus_are_measured_by_the_nodes_that_take_them() -> None:
 
 
 def test_after_one_half_life_it_is_the_half() -> None:
-    book = Book(SMALL)
+    book = UsageHistory(SMALL)
     book.update(job("a"), [ran(NOW - WEEK, 0, 1)])
     assert share(book, "alice") == pytest.approx(0.5 * 0.5)
 
 
 def test_past_use_weighs_half_after_a_half_life() -> None:
-    book = Book(SMALL, [past("alice", 100, DAY), past("bob", 100, DAY + WEEK)])
+    book = UsageHistory(SMALL, [past("alice", 100, DAY), past("bob", 100, DAY + WEEK)])
     assert share(book, "alice") == pytest.approx(2 * share(book, "bob"))
     assert share(book, "alice", NOW + WEEK) == pytest.approx(share(book, "bob"))
 
 
 def test_the_end_of_a_task_changes_nothing_by_itself() -> None:
-    book = Book(SMALL)
+    book = UsageHistory(SMALL)
     book.update(job("a"), [ran(NOW - 50 * HOUR_MS, 0, 1, cpu=8000, memory=1024)])
     running = share(book, "alice")
     book.update(job("a"), [])
@@ -86,13 +96,13 @@ def test_the_end_of_a_task_changes_nothing_by_itself() -> None:
 
 
 def test_the_dominant_resource_counts() -> None:
-    book = Book(SMALL)
+    book = UsageHistory(SMALL)
     book.update(job("a"), [ran(0, 0, cpu=48_000)])
     assert share(book, "alice") == pytest.approx(48 / 64), "1 of 4 GPUs, but 48 of the 64 cores that come with them"
 
 
 def test_a_start_is_charged_an_hour_in_advance_so_that_users_take_turns() -> None:
-    shares = Book(SMALL).shares(NOW)
+    shares = UsageHistory(SMALL).shares(NOW)
     turns = []
     for _ in range(4):
         user = min(["alice", "bob"], key=lambda one: shares.of("vision", one))
@@ -102,22 +112,22 @@ def test_a_start_is_charged_an_hour_in_advance_so_that_users_take_turns() -> Non
 
 
 def test_what_was_charged_in_advance_is_what_the_first_hour_costs() -> None:
-    shares = Book(SMALL).shares(NOW)
+    shares = UsageHistory(SMALL).shares(NOW)
     shares.add("vision", "alice", {"A100": 1})
     for ago in (0, HOUR_MS // 2, HOUR_MS):
-        book = Book(SMALL)
+        book = UsageHistory(SMALL)
         book.update(job("a"), [ran(NOW - ago, 0)])
         assert share(book, "alice") == shares.of("vision", "alice")
 
 
 def test_borrowed_cells_are_nobodys_share() -> None:
-    book = Book(SMALL)
+    book = UsageHistory(SMALL)
     book.update(job("a"), [ran(0, 0, 1, borrowed=True), ran(0, 2)])
     assert share(book, "alice") == pytest.approx(1 / 4)
 
 
 def test_tasks_without_gpus_have_an_account_of_their_own() -> None:
-    book = Book(SMALL)
+    book = UsageHistory(SMALL)
     book.update(job("a"), [ran(0, cpu=64_000, memory=1024)])
     shares = book.shares(NOW)
     assert shares.of("vision", "alice") == 0
@@ -126,12 +136,12 @@ def test_tasks_without_gpus_have_an_account_of_their_own() -> None:
 
 
 def test_what_the_team_does_not_own_any_more_does_not_count() -> None:
-    book = Book(SMALL, [past("alice", 100, DAY, "V100")])
+    book = UsageHistory(SMALL, [past("alice", 100, DAY, "V100")])
     assert share(book, "alice") == 0
 
 
 def test_a_smaller_quota_makes_the_same_use_a_larger_share() -> None:
-    book = Book(SMALL, [past("alice", 100, DAY)])
+    book = UsageHistory(SMALL, [past("alice", 100, DAY)])
     before = share(book, "alice")
     book.reconfigure(cluster(node("n0"), node("n1"), vision=2, speech=4))
     assert share(book, "alice") == pytest.approx(2 * before)
@@ -187,10 +197,10 @@ ROWS = st.lists(
 
 @given(ROWS)
 def test_a_book_from_its_own_rows_is_the_same_book(rows: list[Usage]) -> None:
-    book = Book(SMALL)
+    book = UsageHistory(SMALL)
     for row in rows:
         book.note(row)
-    again = Book(SMALL, book.rows())
+    again = UsageHistory(SMALL, book.rows())
     assert again.rows() == book.rows()
     assert [share(again, user) for user in ("alice", "bob")] == [share(book, user) for user in ("alice", "bob")]
 
@@ -198,7 +208,7 @@ def test_a_book_from_its_own_rows_is_the_same_book(rows: list[Usage]) -> None:
 @given(ROWS)
 def test_rows_folded_into_one_weigh_what_they_weighed(rows: list[Usage]) -> None:
     half_life = Policy().half_life_ms
-    book = Book(SMALL, rows)
+    book = UsageHistory(SMALL, rows)
     for user in ("alice", "bob"):
         parts = dict.fromkeys(("A100", CPU), 0.0)
         for row in rows:

@@ -26,7 +26,7 @@ from portal.clusters.selectors.quotas import Chains, Lines, QuotaBook, leaves_by
 from portal.clusters.states import NodeHealth
 from portal.common.priorities import CAPPED_CLASS, PRIORITY_CLASSES
 from portal.common.row_versions import KeptResult, tables_version
-from scheduling.sites import Sites
+from scheduling.model.cell_tree import CellTree
 
 HOUR_MS = 3_600_000
 
@@ -71,15 +71,15 @@ def cluster_read(*, given_up: GivenUp | None = None) -> ClusterRows:
     return _Reader(given_up or GivenUp()).read()
 
 
-_sites: tuple[scheduling.Cluster, Sites] | None = None
+_sites: tuple[scheduling.Cluster, CellTree] | None = None
 """The last ones, and of which cluster."""
 
 
-def sites_of(cluster: scheduling.Cluster) -> Sites:
+def sites_of(cluster: scheduling.Cluster) -> CellTree:
     """Where its cells lie; the last ones where it is the same cluster."""
     global _sites
     if (last := _sites) is None or last[0] is not cluster:
-        last = _sites = cluster, Sites(cluster)
+        last = _sites = cluster, CellTree(cluster)
     return last[1]
 
 

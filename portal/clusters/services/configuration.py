@@ -38,7 +38,7 @@ from portal.clusters.services.versions import cluster_change
 from portal.common.errors import Fault, Invalid
 from portal.common.plain_yaml import PlainLoader
 from scheduling import config
-from scheduling.sites import chain_of
+from scheduling.model.cell_tree import chain_of
 
 NAME_LENGTH = 64
 MOST_OF_A_NODE = 2**31 - 1

@@ -13,7 +13,7 @@ from portal.clusters.models import FirmRight
 from portal.clusters.selectors.engine import ClusterRows, cluster_read
 from portal.clusters.selectors.quotas import Lines, QuotaBook, Quotas, moments, quota_book
 from portal.common.errors import Fault
-from scheduling.safety import Shortage, shortages
+from scheduling.model.validate import Shortage, shortages
 
 
 def shortages_now() -> list[str]:

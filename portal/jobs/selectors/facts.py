@@ -7,9 +7,9 @@ from portal.clusters.models import VirtualCluster
 from portal.clusters.selectors import cluster_read, vcs_for_submit
 from portal.jobs.spec import ClusterFacts
 from scheduling import Cluster
-from scheduling.terrain import Terrain
+from scheduling.cycle.context import ClusterContext
 
-_terrain: tuple[Cluster, Terrain] | None = None
+_terrain: tuple[Cluster, ClusterContext] | None = None
 """The last one, and of which cluster."""
 
 
@@ -20,9 +20,9 @@ def cluster_facts(*, user: User, also: VirtualCluster | None = None) -> ClusterF
     return ClusterFacts(vcs=tuple(sorted(vc.name for vc in vcs)), terrain=_terrain_of(cluster_read().cluster))
 
 
-def _terrain_of(cluster: Cluster) -> Terrain:
+def _terrain_of(cluster: Cluster) -> ClusterContext:
     """What follows from the cluster; the last one where it is the same."""
     global _terrain
     if (last := _terrain) is None or last[0] is not cluster:
-        last = _terrain = cluster, Terrain(cluster)
+        last = _terrain = cluster, ClusterContext(cluster)
     return last[1]

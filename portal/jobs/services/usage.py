@@ -15,7 +15,7 @@ from portal.common.bulk import rows_add
 from portal.jobs.models import Allocation, TaskAttempt, Usage, UsageMark
 from portal.jobs.selectors.usage import past_days
 from scheduling import LeafUse, Standing, TaskPlacement, TaskRef
-from scheduling.usage import HOUR_MS, amounts_of, hourly
+from scheduling.queue.usage_history import HOUR_MS, amounts_of, hourly
 
 
 def usage_charge(*, rows: Collection[TaskAttempt], until: datetime, back: bool = False) -> None:

@@ -9,7 +9,7 @@ from functools import cached_property
 from threading import Lock
 
 import scheduling
-from scheduling.terrain import Terrain
+from scheduling.cycle.context import ClusterContext
 
 _asking = Lock()
 """The scheduler's books are tried on by one thread at a time."""
@@ -37,7 +37,7 @@ class ClusterFacts:
     """
 
     vcs: tuple[str, ...]
-    terrain: Terrain
+    terrain: ClusterContext
 
     def refusals(self, job: scheduling.Job) -> tuple[scheduling.Refusal, ...]:
         """Why the scheduler would never start the job, though nothing else ran and all were well."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from scheduling.config import ConfigError
 from scheduling.config.faults import Faults
-from scheduling.jobs import OPPORTUNISTIC, Job, Role, TaskRef, all_tasks
+from scheduling.model.job import OPPORTUNISTIC, Job, Role, TaskRef, all_tasks
 
 HIGHEST = 1000
 """The highest priority that HiveD knows."""

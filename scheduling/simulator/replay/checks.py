@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from scheduling.bindings import Bindings
-from scheduling.health import doomed_among
+from scheduling.cells.binding import Bindings
+from scheduling.diagnosis.doomed_cells import doomed_among
 from scheduling.simulator.replay.compare import common_cell
 from scheduling.simulator.replay.world import World, leaves_of
 

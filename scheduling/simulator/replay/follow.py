@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scheduling.jobs import Job, TaskPlacement, TaskRef
+from scheduling.model.job import Job, TaskPlacement, TaskRef
 from scheduling.simulator.replay.forced import Place, kind_of, leaves_held, virtual_cells
 from scheduling.simulator.replay.mapper import Kind
 from scheduling.simulator.replay.world import Answer, NodeIds, World, leaves_of

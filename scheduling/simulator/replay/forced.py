@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain as joined
 
-from scheduling.bindings import Bindings, uses_of
-from scheduling.decisions import Demotion
-from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
+from scheduling.cells.binding import Bindings, uses_of
+from scheduling.model.job import Job, LeafUse, Standing, TaskPlacement, TaskRef
+from scheduling.model.plan import Demotion
 from scheduling.simulator.replay.mapper import Kind, Mapper
 from scheduling.simulator.replay.world import Group, World
 

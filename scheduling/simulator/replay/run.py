@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scheduling.cells import Cluster
+from scheduling.cells.allocator import PlacementConflict
 from scheduling.config import ConfigError
 from scheduling.config import read as read_cluster
 from scheduling.engine import Engine
-from scheduling.ledger import PlacementConflict
+from scheduling.model.cluster import Cluster
 from scheduling.simulator.replay.cases import Case, CaseFile
 from scheduling.simulator.replay.checks import Checks
 from scheduling.simulator.replay.compare import Compared, Difference, compare

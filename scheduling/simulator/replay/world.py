@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from scheduling.bindings import Grid
-from scheduling.cells import Cluster, Node, NodeState
+from scheduling.cells.binding import Grid
 from scheduling.config import machine
-from scheduling.decisions import Demotion, Preempt, Start, Wait
 from scheduling.engine import ALL, Engine
-from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
+from scheduling.model.cluster import Cluster, Node, NodeState
+from scheduling.model.job import Job, LeafUse, Standing, TaskPlacement, TaskRef
+from scheduling.model.plan import Demotion, Preempt, Start, Wait
+from scheduling.model.snapshot import Claim, Snapshot
 from scheduling.simulator.replay.cases import Request
 from scheduling.simulator.replay.mapper import bound_anew
-from scheduling.snapshot import Claim, Snapshot
 
 NodeIds = frozenset[str] | None
 

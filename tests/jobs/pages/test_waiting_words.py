@@ -8,8 +8,8 @@ from django.utils import translation
 from portal.jobs.models import Job
 from portal.jobs.states import JobState
 from portal.jobs.waiting import why_waits
-from scheduling import explain
-from scheduling.decisions import Code, Reason
+from scheduling.diagnosis import reasons as explain
+from scheduling.model.plan import Code, Reason
 from tests.scheduling.builders import job
 
 HOLE: dict[str, int | str] = {

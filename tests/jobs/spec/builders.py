@@ -10,7 +10,7 @@ from typing import Any
 
 from portal.jobs.spec import ClusterFacts, JobSpec, Problem, SpecInvalid, parse
 from scheduling import CellType, Cluster, Leaf, Node, PinnedCell, QuotaLine, VirtualCluster
-from scheduling.terrain import Terrain
+from scheduling.cycle.context import ClusterContext
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -96,7 +96,7 @@ def facts(
         for name, quota in quotas.items()
     )
     cluster = Cluster(tuple(nodes), vcs, cell_types=cell_types, pinned_cells=tuple(cells.values()))
-    return ClusterFacts(vcs=tuple(sorted(quotas)), terrain=Terrain(cluster))
+    return ClusterFacts(vcs=tuple(sorted(quotas)), terrain=ClusterContext(cluster))
 
 
 def _change(at: Any, path: list[str], value: Any) -> None:

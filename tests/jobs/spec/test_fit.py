@@ -13,7 +13,7 @@ from portal.common.priorities import PRIORITY_CLASSES
 from portal.jobs.spec import ClusterFacts, JobSpec, parse
 from portal.jobs.spec.engine_job import engine_job
 from scheduling import Cluster, Engine, Job, Rules, Snapshot
-from scheduling.terrain import Terrain
+from scheduling.cycle.context import ClusterContext
 from tests.jobs.spec.builders import Change, facts, job_file, problems, server, two_teams
 from tests.scheduling.cellworlds import clusters
 from tests.support.lab6 import lab_job
@@ -200,7 +200,7 @@ def files(draw: st.DrawFn, cluster: Cluster) -> str:
 def test_a_job_is_accepted_exactly_when_it_would_run_on_the_empty_cluster(data: st.DataObject) -> None:
     cluster = data.draw(described())
     text = data.draw(files(cluster))
-    known = ClusterFacts(vcs=tuple(vc.id for vc in cluster.virtual_clusters), terrain=Terrain(cluster))
+    known = ClusterFacts(vcs=tuple(vc.id for vc in cluster.virtual_clusters), terrain=ClusterContext(cluster))
     job = engine_job(parse(text), [node.id for node in cluster.nodes])
     alone = [job.wanted] if job.gang else [(task,) for task in job.wanted]
     runs = all(starts(cluster, job._replace(wanted=tasks)) for tasks in alone)

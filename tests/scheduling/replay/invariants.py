@@ -7,10 +7,10 @@ from typing import Any
 
 import scheduling
 from scheduling import Engine
-from scheduling.bindings import Bindings, Grid, QuotaCell
+from scheduling.cells.binding import Bindings, Grid, QuotaCell
+from scheduling.model.cell_tree import CellTree
 from scheduling.simulator.replay import Request
 from scheduling.simulator.replay.world import World
-from scheduling.sites import Sites
 
 HIGHEST = 1000
 
@@ -25,7 +25,7 @@ def as_it_is(value: object) -> str:
 copyreg.pickle(Engine, lambda engine: (Engine.restore, (engine.snapshot(),)))
 copyreg.pickle(Bindings, lambda bindings: (bindings.copy, ()))
 VALUES = (one for one in vars(scheduling).values() if isinstance(one, type) and is_dataclass(one))
-UNCHANGING: list[type[Any]] = [Grid, Sites, *VALUES]
+UNCHANGING: list[type[Any]] = [Grid, CellTree, *VALUES]
 for kind in UNCHANGING:
     copyreg.pickle(kind, as_it_is)
 

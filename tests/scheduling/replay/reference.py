@@ -8,14 +8,14 @@ and doomed ones (8), preemption and lazy preemption (9, 10).
 from collections.abc import Iterable
 from dataclasses import replace
 
-from scheduling.bindings import Bindings, Grid, QuotaCell, uses_of
-from scheduling.cells import Cluster, Node
-from scheduling.decisions import Code, Demotion, Preempt, Reason, Start, Victim, Wait
-from scheduling.health import doomed_among
-from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
-from scheduling.ledger import PlacementConflict
-from scheduling.sites import Sites
-from scheduling.snapshot import Claim, Running, RunningTask, Snapshot
+from scheduling.cells.allocator import PlacementConflict
+from scheduling.cells.binding import Bindings, Grid, QuotaCell, uses_of
+from scheduling.diagnosis.doomed_cells import doomed_among
+from scheduling.model.cell_tree import CellTree
+from scheduling.model.cluster import Cluster, Node
+from scheduling.model.job import Job, LeafUse, Standing, TaskPlacement, TaskRef
+from scheduling.model.plan import Code, Demotion, Preempt, Reason, Start, Victim, Wait
+from scheduling.model.snapshot import Claim, Running, RunningTask, Snapshot
 from tests.scheduling.replay.mapping import Mapping
 from tests.scheduling.replay.packing import Picked, View, greedy, rank
 
@@ -61,7 +61,7 @@ class Reference:
 
     def _learn(self) -> None:
         self.grid = Grid(self.cluster)
-        self.sites = Sites(self.cluster)
+        self.sites = CellTree(self.cluster)
         self.node_of = {leaf.id: node.id for node in self.cluster.nodes for leaf in node.leaves}
 
     # The engine's interface

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from scheduling.cells import Cluster
 from scheduling.config import ConfigError, machine
 from scheduling.config import read as read_cluster
+from scheduling.model.cluster import Cluster
 from scheduling.simulator.replay import Request
 from scheduling.simulator.replay.forced import recover
 from scheduling.simulator.replay.world import Answer, Scheduler, World

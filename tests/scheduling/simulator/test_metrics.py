@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduling.jobs import Standing
+from scheduling.model.job import Standing
 from scheduling.simulator import Attempt, Later, Moment, Outcome, Sharing, Spread, summary, timeline
 from scheduling.simulator.metrics import percentile, spread
 from tests.scheduling.simulator.traces import equal_nodes, row, run, trace

@@ -1,6 +1,6 @@
 """Lending and taking back, on traces small enough to be worked by hand."""
 
-from scheduling.jobs import Standing
+from scheduling.model.job import Standing
 from scheduling.simulator import Happening, Moment, Result, Settings, Sharing, simulate, timeline
 from tests.scheduling.simulator.traces import equal_nodes, of, row, run, times, trace
 

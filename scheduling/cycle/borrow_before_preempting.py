@@ -1,0 +1,133 @@
+"""Jobs that have a right to cells for which others would lose work, and start on idle GPUs instead.
+
+Only jobs that may run on loan anyway. Whose work it is does not matter where the least lost work pays first
+(`FirstToPay.LOSS`); where shares on loan decide, it must be that of a lower priority inside the quota: loans are there
+to be taken back. Such a job has its turn and its virtual cells kept as everybody on loan has: when the GPUs are wanted
+back, it takes its own by right.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from scheduling.cells.request import Choice, JobShape, apart
+from scheduling.cycle.cycle_state import Cycle, QueueProgress, Unplaced, on_loan
+from scheduling.cycle.preemptors import Preemptors
+from scheduling.cycle.promotion import Promotions
+from scheduling.cycle.within_caps import may_borrow, within_caps
+from scheduling.model.cluster import FirstToPay
+from scheduling.model.job import Borrow, Job
+from scheduling.model.plan import Preempt, Start
+from scheduling.placement.virtual_placement import VirtualPlacement
+
+WORTH_MS = 3_600_000
+"""Work that others would lose (for each GPU that the job gets): for less it does not run at the risk of a loan."""
+
+Choices = tuple[Choice, ...]
+
+ByRight = Callable[[Job, Choices, Mapping[int, int]], Start | Preempt | None]
+"""What a job gets inside its quota beside what is owed to others."""
+
+
+class Deferred(NamedTuple):
+    """A job that is seen to when everybody has had a turn: what it may choose from, what was owed before it, and the
+    cells that are owed to it since."""
+
+    job: Job
+    shape: JobShape
+    choices: Choices
+    line: QueueProgress
+    owed: dict[int, int]
+    own: list[VirtualPlacement]
+
+
+class BorrowBeforePreempting:
+    """Those of a pass. They are seen to last, so that nobody who starts inside a quota finds GPUs lent in this pass."""
+
+    def __init__(self, trial: Cycle, moving_in: Promotions, claimants: Preemptors, by_right: ByRight) -> None:
+        policy = trial.state.placer.allocator.layout.policy
+        self.trial = trial
+        self.state = trial.state
+        self._on = policy.lending and policy.promotion
+        self._by_loss = policy.first_to_pay is FirstToPay.LOSS
+        self._moving_in = moving_in
+        self._claimants = claimants
+        self._by_right = by_right
+        self._deferred: deque[Deferred] = deque()
+        self._begun: dict[str, tuple[Start, Deferred]] = {}
+
+    def defers(self, answer: Preempt, shape: JobShape, choices: Choices, line: QueueProgress) -> bool:
+        """Whether the job would make others lose work though GPUs idle that it may have on loan. Its cells are owed to
+        it from here on."""
+        job = answer.job
+        started = job.gang and job.id in self.state.running
+        if not self._on or job.borrow is not Borrow.AUTO or started or job.id in self._claimants.aside:
+            return False
+        if not self._takes_work(answer) or self._on_loan(job, choices) is None:
+            return False
+        owed = dict(line.owed)
+        own = self._moving_in.keep(answer, shape, line)
+        self._deferred.append(Deferred(job, shape, choices, line, owed, own))
+        return True
+
+    def _takes_work(self, answer: Preempt) -> bool:
+        """Whether those who have to leave have much work to lose that counts."""
+        gpus = sum(len(one.leaves) for one in answer.placements)
+        costs, running = self.state.placer.costs, self.state.running
+        names = [gone.job for gone in answer.victims]
+        if answer.demotes or answer.releases:
+            return False
+        if not self._by_loss and all(any(map(on_loan, running[name].tasks)) for name in names):
+            return False
+        return sum(costs.of(name)[2] for name in names) >= WORTH_MS * gpus
+
+    def _on_loan(self, job: Job, choices: Choices) -> Start | None:
+        state = self.state
+        for choice in apart(within_caps(state, job, choices), job.gang):
+            if state.placer.roomy(choice, job.gang) and may_borrow(state, job, choice):
+                start = state.placer.borrowed(job, choice)
+                if start is not None:
+                    return start
+        return None
+
+    def settle(self) -> None:
+        """Whoever still finds idle GPUs starts on them, the others take their cells."""
+        while self._deferred:
+            one = self._deferred.popleft()
+            self.trial.busy.add(one.job.vc)
+            start = self._on_loan(one.job, one.choices)
+            if start is None:
+                self._take_cells(one)
+                continue
+            if one.job.gang:
+                self._begun[one.job.id] = start, one
+            rest = self.trial.carry_out(start)
+            if rest is not None:
+                shape, choices = self.trial.choices_of_rest(rest, one.choices)
+                self._deferred.appendleft(one._replace(job=rest, shape=shape, choices=choices))
+
+    def _take_cells(self, one: Deferred) -> None:
+        self._claimants.stand_aside()
+        answer = self._by_right(one.job, one.choices, one.owed)
+        while isinstance(answer, Preempt) and self._retract(answer):
+            answer = self._by_right(one.job, one.choices, one.owed)
+        one.line.owed.settle(one.own)
+        if answer is None or (isinstance(answer, Preempt) and self._has_just_begun(answer)):
+            self.trial.late.append(Unplaced(one.job, one.shape, one.choices))
+        else:
+            self.trial.carry_out(answer)
+        self._claimants.step_in()
+
+    def _has_just_begun(self, answer: Preempt) -> bool:
+        """Whether some of the victims have tasks that start in this pass: the next one sees to it."""
+        begun = {start.job.id for start in self.trial.starts}
+        return any(gone.job in begun for gone in answer.victims)
+
+    def _retract(self, answer: Preempt) -> bool:
+        """Whether some of the victims have only just been given their loans: they have not begun, and are seen to
+        again."""
+        begun = [self._begun.pop(gone.job) for gone in answer.victims if gone.job in self._begun]
+        for start, one in begun:
+            self.trial.retract(start)
+            self._deferred.append(one)
+        return bool(begun)

@@ -1,0 +1,102 @@
+"""Everything a decision reads. Builds a Placer for one question or a CycleState for a whole cycle."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from scheduling.cells.allocator import Allocator
+from scheduling.cells.cell_index import CellIndex
+from scheduling.cells.claims import Claims
+from scheduling.cells.request import JobShapes
+from scheduling.cycle.cycle_state import CycleMemory, CycleState
+from scheduling.diagnosis.feasible_at_submit import Refusal, refusals_on
+from scheduling.model.cluster import Cluster
+from scheduling.model.job import Job
+from scheduling.model.snapshot import Claim, Running
+from scheduling.placement.feasibility import QuotaFeasibility
+from scheduling.placement.hived import Views
+from scheduling.placement.placer import Placer
+from scheduling.preemption.victim_cost import VictimCosts
+from scheduling.preemption.victim_selection import LowerPriorities
+from scheduling.queue.caps import LimitUsage
+from scheduling.queue.job_index import JobIndex
+from scheduling.queue.loan_limits import Loans
+from scheduling.queue.resting import LoanCooldown
+
+
+class ClusterContext:
+    """The cells by number, the shapes of jobs on them, the cluster without jobs (`idle`). `holdable` knows which
+    shapes the quota holds at all."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.layout = CellIndex(cluster)
+        self.shapes = JobShapes(self.layout)
+        self.idle = Allocator(self.layout)
+        self.holdable = QuotaFeasibility(self.idle)
+        self._served: Allocator | None = None
+        self._refused: dict[tuple[int, int, bool], tuple[Refusal, ...]] = {}
+
+    def refusals(self, job: Job) -> tuple[Refusal, ...]:
+        """Why the job can never run here. Equal jobs are refused alike: worked out once for each shape."""
+        shape = self.shapes.of(job)
+        if self._served is None:
+            self._served = Allocator(self.layout).all_in_service()
+        key = (shape.number, job.priority, job.id in job.after)
+        if key not in self._refused:
+            self._refused[key] = refusals_on(self._served, shape, job)
+        return self._refused[key]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineContext:
+    """The engine's own books, as long as the cluster stays as it is."""
+
+    terrain: ClusterContext
+    allocator: Allocator
+    job_index: JobIndex
+    claims: Claims
+    views: Views
+
+    def placer(self, now: int) -> Placer:
+        """For a question that changes nothing: the books themselves."""
+        job_index, claims = self.job_index, self.claims.by_claimant
+        job_index.loans.set_own_apart(self.allocator)
+        return self._placer(now, job_index.running, claims, self._claimants(claims), job_index.loans)
+
+    def state(
+        self, now: int, reservations: Collection[str], memory: CycleMemory, *, to_change: bool = True
+    ) -> CycleState:
+        """What a pass works on: it changes the allocator in a trial, and maps of its own. Unless
+        `to_change`: the books themselves."""
+        terrain, job_index = self.terrain, self.job_index
+        running, claims, loans = job_index.running, self.claims.by_claimant, job_index.loans
+        loans.set_own_apart(self.allocator)
+        if to_change:
+            running, claims, loans = running.copy(), self.claims.copy(), loans.copy()
+        claimants = self._claimants(claims)
+        placer = self._placer(now, running, claims, claimants, loans)
+        return CycleState(
+            placer, terrain.shapes, job_index.book.shares(now), loans, job_index.queues, job_index.opportunistic,
+            running, job_index.waiting, claims, claimants, job_index.demotions, reservations,
+            terrain.layout.cluster.leaf_types, memory, LimitUsage(terrain.layout, running, job_index.waiting, claims),
+        )  # fmt: skip
+
+    def _claimants(self, claims: Mapping[str, object]) -> dict[str, Job]:
+        waiting = self.job_index.waiting
+        return {name: waiting[name] for name in claims if name in waiting}
+
+    def _placer(
+        self,
+        now: int,
+        running: Mapping[str, Running],
+        claims: Mapping[str, Mapping[str, Claim]],
+        claimants: Mapping[str, Job],
+        loans: Loans,
+    ) -> Placer:
+        terrain, allocator = self.terrain, self.allocator
+        allocator.stirred.clear()
+        costs = VictimCosts(running, loans.shares, now, terrain.layout.policy)
+        lower = LowerPriorities(allocator, running, claimants, costs, self.job_index.ranks.lowest)
+        resting = LoanCooldown(terrain.layout.leaf_at, self.job_index.freed, now)
+        return Placer(
+            allocator, terrain.idle, running, claims, costs, lower, now, terrain.holdable, resting, views=self.views
+        )  # fmt: skip

@@ -1,0 +1,427 @@
+"""What a pass over the jobs reads, and what it changes on the way: the engine's own maps, on trial."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+from scheduling.cells.claims import needs_of
+from scheduling.cells.request import Choice, JobShape, JobShapes
+from scheduling.cycle.backfill import Reservation
+from scheduling.model.cluster import Order
+from scheduling.model.job import Job, LeafUse, Standing, TaskPlacement, TaskRef
+from scheduling.model.plan import Demotion, Preempt, Promotion, Reason, Start
+from scheduling.model.snapshot import Claim, Running, RunningTask
+from scheduling.placement.placer import Placer
+from scheduling.placement.virtual_placement import ReservedCells, VirtualPlacement
+from scheduling.preemption.victim_cost import give_back
+from scheduling.queue.caps import LimitUsage
+from scheduling.queue.loan_limits import Loans
+from scheduling.queue.queue import OrderKey, Queue, Rank, submission
+from scheduling.queue.usage_history import UserShares, amounts_of
+
+
+@dataclass(slots=True)
+class QueueProgress:
+    """One virtual cluster's queue as the pass goes through it: which chains an earlier job holds up, and for whom
+    cells are kept. `owed` are virtual leaves of earlier jobs that run on loan and cannot move into them yet.
+    `held_up`: from which place on who wants only these chains is passed over."""
+
+    owed: ReservedCells
+    held: set[str] = field(default_factory=set)
+    held_up: tuple[Rank, frozenset[str]] | None = None
+    kept: dict[str, Reservation] = field(default_factory=dict)
+    ahead: "Ahead" = field(default_factory=lambda: Ahead())
+
+
+@dataclass(slots=True)
+class Passed:
+    """Waiting jobs of some chains that were passed: all, those of higher priority, and by share those of the priority
+    whose turn it is. `near` are the chains of all others who share one with them."""
+
+    near: list[frozenset[str]]
+    all: int = 0
+    higher: int = 0
+    alike: dict[float, int] = field(default_factory=dict)
+
+
+LED = -1.0
+"""Stands for a share where none counts, since somebody gave the job its place by hand."""
+
+Counts = tuple[int, int, int, int, int]
+"""How many jobs are ahead: all, by priority, by share, by hand, by cells that are kept."""
+
+
+class Ahead:
+    """Counts of waiting jobs that were passed, by the chains that they want."""
+
+    def __init__(self) -> None:
+        self._passed: dict[frozenset[str], Passed] = {}
+        self._priority: int | None = None
+        self._kept: list[tuple[float, OrderKey, frozenset[str]]] = []
+
+    def join(self, job: Job, share: float, chains: frozenset[str], *, kept: bool = False) -> Counts:
+        """The next job in order waits: how many ahead share a chain, and of them why. `kept`: it comes before others of
+        its priority since cells are kept for it."""
+        if job.priority != self._priority:
+            self._priority = job.priority
+            self._kept.clear()
+            for one in self._passed.values():
+                one.higher = one.all
+                one.alike.clear()
+        mine = self._passed.get(chains) or self._first_of(chains)
+        ahead, higher, alike = mine.all, mine.higher, mine.alike.get(share, 0)
+        by_hand = mine.alike.get(LED, 0)
+        mine.all, mine.alike[share] = ahead + 1, alike + 1
+        for others in mine.near:
+            one = self._passed[others]
+            ahead += one.all
+            higher += one.higher
+            alike += one.alike.get(share, 0)
+            by_hand += one.alike.get(LED, 0)
+        if share == LED:
+            return ahead, higher, 0, alike, 0
+        place = share, submission(job)
+        overtaken = [one[0] for one in self._kept if one[:2] > place and not one[2].isdisjoint(chains)]
+        if kept:
+            self._kept.append((*place, chains))
+        by_share = ahead - higher - alike - by_hand - sum(one != share for one in overtaken)
+        return ahead, higher, by_share, by_hand, len(overtaken)
+
+    def _first_of(self, chains: frozenset[str]) -> Passed:
+        near = [others for others in self._passed if not chains.isdisjoint(others)]
+        for others in near:
+            self._passed[others].near.append(chains)
+        mine = self._passed[chains] = Passed(near)
+        return mine
+
+
+class Unplaced(NamedTuple):
+    """A job that does not start: the choices that nobody ahead holds up, who is ahead, and its reason where that is
+    known already."""
+
+    job: Job
+    shape: JobShape
+    choices: tuple[Choice, ...]
+    ahead: Counts | None = None
+    reason: Reason | None = None
+
+
+@dataclass(slots=True)
+class CycleState:
+    """What a pass reads and, on trial, changes: the engine's own maps."""
+
+    placer: Placer
+    shapes: JobShapes
+    shares: UserShares
+    loans: Loans
+    queues: Mapping[str, Queue]
+    opportunistic: Mapping[str, Queue]
+    running: dict[str, Running]
+    waiting: Mapping[str, Job]
+    claims: dict[str, dict[str, Claim]]
+    claimants: dict[str, Job]
+    demotions: Mapping[str, Demotion]
+    reservations: Collection[str]
+    leaf_types: Mapping[str, str]
+    memory: "CycleMemory"
+    held: LimitUsage
+
+
+@dataclass(slots=True)
+class CycleMemory:
+    """What the last passes found that still holds: work saved, never an answer changed.
+
+    `quiet`: virtual clusters whose turn led to nothing, with the state of things then; `stuck`: shapes for which
+    there was no loan, with how much had been given back then. `lent`: what may move into the quota of a running job
+    that stands in its queue as this job.
+    """
+
+    quiet: dict[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)
+    stuck: dict[int, int] = field(default_factory=dict)
+    lent: dict[str, tuple[Running, Job, list["Lent"]]] = field(default_factory=dict)
+    _seatings: dict[str, "Seatings"] = field(default_factory=dict)
+
+    def kept(self) -> "CycleMemory":
+        """The same, for when what is found from here on does not hold: it was found in a trial that is taken back."""
+        return CycleMemory(self.quiet.copy(), self.stuck.copy(), self.lent, self._seatings)
+
+    def seatings(self, vc: str) -> "Seatings":
+        """Where the jobs of the virtual cluster that run on loan would have their cells."""
+        if vc not in self._seatings:
+            self._seatings[vc] = Seatings()
+        return self._seatings[vc]
+
+
+LIMIT = 8192
+"""How much of a kind is remembered."""
+
+
+class Lent(NamedTuple):
+    """Tasks on loan that move into the quota together: their shape, and to which choice of it their nodes belong (-1:
+    none)."""
+
+    tasks: tuple[TaskRef, ...]
+    shape: JobShape
+    choice: int
+
+
+class Seatings:
+    """Virtual leaves for jobs on loan, as long as the virtual cluster's own cells stay in one state: by what is owed to
+    jobs ahead, the job's shape and which choice of it. What is owed has a number, 0 for nothing, that means the same
+    for ever."""
+
+    def __init__(self) -> None:
+        self._state = -1
+        self._known: dict[tuple[int, int, int], list[VirtualPlacement] | None] = {}
+        self._after: dict[tuple[int, int, int], int] = {}
+        self._count = 0
+
+    def of(self, state: int) -> dict[tuple[int, int, int], list[VirtualPlacement] | None]:
+        """Those of this state of the cells, to be added to."""
+        if state != self._state or len(self._known) >= LIMIT:
+            self._state = state
+            self._known.clear()
+            self._after.clear()
+        return self._known
+
+    def after(self, owed: int, shape: int, choice: int) -> int:
+        """The number of what is owed when the seats of this shape are owed, too."""
+        key = owed, shape, choice
+        if key not in self._after:
+            self._after[key] = self.another()
+        return self._after[key]
+
+    def another(self) -> int:
+        """A number that nothing has yet."""
+        self._count += 1
+        return self._count
+
+
+class Cycle:
+    """Decisions as they are made, each carried out at once on the state; whoever owns it takes it back or keeps it.
+
+    `left` is what is left of jobs that started (None: nothing, or they take cells); `late` are those that do not
+    start; `busy` the virtual clusters for which something happened; `displaced` those that were to have a loan of their
+    own team, and find it in other hands.
+    """
+
+    def __init__(self, state: CycleState, now: int) -> None:
+        self.state = state
+        self.now = now
+        self.fair = state.placer.allocator.layout.policy.order is Order.FAIR
+        self.starts: list[Start] = []
+        self.preemptions: list[Preempt] = []
+        self.promotions: list[Promotion] = []
+        self.releases: list[str] = []
+        self.reserved: list[str] = []
+        self.left: dict[str, Job | None] = {}
+        self.late: list[Unplaced] = []
+        self.busy: set[str] = set()
+        self.displaced: list[Job] = []
+
+    def share(self, vc: str, user: str) -> float:
+        """The user's share, where it decides the order."""
+        return self.state.shares.of(vc, user) if self.fair else 0.0
+
+    def shares_of(self, vc: str) -> Callable[[str], float]:
+        """The share of a user of the virtual cluster."""
+        return partial(self.state.shares.of, vc) if self.fair else _nothing
+
+    def carry_out(self, answer: Start | Preempt) -> Job | None:
+        """What is left of the job after it."""
+        for leaf in answer.releases:
+            for name in [one for one, claims in self.state.claims.items() if leaf in claims]:
+                self.give_up(name)
+        for name in answer.demotes:
+            self.demote(name)
+        if isinstance(answer, Start):
+            return self.start(answer)
+        self.preemptions.append(answer)
+        self.state.placer.lower.came(answer.job)
+        claim_all(self.state, answer)
+        for placement in answer.placements:
+            self.charge(answer.job, placement)
+        return self._rest(answer)
+
+    def _rest(self, answer: Start | Preempt) -> Job | None:
+        placed = {placement.task for placement in answer.placements}
+        rest = tuple(task for task in answer.job.wanted if task not in placed)
+        left = self.left[answer.job.id] = answer.job.wanting(rest) if rest else None
+        return left
+
+    def still_late(self, late: Unplaced) -> Unplaced | None:
+        """The same for what is left of the job: a part, or all of it, may have started on loan since."""
+        job = self.left.get(late.job.id, late.job)
+        if job is None or job is late.job:
+            return late if job is not None else None
+        shape, choices = self.choices_of_rest(job, late.choices)
+        return late._replace(job=job, shape=shape, choices=choices)
+
+    def choices_of_rest(self, rest: Job, choices: Iterable[Choice]) -> tuple[JobShape, tuple[Choice, ...]]:
+        """The shape of what is left of a job, and those of its choices that are of the chains of these."""
+        shape, chains = self.state.shapes.of(rest), {choice.chains for choice in choices}
+        return shape, tuple(choice for choice in shape.choices if choice.chains in chains)
+
+    def charge(self, job: Job, placement: TaskPlacement) -> None:
+        """Who gets cells is served later among the users of the virtual cluster."""
+        amounts = amounts_of(placement, self.state.leaf_types)
+        if self.fair and amounts and not job.opportunistic:
+            self.state.shares.add(job.vc, job.user, amounts)
+
+    def demote(self, name: str) -> None:
+        """The job is on loan from now on."""
+        state = self.state
+        running = state.running[name]
+        for task in running.tasks:
+            state.placer.allocator.lend(name, task.placement)
+        state.running[name] = lent(running)
+        for task in state.running[name].tasks:
+            state.loans.book(running.job, task.placement, 1)
+
+    def start(self, start: Start, *, charged: bool = False) -> Job | None:
+        """The tasks run; answers with what is left of the job. Who took cells before is `charged` already."""
+        state, job = self.state, start.job
+        state.placer.lower.came(job)
+        state.placer.costs.begun.add(job.id)
+        self._convert(job.id, {placement.task for placement in start.placements})
+        tasks = []
+        for placement in start.placements:
+            state.placer.allocator.hold(job.id, placement)
+            state.loans.book(job, placement, 1)
+            state.held.change(job, leaves_of(placement), 1)
+            if not charged:
+                self.charge(job, placement)
+            tasks.append(RunningTask(placement, self.now))
+        before = state.running.get(job.id)
+        state.running[job.id] = Running(job.wanting(()), (*(before.tasks if before else ()), *tasks))
+        self.starts.append(start)
+        return self._rest(start)
+
+    def retract(self, start: Start) -> None:
+        """A job that started in this pass, all of it, has not started."""
+        state, job = self.state, start.job
+        for placement in start.placements:
+            state.placer.allocator.release(job.id, placement)
+            state.loans.book(job, placement, -1)
+            state.held.change(job, leaves_of(placement), -1)
+        del state.running[job.id], self.left[job.id]
+        state.placer.costs.begun.discard(job.id)
+        self.starts.remove(start)
+
+    def _convert(self, name: str, tasks: set[TaskRef]) -> None:
+        """The job's claims for these tasks have done their work."""
+        claims = self.state.claims.get(name, {})
+        used = [leaf for leaf, claim in claims.items() if claim.task in tasks]
+        if used:
+            self.state.loans.claim(self.state.claimants[name], [claims[leaf] for leaf in used], -1)
+        self.state.placer.allocator.unclaim(name, used)
+        self.state.held.gone(name, used)
+        for leaf in used:
+            del claims[leaf]
+        if not claims:
+            self.state.claims.pop(name, None)
+            self.state.claimants.pop(name, None)
+
+    def give_up(self, name: str) -> None:
+        """All claims of a job are released, and their victims have their virtual cells until they are gone."""
+        claims = self.state.claims.pop(name)
+        if name in self.state.claimants:
+            self.state.loans.claim(self.state.claimants[name], claims.values(), -1)
+        self.state.placer.allocator.unclaim(name, claims)
+        self.state.held.gone(name, claims)
+        self.releases += claims
+        self.state.claimants.pop(name, None)
+        give_back(self.state.placer.allocator, self.state.running, (claims[leaf] for leaf in sorted(claims)))
+
+    def promote(self, job: Job, placements: tuple[TaskPlacement, ...]) -> None:
+        """These tasks on loan are inside the quota from now on."""
+        state = self.state
+        running = state.running[job.id]
+        new = {placement.task: placement for placement in placements}
+        for task in running.tasks:
+            if task.placement.task in new:
+                state.loans.book(job, task.placement, -1)
+        for placement in placements:
+            state.placer.allocator.unlend(job.id, placement)
+        tasks = tuple(task._replace(placement=new.get(task.placement.task, task.placement)) for task in running.tasks)
+        state.running[job.id] = running._replace(tasks=tasks)
+        self.promotions.append(Promotion(job.id, placements))
+
+
+def _nothing(user: str) -> float:
+    return 0.0
+
+
+def merged_by_job(preemptions: Iterable[Preempt]) -> tuple[Preempt, ...]:
+    """One preemption for each job: a job that is no gang is answered task by task."""
+    found: dict[str, Preempt] = {}
+    for one in preemptions:
+        before = found.get(one.job.id)
+        if before is None:
+            found[one.job.id] = one
+            continue
+        victims = {victim.job: victim for victim in before.victims}
+        for victim in one.victims:
+            tasks = {*victim.tasks, *(victims[victim.job].tasks if victim.job in victims else ())}
+            victims[victim.job] = victim._replace(tasks=tuple(sorted(tasks)))
+        found[one.job.id] = before._replace(
+            placements=(*before.placements, *one.placements),
+            victims=tuple(victims[name] for name in sorted(victims)),
+            demotes=(*before.demotes, *one.demotes),
+            releases=(*before.releases, *one.releases),
+        )
+    return tuple(found.values())
+
+
+def claim_all(state: CycleState, answer: Preempt) -> None:
+    """The preemptor's claims on every leaf of its placement; the victims are on their way out."""
+    allocator, name = state.placer.allocator, answer.job.id
+    mine: dict[str, Claim] = {}
+    for placement in answer.placements:
+        for use in placement.leaves:
+            mine[use.leaf] = Claim(use.leaf, name, allocator.holder(use.leaf), use.virtual_cell or "", placement.task)
+    uses = [LeafUse(claim.leaf, claim.virtual_cell, Standing.GUARANTEED) for claim in mine.values()]
+    allocator.make_way(uses)
+    allocator.claim(name, uses, needs_of(answer.job, mine.values()))
+    before = state.claims.get(name, {})
+    state.claims[name] = before | mine
+    state.loans.claim(answer.job, mine.values(), 1)
+    state.held.change(answer.job, mine.keys() - before.keys(), 1)
+    state.claimants[name] = answer.job
+    for gone in answer.victims:
+        running = state.running[gone.job]
+        for task in running.tasks:
+            if task.placement.task in gone.tasks:
+                state.loans.leave(running.job, task.placement)
+        state.running[gone.job] = leaving(running, gone.tasks)
+        state.placer.costs.told_to_leave(allocator, gone.job)
+
+
+def leaving(running: Running, going: Collection[TaskRef]) -> Running:
+    """The same job with the end of these tasks ordered."""
+    tasks = (
+        RunningTask(one.placement, one.started_ms, one.checkpoint_ms, one.leaving or one.placement.task in going)
+        for one in running.tasks
+    )
+    return Running(running.job, tuple(tasks))
+
+
+def lent(running: Running, now: int | None = None) -> Running:
+    """The same job with all its leaves borrowed; those that were not are so from `now` on."""
+    tasks = []
+    for task in running.tasks:
+        leaves = tuple(LeafUse(use.leaf, None, Standing.BORROWED) for use in task.placement.leaves)
+        right = task.right_ms if task.placement.leaves == leaves else now
+        tasks.append(task._replace(placement=task.placement._replace(leaves=leaves), right_ms=right))
+    return running._replace(tasks=tuple(tasks))
+
+
+def leaves_of(placement: TaskPlacement) -> list[str]:
+    """The GPUs of a task."""
+    return [use.leaf for use in placement.leaves]
+
+
+def on_loan(task: RunningTask) -> bool:
+    """Whether the task holds borrowed leaves."""
+    return None in [address for _, address, _ in task.placement.leaves]

@@ -1,0 +1,289 @@
+"""The reasons of all jobs that a pass leaves waiting, with the numbers that hold after it."""
+
+from collections.abc import Mapping
+from functools import partial
+
+from scheduling.cells.request import Choice, JobShape, Pool, Unit, apart, needs_of
+from scheduling.cycle.cycle_state import Cycle, CycleState, QueueProgress, Unplaced
+from scheduling.cycle.within_caps import is_capped, over_cap, within_caps
+from scheduling.diagnosis import reasons as explain
+from scheduling.diagnosis.doomed_cells import doomed_in
+from scheduling.diagnosis.placement_failure import Fits, no_room
+from scheduling.model.job import Job
+from scheduling.model.plan import Code, Reason, Wait
+from scheduling.model.snapshot import Running
+from scheduling.placement.feasibility import holds_pool, holds_unit
+from scheduling.placement.placer import NodeIds
+
+NEARNESS = {code: number for number, code in enumerate(Code)}
+"""The later a reason comes in the order of codes, the nearer is the job to a start."""
+
+
+class Diagnosis:
+    """Reasons in this order: the job's own state, its right to the cells, the order, then room on the nodes."""
+
+    def __init__(self, trial: Cycle, lines: Mapping[str, QueueProgress]) -> None:
+        self._trial = trial
+        self._state = trial.state
+        self._lines = lines
+        self._capped = {vc: is_capped(self._state, vc) for vc in self._state.placer.allocator.layout.virtual_clusters}
+        self._right: dict[tuple[int, int], Reason | None] = {}
+        self._alike: dict[tuple[int, int], Reason | None] = {}
+        self._room: dict[tuple[int, int, str, int], Reason] = {}
+
+    def waits(self) -> tuple[Wait, ...]:
+        """One wait for each job that does not start, in the order of the pass, then those that are taking cells."""
+        told = []
+        left, claims, right = self._trial.left, self._state.claims, self._right
+        for one in self._trial.late:
+            late = one if one.job.id not in left else self._trial.still_late(one)
+            if late is None or late.job.id in claims:
+                continue  # of a job that takes cells that is the reason
+            waiting, shape, _, ahead, reason = late
+            reason = reason or right.get((shape.number, waiting.priority)) or self._reason(late)
+            told.append(Wait(waiting, reason, ahead[0] + 1 if ahead is not None else None))
+        for name in sorted(self._state.claims):
+            job = self._state.waiting.get(name)
+            if job is not None:
+                told.append(Wait(job, self._preempting(name)))
+        return tuple(told)
+
+    def _preempting(self, name: str) -> Reason:
+        if self._state.waiting[name].paused:
+            return explain.paused()
+        claims = self._state.claims[name].values()
+        victims = sorted({claim.victim for claim in claims if claim.victim is not None})
+        if victims:
+            return explain.preempting(victims, sum(claim.victim is not None for claim in claims))
+        going = self._going(name)
+        if going:
+            cells = {claim.virtual_cell for claim in claims}
+            heir = all(not cells.isdisjoint(_virtual_cells(self._state.running[one])) for one in going)
+            return (explain.taking_over if heir else explain.making_room)(going)
+        job = self._trial.left.get(name) or self._state.waiting[name]  # a part of it may have started just now
+        return alone(self._state, job, self._state.shapes.of(job), None)
+
+    def _going(self, name: str) -> list[str]:
+        """Who ends for a job that finds free GPUs: as was decided just now, else who is leaving where it will run."""
+        going = {victim.job for one in self._trial.preemptions if one.job.id == name for victim in one.victims}
+        if not going:
+            at = self._state.placer.allocator.layout.leaf_at
+            nodes = {at[leaf][0] for leaf in self._state.claims[name] if leaf in at}
+            tasks = self._state.placer.allocator.tasks
+            there = {job for number in nodes for job, _ in tasks[number]}
+            going = {job for job in there if any(task.leaving for task in self._state.running[job].tasks)}
+        return sorted(going)
+
+    def _reason(self, late: Unplaced) -> Reason:
+        number, priority = late.shape.number, late.job.priority
+        if (number, priority) not in self._right:
+            self._right[number, priority] = self._right_missing(late)
+        missing = self._right[number, priority]
+        if missing is not None:
+            return missing
+        line = self._lines.get(late.job.vc)
+        if not late.job.opportunistic and line is not None:
+            held_up = self._held_up(late, line)
+            if held_up is not None:
+                return held_up
+        whose = (late.job.user, priority) if self._capped[late.job.vc] else ("", 0)
+        key = (number, len(late.choices), *whose)
+        if key not in self._room:
+            self._room[key] = room_missing(self._state, late.job, late.choices or late.shape.choices, None)
+        return self._room[key]
+
+    def _right_missing(self, late: Unplaced) -> Reason | None:
+        """The same for all priorities whose cells the job may take from as many."""
+        known = late.shape.number, self._state.placer.lower.count(late.job)
+        if known not in self._alike:
+            self._alike[known] = right_missing(self._state, late.job, late.shape, {})
+        return self._alike[known]
+
+    def _held_up(self, late: Unplaced, line: QueueProgress) -> Reason | None:
+        """The order: who is ahead keeps the job from its chains, or from the cells that are left."""
+        held = [choice for choice in late.shape.choices if choice not in late.choices]
+        if held and late.ahead is not None:
+            for chain in sorted({chain for choice in held for chain in choice.chains}.intersection(line.kept)):
+                kept = line.kept[chain]
+                if kept.at_ms is not None and kept.promised and kept.job != late.job.id:
+                    return explain.reserved(kept.job, kept.at_ms, self._trial.now)
+            if late.ahead[0]:
+                return explain.order(*late.ahead)
+        if not line.owed:
+            return None
+        return right_missing(self._state, late.job, late.shape, line.owed) or self._no_room_beside(late, line.owed)
+
+    def _no_room_beside(self, late: Unplaced, owed: Mapping[int, int]) -> Reason | None:
+        """The order, where only what is owed to those ahead has room on the nodes: for all of a gang, else for a task.
+        What is named is of a kind that is owed; a task may want no GPUs at all."""
+        state, job = self._state, late.job
+        for choice in apart(within_caps(state, job, late.choices), job.gang):
+            if state.placer.guaranteed(job, choice, one=True) is not None:
+                for pool in choice.units[0].pools:
+                    if _owed_of(state, pool, owed):
+                        return _owed_ahead(state, job, pool, owed)
+        return None
+
+
+def _virtual_cells(running: Running) -> set[str]:
+    return {use.virtual_cell or "" for task in running.tasks for use in task.placement.leaves} - {""}
+
+
+def alone(state: CycleState, job: Job, shape: JobShape, nodes: NodeIds) -> Reason:
+    """Why a job that is asked about by itself does not start."""
+    missing = right_missing(state, job, shape, {})
+    return missing or room_missing(state, job, shape.choices, nodes)
+
+
+def right_missing(state: CycleState, job: Job, shape: JobShape, owed: Mapping[int, int]) -> Reason | None:
+    """Why nothing of the job has a right to cells now, under any choice. Where it would have one but for what is `owed`
+    to those ahead, that is the reason, whatever is missing under other choices; else that of its smallest unit."""
+    reasons: list[Reason | None] = []
+    behind: list[Reason] = []
+    for units in _that_may_start(state, job, shape):
+        found = [
+            _loan_missing(state, job, unit) if job.opportunistic else _quota_missing(state, job, unit, owed)
+            for unit in units
+        ]
+        if not all(found):
+            return None
+        reasons.append(found[-1])
+        behind += [one for one in reversed(found) if one is not None and one.code == Code.ORDER]
+    if not shape.choices:
+        return explain.no_gpus_owned(job.vc)
+    return behind[0] if behind else reasons[0]
+
+
+def _that_may_start(state: CycleState, job: Job, shape: JobShape) -> list[tuple[Unit, ...]]:
+    """What starts by itself under each choice; of a guaranteed job what the quota holds at all, if there is any."""
+    every = [
+        choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units) for choice in shape.choices
+    ]
+    idle = state.placer.idle
+    held = (
+        [] if job.opportunistic else [tuple(one for one in units if holds_unit(idle, job.vc, one)) for units in every]
+    )
+    return [units for units in held if units] or every
+
+
+def _quota_missing(state: CycleState, job: Job, unit: Unit, owed: Mapping[int, int]) -> Reason | None:
+    """Why the job has no right to cells now, not even to those of lower priorities."""
+    fit = partial(state.placer.has_right, job)
+    if fit(unit.pools, owed):
+        return None
+    pool = next((one for one in unit.pools if not fit((one,), owed)), unit.pools[0])
+    if owed and fit(unit.pools, {}):
+        return _owed_ahead(state, job, pool, owed)
+    for pool in unit.pools:
+        if not holds_pool(state.placer.idle, job.vc, pool):
+            return _too_large(state, job, pool)
+    for pool in unit.pools:
+        kind, owned, free = pool.parts[0].cell_type, *_leaves_of(state, job.vc, pool)
+        if pool.leaves > free:
+            return explain.quota(job.vc, kind, owned - free, owned, pool.leaves)
+    kind, (_, free) = pool.parts[0].cell_type, _leaves_of(state, job.vc, pool)
+    return explain.no_cell(job.vc, kind, free, _largest(state, job.vc, pool), pool.leaves)
+
+
+def _too_large(state: CycleState, job: Job, pool: Pool) -> Reason:
+    """The quota of these tasks is too small for them, whoever ends."""
+    if pool.name != pool.chain and (job.vc, pool.name) not in state.placer.allocator.layout.pins:
+        return explain.no_pinned_cell(job.vc, pool.name)
+    groups = state.placer.idle.cell_groups.get((job.vc, pool.name), {})
+    owned = sum(sizes[-1] * cells.bit_count() for (sizes, _), cells in groups.items())
+    whole = max((sizes[-1] for sizes, _ in groups), default=0)
+    return explain.beyond_quota(job.vc, pool.parts[0].cell_type, owned, whole, pool.leaves)
+
+
+def _owed_ahead(state: CycleState, job: Job, pool: Pool, owed: Mapping[int, int]) -> Reason:
+    _, free = _leaves_of(state, job.vc, pool)
+    kind = pool.parts[0].cell_type
+    return explain.owed_ahead(job.vc, kind, free, _owed_of(state, pool, owed), pool.leaves)
+
+
+def _owed_of(state: CycleState, pool: Pool, owed: Mapping[int, int]) -> int:
+    """How many of the free leaves that tasks of this pool may use are owed to jobs ahead."""
+    allocator = state.placer.allocator
+    pools = allocator.layout.cell_pool
+    return sum((mask & ~allocator.used[cell]).bit_count() for cell, mask in owed.items() if pools[cell] == pool.name)
+
+
+def _leaves_of(state: CycleState, vc: str, pool: Pool) -> tuple[int, int]:
+    """Leaves of the quota that tasks of this pool may use, and how many of them are free."""
+    groups = state.placer.allocator.cell_groups.get((vc, pool.name), {}).items()
+    owned = sum(sizes[-1] * cells.bit_count() for (sizes, _), cells in groups)
+    return owned, owned - sum(used.bit_count() * cells.bit_count() for (_, used), cells in groups)
+
+
+def _largest(state: CycleState, vc: str, pool: Pool) -> int:
+    """The most free leaves of one cell node of the pool."""
+    groups = state.placer.allocator.cell_groups.get((vc, pool.name), {})
+    return max((sizes[-1] - used.bit_count() for sizes, used in groups), default=0)
+
+
+def _loan_missing(state: CycleState, job: Job, unit: Unit) -> Reason | None:
+    allocator, loans = state.placer.allocator, state.loans
+    vc = allocator.layout.team(job.vc)
+    needs: dict[str, int] = {}
+    for part in unit.parts:
+        if part.gpus:
+            needs[part.cell_type] = needs.get(part.cell_type, 0) + part.gpus * part.count
+    kind = loans.within_own(vc, needs)
+    if kind is not None:
+        return explain.borrow_limit(
+            vc.id, kind, loans.by_vc.get((vc.id, kind), 0), vc.rules.max_borrow[kind], needs[kind]
+        )
+    kind = loans.within_lent(allocator, needs)
+    if kind is not None:
+        return explain.lend_limit(kind, loans.by_type.get(kind, 0), loans.lendable(allocator, kind), needs[kind])
+    return None
+
+
+def room_missing(state: CycleState, job: Job, choices: tuple[Choice, ...], nodes: NodeIds) -> Reason:
+    """Why a job that has a right to cells finds no room: of its choices and units that nearest to a start."""
+    placer = state.placer
+    layout = placer.allocator.layout
+    allowed = layout.all_nodes() if nodes is None else layout.mask_of(nodes)
+    if job.only_nodes is not None:
+        allowed &= layout.mask_of(job.only_nodes)
+    reasons = []
+    for choice in choices:
+        units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
+        for unit in reversed(units):
+            missing = _loan_missing if job.opportunistic else _cells_missing
+            if missing(state, job, unit) is not None:
+                continue  # not this unit, but another one has a right to cells
+            alone = Choice(choice.chains, (unit,))
+            beyond = None if job.opportunistic else over_cap(state, job, needs_of(alone, job.gang))
+            if beyond is not None:
+                reasons.append(beyond)
+                continue
+            parts = unit.parts if not job.opportunistic else tuple(part.modestly() for part in unit.parts)
+            fits = _fits(state, job, alone, nodes) if unit.pools and not job.opportunistic else None
+            found = no_room(placer.allocator, parts, allowed, owner=not job.opportunistic, fits=fits)
+            if found.code == Code.BAD_NODES and not job.opportunistic:
+                found = _with_doomed(state, job, unit, found)
+            reasons.append(found)
+    return max(reasons, key=lambda one: NEARNESS[one.code], default=explain.no_gpus_owned(job.vc))
+
+
+def _with_doomed(state: CycleState, job: Job, unit: Unit, reason: Reason) -> Reason:
+    """Bad nodes, and how much of the team's quota would have to lie on them."""
+    for chain in sorted({pool.chain for pool in unit.pools}):
+        for cell_type, count in sorted(doomed_in(state.placer.allocator, job.vc, chain).items()):
+            return explain.doomed(reason, job.vc, cell_type, count)
+    return reason
+
+
+def _cells_missing(state: CycleState, job: Job, unit: Unit) -> Reason | None:
+    return _quota_missing(state, job, unit, {})
+
+
+def _fits(state: CycleState, job: Job, choice: Choice, nodes: NodeIds) -> Fits:
+    """What-ifs by the engine's own placement: a free cell may lie where no other may be split."""
+
+    def fits(served: bool) -> bool:
+        with state.placer.allocator.as_if(served=served):
+            return state.placer.guaranteed(job, choice, nodes) is not None
+
+    return fits

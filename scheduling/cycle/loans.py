@@ -1,0 +1,162 @@
+"""The second half of a pass: idle cells on loan, the virtual cluster with the smallest share on loan first."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from scheduling.cells.request import Choice, JobShape, apart
+from scheduling.cycle.cycle_state import LED, Ahead, Cycle, Unplaced
+from scheduling.cycle.own_loans import OwnLoans
+from scheduling.cycle.within_caps import cap_passed, may_borrow, within_caps
+from scheduling.diagnosis import reasons as explain
+from scheduling.model.job import Borrow, Job
+from scheduling.model.plan import Start
+from scheduling.queue.dominant_share import turns
+from scheduling.queue.queue import Walk
+
+
+class LoanPass:
+    """Loans to jobs of the queues that may borrow, then to opportunistic ones."""
+
+    def __init__(self, trial: Cycle) -> None:
+        self.trial = trial
+        self.state = trial.state
+        self._own = OwnLoans(trial)
+        self._ahead: dict[str, Ahead] = {}
+        self._no_loan: set[int] = set()
+        self._open: set[str] = set()  # whose jobs may find a loan as soon as fewer GPUs idle that keep CPU
+        self._given_back = trial.state.placer.allocator.given_back
+        lending = trial.state.placer.allocator.layout.policy.lending
+        self._kinds = (trial.state.queues, trial.state.opportunistic) if lending else (trial.state.opportunistic,)
+
+    def turns(self, told: bool) -> None:
+        """Everybody's turn; `told`: also of those that find no loan, for their reasons."""
+        state = self.state
+        queues = {}
+        for job in self.trial.displaced:
+            if job.id not in self.trial.left and self._borrow(job):
+                self.trial.busy.add(job.vc)
+        self._given_back = state.placer.allocator.given_back
+        steady = not told and not self.trial.fair
+        for vc in sorted({vc for kind in self._kinds for vc, queue in kind.items() if queue.wanting_loan}):
+            if not steady or state.memory.quiet.get((vc, "loan")) != self._loan_signature(vc):
+                queues[vc] = self._borrowers(vc, told)
+        for vc, job in turns(state.loans.shares, queues):
+            if self._borrow(job):
+                self.trial.busy.add(vc)
+        for vc in queues if steady else ():
+            if vc in self.trial.busy or vc in self._open:
+                state.memory.quiet.pop((vc, "loan"), None)
+            else:
+                state.memory.quiet[vc, "loan"] = self._loan_signature(vc)
+
+    def _loan_signature(self, vc: str) -> tuple[int, ...]:
+        queues = [kind[vc].version for kind in (self.state.queues, self.state.opportunistic) if vc in kind]
+        return (self._given_back, *queues)
+
+    def _borrowers(self, vc: str, told: bool) -> Iterator[Job]:
+        """Who wants a loan: jobs of the queue that may, in its order, then opportunistic ones."""
+        for kind in self._kinds:
+            if vc in kind:
+                walk = kind[vc].walk(self.trial.shares_of(vc), wanting_loan=True)
+                yield from self._wanting(walk, kind is self.state.opportunistic, told)
+
+    def _wanting(self, walk: Walk, opportunistic: bool, told: bool) -> Iterator[Job]:
+        state = self.state
+        for job, shape, _ in walk:
+            left = self.trial.left.get(job.id, state.waiting.get(job.id))
+            if left is None or job.id in state.claims:
+                continue
+            if not opportunistic and left.borrow is not Borrow.AUTO:
+                continue
+            mine = shape if left is job else state.shapes.of(left)
+            reason = explain.hold(left, state.placer.allocator.layout)
+            if reason is None and not opportunistic:
+                reason = cap_passed(state, left, mine)
+            if reason is not None:
+                if opportunistic:
+                    self.trial.late.append(Unplaced(left, mine, (), None, reason))
+            elif left.loans_lost or not self._no_loan_for(mine) or self._own.may_take(left, mine):
+                yield left
+            elif told:
+                self._stays(left)
+            elif mine is shape:
+                walk.passed.add(shape.number)
+
+    def _no_loan_for(self, shape: JobShape) -> bool:
+        """Whether a job of this shape found no loan, and nothing was given back since."""
+        return shape.number in self._no_loan or self.state.memory.stuck.get(shape.number) == self._given_back
+
+    def _borrow(self, job: Job) -> bool:
+        state = self.state
+        shape = state.shapes.of(job)
+        mine = within_caps(state, job, shape.choices)
+        for choice in apart(mine, job.gang):
+            if not state.placer.roomy(choice, job.gang) or not may_borrow(state, job, choice):
+                continue
+            start = state.placer.borrowed(job, choice)
+            if start is not None:
+                rest = self.trial.carry_out(start)
+                if rest is not None:
+                    self._borrow(rest)
+                return True
+        taken = self._own.take(job, shape, mine)
+        if taken is not None:
+            state.memory.quiet.pop((job.vc, ""), None)  # who is told to leave holds up nobody of its team any more
+            rest = self.trial.carry_out(taken)
+            if rest is not None:
+                self._borrow(rest)
+            return True
+        for_all = mine == shape.choices and not job.loans_lost
+        if for_all:
+            self._no_loan.add(shape.number)
+        if for_all and shape.within(state.placer.allocator.layout.least_reserve):
+            state.memory.stuck[shape.number] = self._given_back
+        else:
+            self._open.add(job.vc)
+        self._stays(job)
+        return False
+
+    def modest(self) -> None:
+        """Who leaves idle GPUs their reserve may find more now that fewer are idle: asked again, in order."""
+        if not self.trial.starts:
+            return
+        tried: set[int] = set()
+        for one in [late for late in self.trial.late if late.shape.modest and late.reason is None and late.choices]:
+            late = self.trial.still_late(one)
+            if late is None or late.shape.number in tried:
+                continue
+            choices = apart(late.choices, late.job.gang)
+            start = next(
+                (found for found in map(partial(self._modestly, late.job), choices) if found is not None), None
+            )
+            if start is not None:
+                self.trial.carry_out(start)
+            elif not late.job.loans_lost:
+                tried.add(late.shape.number)
+
+    def _modestly(self, job: Job, choice: Choice) -> Start | None:
+        """A start of a borrower, or of a job without GPUs: neither stands before anybody in the order of quotas."""
+        if job.opportunistic:
+            return self.state.placer.borrowed(job, choice) if may_borrow(self.state, job, choice) else None
+        answer = None if choice.chains else self.state.placer.guaranteed(job, choice)
+        return answer if isinstance(answer, Start) else None
+
+    def _stays(self, job: Job) -> None:
+        """An opportunistic job finds no loan; others have their reason from the queue, but where GPUs idle that are not
+        lent to them yet."""
+        reason = explain.loans_lost(job.loans_lost, job.rest_ms) if job.loans_lost and self._only_rests(job) else None
+        if job.opportunistic:
+            ahead = self._ahead.setdefault(job.vc, Ahead())
+            shape = self.state.shapes.of(job)
+            share = LED if job.led else self.trial.share(job.vc, job.user)
+            counts = ahead.join(job, share, shape.chains)
+            self.trial.late.append(Unplaced(job, shape, shape.choices, counts, reason))
+        elif reason is not None:
+            late = self.trial.late
+            late[:] = [one._replace(reason=reason) if one.job.id == job.id else one for one in late]
+
+    def _only_rests(self, job: Job) -> bool:
+        """Whether idle GPUs would be lent to the job had they idled for longer."""
+        placer, fresh = self.state.placer, job._replace(loans_lost=0)
+        choices = apart(within_caps(self.state, job, self.state.shapes.of(job).choices), job.gang)
+        return any(may_borrow(self.state, job, one) and placer.borrowed(fresh, one) is not None for one in choices)

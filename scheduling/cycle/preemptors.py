@@ -1,0 +1,244 @@
+"""Jobs that have taken cells: they start where their claims are when the last victim is gone."""
+
+from collections.abc import Mapping
+
+from scheduling.cells.claims import needs_of
+from scheduling.cycle.cycle_state import Cycle, QueueProgress
+from scheduling.model.job import Borrow, Job, LeafUse, Standing, TaskPlacement, TaskRef
+from scheduling.model.plan import Start
+from scheduling.model.snapshot import Claim
+from scheduling.placement.virtual_placement import ReservedCells
+
+Mine = Mapping[str, Claim]
+"""The claims of one job by leaf."""
+
+
+class Preemptors:
+    """Those of a pass. Until they start they count as if they had their cells."""
+
+    def __init__(self, trial: Cycle) -> None:
+        self.trial = trial
+        self.state = trial.state
+        self.aside: dict[str, dict[str, Claim]] = {}
+
+    def enter(self) -> None:
+        """Those that have taken cells give up where a node failed; the others are charged for them. Who is to have a
+        loan of its own team stands aside."""
+        state = self.state
+        for name, claimant in state.claimants.items():
+            state.loans.claim(claimant, state.claims[name].values(), 1)
+        for name in sorted(state.claims):
+            job = state.waiting.get(name)
+            if job is None or not self._usable(job, state.claims[name]):
+                self.trial.give_up(name)
+                continue
+            if is_for_loan(state.claims[name]):
+                continue
+            found = self._claimed(job, state.claims[name])
+            for placement in (*found, *_nowhere(job, _without_gpus(job, found))):
+                self.trial.charge(job, placement)
+        self.stand_aside()
+
+    def stand_aside(self) -> None:
+        """Whatever is kept for a loan is open to those who have a right to it."""
+        state = self.state
+        lent = [name for name, claims in state.claims.items() if is_for_loan(claims) and name not in self.trial.left]
+        for name in lent:
+            claims = self.aside[name] = state.claims.pop(name)
+            state.placer.allocator.unclaim(name, claims)
+            state.held.gone(name, claims)
+
+    def step_in(self) -> None:
+        """Those who stood aside have their claims again, and start when the last victim is gone; but for those who got
+        cells by right, and those whose places others have now, who are `displaced`."""
+        state, trial = self.state, self.trial
+        for name, claims in sorted(self.aside.items()):
+            job = state.waiting[name]
+            served = name in trial.left or name in state.claims
+            if served or not self._undisturbed(claims):
+                state.loans.claim(job, claims.values(), -1)
+                trial.releases += claims
+            else:
+                uses = [LeafUse(leaf, None, Standing.BORROWED) for leaf in claims]
+                state.claims[name] = claims
+                state.placer.allocator.claim(name, uses, needs_of(job, claims.values()))
+                state.held.change(job, claims, 1)
+                self.convert(name)
+                if name not in state.claims or job.paused or self._somebody_leaves(job.vc):
+                    continue
+                trial.give_up(name)
+            if not served:
+                trial.displaced.append(job)
+        self.aside.clear()
+
+    def _undisturbed(self, claims: Mine) -> bool:
+        """Whether nobody but its victims is where the job will be."""
+        allocator = self.state.placer.allocator
+        for leaf, claim in claims.items():
+            number, bit = allocator.layout.leaf_at[leaf]
+            if allocator.claimed[number] >> bit & 1 or allocator.holder(leaf) not in (None, claim.victim):
+                return False
+        return True
+
+    def _somebody_leaves(self, vc: str) -> bool:
+        """Whether what the job waits for may be on its way still."""
+        running = (one for one in self.state.running.values() if one.job.vc == vc)
+        return any(task.leaving for one in running for task in one.tasks)
+
+    def starting(self) -> set[str]:
+        """The virtual clusters of those whose cells have become free: they start in their turn."""
+        waiting = self.state.waiting
+        return {
+            waiting[name].vc
+            for name, claims in self.state.claims.items()
+            if name in waiting and not waiting[name].paused and any(claim.victim is None for claim in claims.values())
+        }
+
+    def convert(self, name: str) -> None:
+        """Whoever has taken cells starts there when the last victim is gone; of a job that is no gang, each task."""
+        job, claims = self.state.waiting[name], self.state.claims[name]
+        held = {claim.task for claim in claims.values() if claim.victim is not None}
+        if job.paused or (held and job.gang):
+            return
+        if is_for_loan(claims) and self.state.loans.over_limits(self.state.placer.allocator, job, claims.values()):
+            return
+        ready = tuple(one for one in self._claimed(job, claims) if one.task not in held)
+        powered = self._powered(ready)
+        if job.gang:
+            powered = self._whole(job, claims, ready) if len(powered) == len(ready) else ()
+        if powered:
+            self.trial.start(Start(job, powered, self.trial.now), charged=True)
+
+    def elsewhere(self, name: str, lines: Mapping[str, QueueProgress]) -> None:
+        """A gang for which nobody has to leave any more, and whose tasks without GPUs find no CPU and memory beside
+        its claims: it starts on other cells, if there is a start for it now. What it waits for may be kept for the very
+        GPUs that idle because it waits.
+        """
+        job, claims = self.state.waiting[name], self.state.claims[name]
+        if (
+            job.paused
+            or not job.gang
+            or is_for_loan(claims)
+            or any(claim.victim is not None for claim in claims.values())
+        ):
+            return
+        start = self._afresh(job, claims, lines[job.vc].owed if job.vc in lines else None)
+        if start is not None:
+            self.trial.busy.add(job.vc)
+            self.trial.give_up(name)
+            self.trial.start(start, charged=True)
+
+    def _afresh(self, job: Job, claims: Mine, owed: ReservedCells | None) -> Start | None:
+        """Where the job would start without its claims, taking nothing from anybody."""
+        allocator = self.state.placer.allocator
+        allocator.begin()
+        try:
+            allocator.unclaim(job.id, claims)
+            for choice in self.state.shapes.of(job).choices:
+                answer = self.state.placer.guaranteed(job, choice, may_preempt=False, owed=owed)
+                if isinstance(answer, Start):
+                    return answer
+        finally:
+            allocator.take_back()
+        return None
+
+    def _usable(self, job: Job, claims: Mine) -> bool:
+        """Whether the job can start there: on good hardware, in virtual cells of its own or on loan, on nodes that it
+        does not avoid where others have a place for it. Who pauses keeps only what nobody holds: no victim is told to
+        leave for it any more."""
+        allocator, nodes = self.state.placer.allocator, 0
+        for leaf, claim in claims.items():
+            at = allocator.layout.leaf_at.get(leaf)
+            if at is None or not allocator.open_nodes >> at[0] & 1 or not allocator.healthy[at[0]] >> at[1] & 1:
+                return False
+            nodes |= 1 << at[0]
+            cell = allocator.layout.virtual_leaf(claim.virtual_cell)
+            if claim.virtual_cell and (cell is None or not allocator.owners[cell[0]].get(job.id, 0) >> cell[1] & 1):
+                return False
+        if job.paused and any(claim.victim is not None for claim in claims.values()):
+            return False
+        if is_for_loan(claims) and job.borrow is not Borrow.AUTO:
+            return False
+        return not nodes & allocator.layout.mask_of(job.avoid_nodes) or not self._other_nodes(job, claims)
+
+    def _other_nodes(self, job: Job, claims: Mine) -> bool:
+        """Whether a job would be placed on nodes that it does not avoid, were it not for its claims."""
+        placer, allocator = self.state.placer, self.state.placer.allocator
+        others = frozenset(node.id for node in allocator.layout.nodes) - job.avoid_nodes
+        allocator.begin()
+        try:
+            allocator.unclaim(job.id, claims)
+            choices = self.state.shapes.of(job).choices
+            if is_for_loan(claims):
+                return any(placer.borrowed(job, choice, others) is not None for choice in choices)
+            return any(placer.guaranteed(job, choice, others) is not None for choice in choices)
+        finally:
+            allocator.take_back()
+
+    def _claimed(self, job: Job, claims: Mine) -> tuple[TaskPlacement, ...]:
+        """The places that the claims say."""
+        layout = self.state.placer.allocator.layout
+        uses: dict[TaskRef, list[LeafUse]] = {}
+        for leaf in sorted(claims):
+            claim = claims[leaf]
+            right = Standing.GUARANTEED if claim.virtual_cell else Standing.BORROWED
+            uses.setdefault(claim.task, []).append(LeafUse(leaf, claim.virtual_cell or None, right))
+        found = []
+        for task, mine in sorted(uses.items()):
+            role = job.role(task.role)
+            mine.sort(key=lambda use: layout.leaf_at[use.leaf])
+            node = layout.nodes[layout.leaf_at[mine[0].leaf][0]].id
+            found.append(TaskPlacement(task, node, tuple(mine), role.cpu_milli, role.memory_mb))
+        return tuple(found)
+
+    def _powered(self, placements: tuple[TaskPlacement, ...]) -> tuple[TaskPlacement, ...]:
+        """Those for which the nodes have the CPU and memory, one beside the other: who uses it on loan may still be
+        leaving, and tasks that were given cells one by one may not all find enough."""
+        allocator = self.state.placer.allocator
+        left: dict[int, tuple[int, int]] = {}
+        found = []
+        for placement in placements:
+            number = allocator.layout.position[placement.node]
+            cpu, memory = left.get(number, (allocator.cpu[number], allocator.memory[number]))
+            cpu, memory = cpu - placement.cpu_milli, memory - placement.memory_mb
+            if cpu >= 0 and memory >= 0:
+                left[number] = cpu, memory
+                found.append(placement)
+        return tuple(found)
+
+    def _whole(self, job: Job, claims: Mine, ready: tuple[TaskPlacement, ...]) -> tuple[TaskPlacement, ...]:
+        """A gang that has all its cells, and beside them places for its tasks without GPUs; () where there are none."""
+        rest = _without_gpus(job, ready)
+        if not rest:
+            return ready
+        allocator = self.state.placer.allocator
+        allocator.begin()
+        try:
+            allocator.unclaim(job.id, claims)
+            for placement in ready:
+                allocator.hold(job.id, placement)
+            more = self.state.placer.without_gpus(job._replace(wanted=rest))
+        finally:
+            allocator.take_back()
+        return () if more is None else (*ready, *more)
+
+
+def is_for_loan(claims: Mine) -> bool:
+    """Whether they are for leaves that the job will have on loan."""
+    return any(not claim.virtual_cell for claim in claims.values())
+
+
+def _without_gpus(job: Job, found: tuple[TaskPlacement, ...]) -> tuple[TaskRef, ...]:
+    """The tasks of a gang that want no GPUs: they have no claims."""
+    if not job.gang:
+        return ()
+    placed = {placement.task for placement in found}
+    return tuple(task for task in job.wanted if task not in placed and not job.role(task.role).gpus)
+
+
+def _nowhere(job: Job, tasks: tuple[TaskRef, ...]) -> list[TaskPlacement]:
+    """What these tasks will use, wherever that is."""
+    roles = [job.role(task.role) for task in tasks]
+    return [
+        TaskPlacement(task, "", (), role.cpu_milli, role.memory_mb) for task, role in zip(tasks, roles, strict=True)
+    ]

@@ -1,0 +1,88 @@
+"""Who runs and who claims, entered into an empty allocator: after a restore, or when the cluster has changed."""
+
+from collections.abc import Iterable, Mapping
+
+from scheduling.cells.allocator import Allocator, PlacementConflict
+from scheduling.cells.cell_index import CellIndex
+from scheduling.cells.claims import Claims, needs_of
+from scheduling.cycle.cycle_state import lent
+from scheduling.model.job import Job, LeafUse, Standing, TaskPlacement
+from scheduling.model.plan import Demotion, Start
+from scheduling.model.snapshot import Running
+from scheduling.queue.queue import rank
+
+
+def entered(
+    layout: CellIndex, running: dict[str, Running], claims: Claims, waiting: Mapping[str, Job]
+) -> tuple[Allocator, dict[str, Demotion]]:
+    """The allocator with all of them in it, and who has fallen: guaranteed jobs whose virtual cells are no longer to be
+    had are on loan from now on, in `running` too. Of several it is those of lower priority and later submission; those
+    that nobody may preempt come last.
+    """
+    allocator, fallen = Allocator(layout), dict[str, Demotion]()
+    leaves = {claim.leaf for claim in claims.all()}
+    virtual = {claim.virtual_cell for claim in claims.all()}
+    for one in sorted(running.values(), key=lambda one: (one.job.preemptible, *rank(one.job))):
+        name = one.job.id
+        if not _hold_all(allocator, name, [without(task.placement, leaves, virtual) for task in one.tasks]):
+            fallen[name] = Demotion(name, "quota")
+            running[name] = lent(one)
+            for task in running[name].tasks:
+                allocator.hold(name, task.placement)
+    _claim_all(allocator, claims, waiting)
+    return allocator, fallen
+
+
+def check_start(start: Start, running: Running | None, claims: Claims) -> None:
+    """Raises PlacementConflict where a task of it runs already, or a leaf is another's claim."""
+    name = start.job.id
+    placed = {task.placement.task for task in running.tasks} if running else set()
+    for placement in start.placements if placed or claims.by_claimant else ():
+        if placement.task in placed:
+            raise PlacementConflict(f"{name}/{placement.task.role}/{placement.task.index}")
+        for use in placement.leaves:
+            if claims.claimant(use.leaf) not in (None, name):
+                raise PlacementConflict(use.leaf)
+
+
+def _hold_all(allocator: Allocator, job: str, placements: Iterable[TaskPlacement]) -> bool:
+    """All tasks of a job with the virtual cells they have; nothing of it when these are not to be had."""
+    layout = allocator.layout
+    try:
+        with allocator.all_or_nothing():
+            for placement in placements:
+                gone = any(
+                    use.virtual_cell is not None and layout.virtual_leaf(use.virtual_cell) is None
+                    for use in placement.leaves
+                    if use.leaf in layout.leaf_at
+                )
+                if gone:
+                    raise PlacementConflict(placement.node)
+                allocator.hold(job, placement)
+    except PlacementConflict:
+        return False
+    return True
+
+
+def _claim_all(allocator: Allocator, claims: Claims, waiting: Mapping[str, Job]) -> None:
+    """Each claim with its virtual leaf, where that is to be had."""
+    for claimant in sorted(claims):
+        needs = needs_of(waiting.get(claimant), claims.of(claimant).values())
+        for leaf, claim in claims.of(claimant).items():
+            mine = {leaf: needs[leaf]} if leaf in needs else {}
+            try:
+                with allocator.all_or_nothing():
+                    allocator.claim(claimant, [LeafUse(leaf, claim.virtual_cell, Standing.GUARANTEED)], mine)
+            except PlacementConflict:
+                allocator.claim(claimant, [LeafUse(leaf, None, Standing.GUARANTEED)], mine)
+
+
+def without(placement: TaskPlacement, leaves: set[str], virtual: set[str]) -> TaskPlacement:
+    """The place of a task without the virtual cells that others have claimed."""
+    if not leaves:
+        return placement
+    uses = tuple(
+        LeafUse(use.leaf, None, Standing.BORROWED) if use.leaf in leaves or use.virtual_cell in virtual else use
+        for use in placement.leaves
+    )
+    return placement._replace(leaves=uses)

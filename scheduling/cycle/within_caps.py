@@ -1,0 +1,51 @@
+"""What the rules of a virtual cluster let one user, or the jobs of a high class, hold together, and what it borrows."""
+
+from collections.abc import Mapping
+
+from scheduling.cells.request import Choice, JobShape, apart, needs_of
+from scheduling.cycle.cycle_state import CycleState
+from scheduling.diagnosis import reasons as explain
+from scheduling.model.job import Job
+from scheduling.model.plan import Reason
+from scheduling.queue.caps import capped, limit_passed
+
+_NOTHING: Mapping[str, int] = {}
+
+
+def over_cap(state: CycleState, job: Job, needs: Mapping[str, int]) -> Reason | None:
+    """Which limit the job would pass with these GPUs (by leaf type) more; None: none."""
+    mine, of_class = state.held.of_user(job.vc, job.user), state.held.of_class(job.vc)
+    limit = limit_passed(state.placer.allocator.layout, job, needs, mine, of_class)
+    if limit is None:
+        return None
+    if limit.lowest is None:
+        return explain.user_limit(job, limit.kind or "GPUs", limit.held, limit.needed, limit.most)
+    return explain.class_limit(job, limit.lowest, limit.held, limit.needed, limit.most)
+
+
+def is_capped(state: CycleState, vc: str) -> bool:
+    """Whether the rules limit what may be held, so that tasks are counted one by one."""
+    return capped(state.placer.allocator.layout.team(vc).rules)
+
+
+def within_caps(state: CycleState, job: Job, choices: tuple[Choice, ...]) -> tuple[Choice, ...]:
+    """What of these choices the rules of its virtual cluster leave a guaranteed job now."""
+    if job.opportunistic or not is_capped(state, job.vc):
+        return choices
+    return tuple(one for one in apart(choices, job.gang) if over_cap(state, job, needs_of(one, job.gang)) is None)
+
+
+def cap_passed(state: CycleState, job: Job, shape: JobShape) -> Reason | None:
+    """Which limit of its virtual cluster's rules the guaranteed job would pass whatever it chose; None: none."""
+    if not is_capped(state, job.vc) or within_caps(state, job, shape.choices):
+        return None
+    needs = min((needs_of(choice, job.gang) for choice in shape.choices), key=lambda one: sum(one.values()), default={})
+    return over_cap(state, job, needs)
+
+
+def may_borrow(state: CycleState, job: Job, choice: Choice, given: Mapping[str, int] = _NOTHING) -> bool:
+    """Whether the limits of borrowing and lending leave the job what it needs at least, when so many GPUs (by leaf
+    type) are `given` back for it."""
+    needs = {kind: count - given.get(kind, 0) for kind, count in needs_of(choice, job.gang).items()}
+    vc = state.placer.allocator.layout.team(job.vc)
+    return not (state.loans.within_own(vc, needs) or state.loans.within_lent(state.placer.allocator, needs))

@@ -1,0 +1,430 @@
+"""One job against the cells: does it start, and where; else whom it may take cells from; else nothing.
+
+Nothing here leaves the allocator changed.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+from typing import NamedTuple
+
+from scheduling.cells.allocator import Allocator
+from scheduling.cells.node_bits import bits
+from scheduling.cells.request import Choice, JobShape, Pool, Unit
+from scheduling.cells.resources import demands
+from scheduling.model.cluster import Policy
+from scheduling.model.job import Job, TaskPlacement
+from scheduling.model.plan import Preempt, Start
+from scheduling.model.snapshot import Claim, Running
+from scheduling.placement import hived
+from scheduling.placement.attempt import PlacementAttempt, Task
+from scheduling.placement.feasibility import QuotaFeasibility
+from scheduling.placement.opportunistic_placement import on_loan, on_these
+from scheduling.placement.physical_mapping import PhysicalMapping, map_seats
+from scheduling.placement.virtual_placement import QuotaView, VirtualPlacement, seats
+from scheduling.preemption.victim_cost import VictimCosts, give_back, victims
+from scheduling.preemption.victim_selection import (
+    Freed,
+    LowerPriorities,
+    Tally,
+    fewest,
+    fits,
+    free_counts,
+    freed_by,
+    spare_most,
+    spare_untouched,
+)
+from scheduling.queue.dominant_share import DominantShares
+from scheduling.queue.resting import LoanCooldown
+
+NodeIds = frozenset[str] | None
+"""Nodes by their ids; None is every node."""
+
+ReservedLeaves = Mapping[int, int]
+"""Virtual leaves (a mask by cell node) that others are to have."""
+
+_NOTHING: Freed = {}
+
+
+class PlacementOptions(NamedTuple):
+    """How a job may be placed: on which nodes; whether by taking places from borrowers (`evict`) and from lower
+    priorities of its own virtual cluster (`inside`); which virtual leaves are others'; whether single leaves that
+    somebody holds come before those that nobody has (`held_first`)."""
+
+    nodes: NodeIds
+    evict: bool
+    inside: bool
+    owed: ReservedLeaves | None
+    held_first: bool = False
+
+
+@dataclass(slots=True)
+class Placer:
+    """Decides one job at a time. `running` and `claims` (by claimant) are the engine's own; `idle` is the same
+    cluster without jobs; `lower` knows who may lose cells to a higher priority, `holdable` which shapes the
+    quota holds at all, `resting` which GPUs idle too shortly for whom; `blocked` says whether hardware failed a job
+    that had cells."""
+
+    allocator: Allocator
+    idle: Allocator
+    running: Mapping[str, Running]
+    claims: Mapping[str, Mapping[str, Claim]]
+    costs: VictimCosts
+    lower: LowerPriorities
+    now: int
+    holdable: QuotaFeasibility
+    resting: LoanCooldown
+    blocked: bool = False
+    views: hived.Views = field(default_factory=dict)
+
+    # Inside the quota
+
+    def guaranteed(
+        self,
+        job: Job,
+        choice: Choice,
+        nodes: NodeIds = None,
+        *,
+        may_preempt: bool = True,
+        inside: bool = True,
+        owed: ReservedLeaves | None = None,
+        one: bool = False,
+    ) -> Start | Preempt | None:
+        """All of a gang, or as many tasks (`one`: at most one) of another job as find a place, the largest first.
+
+        `may_preempt` allows taking places from anybody, `inside` from lower priorities of the same virtual
+        cluster. `owed` virtual leaves are others'.
+        """
+        ask = PlacementOptions(nodes, may_preempt, may_preempt and inside, owed)
+        return self._unit(job, choice.units[0], ask) if job.gang else self._singly(job, choice, ask, one)
+
+    def _singly(self, job: Job, choice: Choice, ask: "PlacementOptions", one: bool) -> Start | Preempt | None:
+        """Tasks that need nobody's place, up to the first that does; the first that may take one where none is.
+
+        Which task gets which virtual leaves never depends on who has to leave for it.
+        """
+        calm = PlacementOptions(ask.nodes, ask.evict, False, ask.owed)
+        placed: list[TaskPlacement] = []
+        self.allocator.begin()
+        try:
+            for unit in choice.units:
+                for task in unit.tasks:
+                    answer = None if one and placed else self._unit(job, unit.of(task), calm)
+                    if answer is None:
+                        break
+                    if not _alone(answer):
+                        return Start(job, tuple(placed), self.now) if placed else answer
+                    for placement in answer.placements:
+                        self.allocator.hold(job.id, placement)
+                    placed += answer.placements
+        finally:
+            self.allocator.take_back()
+        if placed or not ask.inside:
+            return Start(job, tuple(placed), self.now) if placed else None
+        answers = (self._unit(job, unit.of(unit.tasks[0]), ask) for unit in choice.units)
+        return next((answer for answer in answers if answer is not None), None)
+
+    def _unit(self, job: Job, unit: Unit, ask: PlacementOptions) -> Start | Preempt | None:
+        answers = (self._unit_on(job, unit, nodes, ask) for nodes in self._tried(job, ask.nodes))
+        return next((answer for answer in answers if answer is not None), None)
+
+    def _unit_on(self, job: Job, unit: Unit, allowed: int, ask: PlacementOptions) -> Start | Preempt | None:
+        if self.allocator.layout.policy.hived:
+            return self._as_hived(job, unit, allowed, ask)
+        if self.enough_quota(job, unit):
+            mapped = self._in_quota(job, unit, allowed, frozenset(), ask)
+            if mapped is not None:
+                return self._answer(job, mapped, frozenset())
+        return self._preempting(job, unit, allowed, ask) if ask.inside else None
+
+    def _as_hived(self, job: Job, unit: Unit, allowed: int, ask: PlacementOptions) -> Start | Preempt | None:
+        """HiveD's own choice of virtual leaves; only the hardware for them is Berth's."""
+        layout = self.allocator.layout
+        nodes = layout.all_nodes() if ask.nodes is None else layout.mask_of(ask.nodes)
+        below = set(self.lower.than(job))
+        for over in (None, below.__contains__) if ask.inside else (None,):
+            found = [
+                hived.seats(self.allocator, self.views, job.vc, pool.name, pool.parts, nodes, over)
+                for pool in unit.pools
+            ]
+            if None not in found:
+                return self._on_hardware(job, unit, allowed, [seat for some in found for seat in some or ()])
+        return None
+
+    def look(self, job: Job, shape: JobShape, nodes: NodeIds) -> None:
+        """HiveD remembers in which order the virtual nodes stood when this job was asked about."""
+        mask = self.allocator.layout.all_nodes() if nodes is None else self.allocator.layout.mask_of(nodes)
+        for pool in {pool.name for choice in shape.choices for unit in choice.units for pool in unit.pools}:
+            hived.look(self.allocator, self.views, "" if job.opportunistic else job.vc, pool, mask)
+
+    def _on_hardware(self, job: Job, unit: Unit, allowed: int, found: list[VirtualPlacement]) -> Start | Preempt | None:
+        """Hardware for these virtual leaves; who has some of them is set aside or has to leave."""
+        owners = self.allocator.owners
+        chosen = {name for seat in found for name, mask in owners[seat.cell].items() if mask & seat.leaves}
+        chosen &= self.running.keys()
+        self.allocator.begin()
+        try:
+            lazy = self._set_aside(chosen)
+            doomed = self._ending(frozenset(chosen - lazy), found)
+            placing = PlacementAttempt(self.allocator, job, allowed, self.costs, doomed, evict=True)
+            mapped = map_seats(placing, found, unit.others)
+        finally:
+            self.allocator.take_back()
+        if not isinstance(mapped, PhysicalMapping):
+            return None
+        return self._answer(job, PhysicalMapping(mapped.placements, mapped.taken | doomed), frozenset(lazy))
+
+    def enough_quota(self, job: Job, unit: Unit) -> bool:
+        """A quick look: whether there are as many free virtual leaves at all."""
+        return all(pool.leaves <= self.allocator.quota_free(job.vc, pool.chain) for pool in unit.pools)
+
+    def seats(
+        self,
+        job: Job,
+        unit: Unit,
+        freed: Freed = _NOTHING,
+        banned: int = 0,
+        owed: ReservedLeaves | None = None,
+        *,
+        held_first: bool = False,
+    ) -> list[VirtualPlacement] | None:
+        """Virtual leaves for the unit, from the virtual cluster's own cells alone; those `freed` count as free."""
+        found: list[VirtualPlacement] = []
+        for pool in unit.pools:
+            share = QuotaView(self.allocator, job.vc, pool.name, freed, banned, owed or _NOTHING, held_first=held_first)
+            seated = seats(share, pool.parts)
+            if seated is None:
+                return None
+            found += seated
+        return found
+
+    def _in_quota(
+        self, job: Job, unit: Unit, allowed: int, over: frozenset[str], ask: "PlacementOptions"
+    ) -> PhysicalMapping | None:
+        """Hardware for the unit's virtual leaves; other leaves are tried where the hardware fails."""
+        banned = 0
+        freed = freed_by(self.allocator, job.vc, over) if over else _NOTHING
+        while True:
+            found = self.seats(job, unit, freed, banned, ask.owed, held_first=ask.held_first)
+            if found is None:
+                return None
+            alone = len(found) == 1 and not unit.others
+            doomed: frozenset[Task] = self._ending(over, found) if over else frozenset()
+            resting = self.resting.for_job(job)
+            placing = PlacementAttempt(
+                self.allocator, job, allowed, self.costs, doomed, ask.evict, alone, resting=resting
+            )
+            mapped = map_seats(placing, found, unit.others)
+            if isinstance(mapped, PhysicalMapping):
+                return PhysicalMapping(mapped.placements, mapped.taken | doomed) if doomed else mapped
+            self.blocked = True
+            if not mapped.cells:
+                return None
+            banned |= mapped.cells
+
+    # Preemption inside the virtual cluster
+
+    def _preempting(self, job: Job, unit: Unit, allowed: int, ask: "PlacementOptions") -> Start | Preempt | None:
+        """Cells of strictly lower priorities too: the fewest jobs, and those whose work is the least loss."""
+        if self.lower.lowest(job.vc) >= job.priority:
+            return None
+        chosen = self._fewest(job, unit, ask) if unit.pools else None
+        if chosen is None:
+            return None
+        answer = self._over(job, unit, allowed, chosen, ask)
+        return answer or (self._past_faults(job, unit, allowed, ask) if self._faulty(unit) else None)
+
+    def _over(
+        self, job: Job, unit: Unit, allowed: int, chosen: set[str], ask: "PlacementOptions"
+    ) -> Start | Preempt | None:
+        """In the cells of these jobs, too."""
+        self.allocator.begin()
+        try:
+            every = chosen | self._give_up(chosen)
+            lazy = self._set_aside(every)
+            mapped = self._in_quota(job, unit, allowed, frozenset(every - lazy), ask)
+        finally:
+            self.allocator.take_back()
+        return self._answer(job, mapped, frozenset(lazy)) if mapped is not None else None
+
+    def _faulty(self, unit: Unit) -> bool:
+        """Whether there is bad hardware of a kind that the unit wants."""
+        layout = self.allocator.layout
+        nodes = reduce(or_, (layout.nodes_of_chain.get(pool.chain, 0) for pool in unit.pools), 0)
+        return any(self.allocator.healthy[one] != self.allocator.full[one] for one in bits(nodes)) or bool(
+            nodes & ~self.allocator.open_nodes
+        )
+
+    def _past_faults(self, job: Job, unit: Unit, allowed: int, ask: "PlacementOptions") -> Start | Preempt | None:
+        """Where what is free of the quota could only lie on bad hardware: as few lower priorities in its place."""
+        ask = ask._replace(held_first=True)
+
+        def uses(chosen: set[str]) -> set[str] | None:
+            answer = self._over(job, unit, allowed, chosen, ask)
+            if answer is None:
+                return None
+            gone = {one.job for one in answer.victims} if isinstance(answer, Preempt) else set()
+            return chosen & gone.union(answer.demotes)
+
+        chosen = spare_untouched(self.lower.than(job), uses)
+        return None if chosen is None else self._over(job, unit, allowed, chosen, ask)
+
+    def _fewest(self, job: Job, unit: Unit, ask: "PlacementOptions") -> set[str] | None:
+        order = self.lower.than(job)
+        if not order:
+            return None
+        if all(len(pool.parts) == 1 for pool in unit.pools):
+            tally = Tally(self.allocator, job.vc, unit.pools, ask.owed or {})
+            return fewest(order, self.allocator.holding[job.vc], tally)
+
+        def enough(chosen: set[str]) -> bool:
+            return self.seats(job, unit, freed_by(self.allocator, job.vc, chosen), 0, ask.owed) is not None
+
+        return spare_most(order, enough)
+
+    def has_right(self, job: Job, pools: Iterable[Pool], owed: ReservedLeaves) -> bool:
+        """Whether there are virtual leaves for these tasks, were all lower priorities gone."""
+        mine, below = tuple(pools), self.lower.below(job)
+        if owed or any(len(pool.parts) > 1 for pool in mine):
+            freed = below.freed_below(job.priority) if below is not None else _NOTHING
+            return self.seats(job, Unit(mine, (), ()), freed, 0, owed) is not None
+        if below is None:
+            return all(fits(pool, free_counts(self.allocator, job.vc, pool.name, _NOTHING)) for pool in mine)
+        return all(below.fits(pool, job.priority) for pool in mine)
+
+    def _give_up(self, chosen: Iterable[str]) -> set[str]:
+        """Claims of the chosen are given up; answers with the victims who have their virtual cells again by it."""
+        claims = [self.claims[name][leaf] for name in sorted(chosen) for leaf in sorted(self.claims.get(name, ()))]
+        for claim in claims:
+            self.allocator.unclaim(claim.claimant, [claim.leaf])
+        return give_back(self.allocator, self.running, claims)
+
+    def _set_aside(self, chosen: Iterable[str]) -> set[str]:
+        """Those of the chosen that allow it become borrowers; answers with them."""
+        lazy = {name for name in chosen if name in self.running and self.running[name].job.lazy_preemption}
+        for name in sorted(lazy):
+            for task in self.running[name].tasks:
+                self.allocator.lend(name, task.placement)
+        return lazy
+
+    def _ending(self, over: frozenset[str], seats: Iterable[VirtualPlacement]) -> frozenset[Task]:
+        """Tasks of these jobs that hold a wanted virtual leaf, of gangs with all the others: they end wherever the
+        new tasks will lie, so that who ends follows from the virtual leaves alone."""
+        address = self.allocator.layout.virtual_address
+        wanted = {address(seat.cell, bit) for seat in seats for bit in bits(seat.leaves)}
+        found: set[Task] = set()
+        for name in over.intersection(self.running):
+            running = self.running[name]
+            mine = [one.placement for one in running.tasks]
+            holding = [one for one in mine if any(use.virtual_cell in wanted for use in one.leaves)]
+            found.update((name, one.task) for one in (mine if holding and running.job.gang else holding))
+        return frozenset(found)
+
+    def _answer(self, job: Job, mapped: PhysicalMapping, lazy: frozenset[str]) -> Start | Preempt:
+        """Start when nobody has to leave, else Preempt. A lazy one on a wanted leaf is demoted and has to leave."""
+        taken = [one for one in mapped.taken if one[0] in self.running] if mapped.taken else ()
+        gone = victims(self.running, taken) if taken else ()
+        losers = self._losers(job, mapped) if self.claims else ()
+        releases = tuple(sorted(leaf for one in losers for leaf in self.claims.get(one, ()))) if losers else ()
+        demotes = tuple(sorted(lazy))
+        if gone:
+            return Preempt(job, mapped.placements, gone, self.now, demotes, releases)
+        return Start(job, mapped.placements, self.now, demotes, releases)
+
+    def _losers(self, job: Job, mapped: PhysicalMapping) -> set[str]:
+        """Claimants of lower priority whose claimed leaves or virtual leaves the placement takes."""
+        allocator = self.allocator
+        found: set[str] = set()
+        for use in (use for placement in mapped.placements for use in placement.leaves):
+            number, bit = allocator.layout.leaf_at[use.leaf]
+            if allocator.claimed[number] >> bit & 1:
+                found.update(name for name, claims in self.claims.items() if use.leaf in claims)
+            virtual = allocator.layout.virtual_leaf(use.virtual_cell or "")
+            if virtual is not None and allocator.used[virtual[0]] >> virtual[1] & 1:
+                owner = allocator.owner_of(virtual)
+                mine = self.claims.get(owner, {}).values()
+                found.update({owner} if any(claim.virtual_cell == use.virtual_cell for claim in mine) else ())
+        return found - {job.id}
+
+    # On loan
+
+    def borrowed(
+        self,
+        job: Job,
+        choice: Choice,
+        nodes: NodeIds = None,
+        *,
+        doomed: frozenset[Task] = frozenset(),
+    ) -> Start | None:
+        """A place on idle cells, taken from nobody: for all of a gang, else for one task, the largest first. What
+        `doomed` tasks leave counts as idle."""
+        tried, resting = self._tried(job, nodes), self.resting.for_job(job)
+        units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
+        for unit in units:
+            found = self._lent_as_hived(unit, nodes) if self.allocator.layout.policy.hived else []
+            for mine in tried:
+                placing = PlacementAttempt(self.allocator, job, mine, self.costs, doomed, evict=False, resting=resting)
+                found = found or on_loan(placing, unit)
+            if found:
+                return Start(job, tuple(found), self.now)
+        return None
+
+    def without_gpus(self, job: Job) -> tuple[TaskPlacement, ...] | None:
+        """Places for a job's waiting tasks, none of which needs GPUs."""
+        resting, tried = self.resting.for_job(job), self._tried(job, None)
+        placings = (
+            PlacementAttempt(self.allocator, job, nodes, self.costs, evict=False, resting=resting) for nodes in tried
+        )
+        answers = (placing.without_gpus(demands(job, "")) for placing in placings)
+        return next((tuple(found) for found in answers if found is not None), None)
+
+    def _lent_as_hived(self, unit: Unit, nodes: NodeIds) -> list[TaskPlacement]:
+        """HiveD's own choice; where it finds none though there is one, Berth's follows."""
+        layout = self.allocator.layout
+        mask = layout.all_nodes() if nodes is None else layout.mask_of(nodes)
+        (pool,) = unit.pools
+        found = hived.on_loan(self.allocator, self.views, pool.chain, pool.parts, mask) or []
+        return [on_these(layout, demand, task, number, leaves) for demand, task, number, leaves in found]
+
+    def roomy(self, choice: Choice, gang: bool) -> bool:
+        """A quick look: whether idle leaves could hold the largest tasks of a gang, or the smallest task."""
+        pools = (choice.units[0] if gang else choice.units[-1]).pools
+        return all(self._roomy(pool.chain, pool.parts[0].gpus, pool.parts[0].count if gang else 1) for pool in pools)
+
+    def _roomy(self, chain: str, gpus: int, count: int) -> bool:
+        """A quick look: whether the open nodes' idle leaves could hold so many tasks."""
+        holes = self.allocator.holes.get(chain, ())
+        left = count
+        for size in range(len(holes) - 1, gpus - 1, -1):
+            left -= size // gpus * holes[size]
+            if left <= 0:
+                return True
+        return False
+
+    # Nodes
+
+    def allowed(self, job: Job, nodes: NodeIds) -> int:
+        """Open nodes that the job may use."""
+        layout = self.allocator.layout
+        allowed = self.allocator.open_nodes if nodes is None else self.allocator.open_nodes & layout.mask_of(nodes)
+        return allowed if job.only_nodes is None else allowed & layout.mask_of(job.only_nodes)
+
+    def _tried(self, job: Job, nodes: NodeIds) -> tuple[int, ...]:
+        """The nodes on which a place is looked for: those that the job does not avoid, and then all, so that it never
+        waits for others while only those could take it."""
+        allowed = self.allowed(job, nodes)
+        rest = allowed & ~self.allocator.layout.mask_of(job.avoid_nodes) if job.avoid_nodes else allowed
+        return (allowed,) if rest == allowed else (rest, allowed)
+
+
+def _alone(answer: Start | Preempt) -> bool:
+    """Whether it changes nothing for anybody else."""
+    return isinstance(answer, Start) and not answer.demotes and not answer.releases
+
+
+def placer_of(allocator: Allocator, idle: Allocator, now: int = 0) -> Placer:
+    """A placer on a cluster where nothing runs."""
+    costs = VictimCosts({}, DominantShares({}), now, Policy())
+    lower = LowerPriorities(allocator, {}, {}, costs, lambda vc: 1 << 30)
+    return Placer(allocator, idle, {}, {}, costs, lower, now, QuotaFeasibility(idle), LoanCooldown({}, (), now))

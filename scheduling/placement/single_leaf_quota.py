@@ -1,0 +1,246 @@
+"""Quota counted in single leaves, which are tied to no place: hardware for tasks that use it."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
+
+from scheduling.cells.cell_index import PhysicalCell, Quota
+from scheduling.cells.node_bits import bits, pick
+from scheduling.cells.resources import Demand
+from scheduling.placement import hived
+from scheduling.placement.attempt import IdleNodes, PlacementAttempt
+from scheduling.placement.bin_packing import find
+from scheduling.placement.virtual_placement import VirtualPlacement
+from scheduling.preemption.victim_cost import Loss
+
+
+def place_loose(placing: PlacementAttempt, quota: Quota, seats: list[VirtualPlacement]) -> bool:
+    """Leaves for all seats: those of the tasks that end for them; such as nobody holds, on the fewest nodes; else one
+    task after the other where least is taken back.
+
+    Only where that fails may other leaves of ending tasks do: their virtual leaves would be free before the tasks
+    are gone, and stand open to jobs that come after theirs. HiveD has an order of its own.
+    """
+    if placing.allocator.layout.policy.hived:
+        return _in_order(placing, quota, seats)
+    rest = [seat for seat in seats if not _in_place(placing, seat)]
+    ways = (False, True) if placing.doomed else (False,)
+    if placing.alone and rest and _at_once(placing, quota, rest[0]):
+        return True
+    return not rest or any(placing.attempt(partial(_place, placing, quota, rest, swap)) for swap in ways)
+
+
+def _in_order(placing: PlacementAttempt, quota: Quota, seats: list[VirtualPlacement]) -> bool:
+    """HiveD's way: the first leaf for each, one after the other; one that is bound stays where it is."""
+    allocator = placing.allocator
+    for seat in seats:
+        if seat.leaves & allocator.used[seat.cell]:
+            if not _in_place(placing, seat):
+                return False
+            continue
+        spots = hived.spots(allocator, quota, placing.allowed)
+        usable = (one for one in spots if allocator.healthy[one.node] & ~allocator.claimed[one.node] & 1 << one.base)
+        spot = next(usable, None)
+        if spot is None or not _sit(placing, spot.node, 1 << spot.base, seat):
+            return False
+    return True
+
+
+def _at_once(placing: PlacementAttempt, quota: Quota, seat: VirtualPlacement) -> bool:
+    """The only task, where nobody's leaves are wanted: what `_place` finds first."""
+    if placing.doomed or seat.leaves & placing.allocator.used[seat.cell]:
+        return False
+    nodes = placing.allocator.layout.nodes_of_chain.get(quota.chain, 0)
+    fills = find(IdleNodes(placing, nodes, unbound=True), (seat.demand,))
+    return fills is not None and placing.attempt(partial(_sit_idle, placing, [(fills[0].bin, seat)]))
+
+
+def _in_place(placing: PlacementAttempt, seat: VirtualPlacement) -> bool:
+    """A virtual leaf that a task has to leave stays on its physical one."""
+    allocator = placing.allocator
+    if seat.demand.gpus != 1 or not seat.leaves & allocator.used[seat.cell]:
+        return False
+    number, bit = allocator.physical_of(seat.cell, next(bits(seat.leaves)))
+    usable = allocator.healthy[number] & ~allocator.claimed[number]
+    if not placing.allowed >> number & 1 or not usable >> bit & 1:
+        return False
+    return placing.attempt(partial(_sit, placing, number, 1 << bit, seat))
+
+
+def _place(placing: PlacementAttempt, quota: Quota, seats: list[VirtualPlacement], swap: bool) -> bool:
+    placing.swap = swap
+    _give_up(placing, seats)
+    nodes = placing.allocator.layout.nodes_of_chain.get(quota.chain, 0)
+    plan = _idle_plan(placing, nodes, seats)
+    if plan is not None:
+        if placing.attempt(partial(_sit_idle, placing, plan)):
+            return True
+        if any(_elsewhere(placing, nodes, seats, plan, wrong) for wrong in (_unsafe, _splitting)):
+            return True
+    return placing.evict and placing.attempt(partial(_sit_evicting, placing, nodes, seats))
+
+
+Plan = list[tuple[int, VirtualPlacement]]
+"""Seats, each with its node."""
+
+
+def _idle_plan(placing: PlacementAttempt, nodes: int, seats: list[VirtualPlacement]) -> Plan | None:
+    """The fewest of these nodes that have leaves for all seats which nobody holds."""
+    fills = find(IdleNodes(placing, nodes, unbound=True), _demands(seats))
+    if fills is None:
+        return None
+    by_task = {seat.task: seat for seat in seats}
+    tasks = {id(fill.demand): iter(fill.demand.tasks) for fill in fills}
+    return [(fill.bin, by_task[next(tasks[id(fill.demand)])]) for fill in fills for _ in range(fill.count)]
+
+
+def _elsewhere(
+    placing: PlacementAttempt,
+    nodes: int,
+    seats: list[VirtualPlacement],
+    plan: Plan,
+    wrong: Callable[[PlacementAttempt, Plan], int],
+) -> bool:
+    """Where a plan would split a cell that is owed to somebody: other plans, each without the nodes that are `wrong` in
+    the one before."""
+    found: Plan | None = plan
+    while found is not None:
+        out = wrong(placing, found)
+        nodes &= ~out
+        found = _idle_plan(placing, nodes, seats) if out else None
+        if found is not None and placing.attempt(partial(_sit_idle, placing, found)):
+            return True
+    return False
+
+
+def _demands(seats: list[VirtualPlacement]) -> tuple[Demand, ...]:
+    """The seats' tasks, equal ones together, largest first."""
+    alike: dict[tuple[int, int, int], list[VirtualPlacement]] = {}
+    for seat in seats:
+        demand = seat.demand
+        alike.setdefault((demand.gpus, demand.cpu_milli, demand.memory_mb), []).append(seat)
+    return tuple(
+        group[0].demand.part(tuple(seat.task for seat in group))
+        for _, group in sorted(alike.items(), key=lambda one: one[0], reverse=True)
+    )
+
+
+def _give_up(placing: PlacementAttempt, seats: list[VirtualPlacement]) -> None:
+    """What other jobs have of these virtual leaves is theirs no more."""
+    allocator = placing.allocator
+    for seat in seats:
+        for owner, mask in list(allocator.owners[seat.cell].items()) if seat.leaves & allocator.used[seat.cell] else ():
+            if mask & seat.leaves:
+                allocator.unseat(owner, seat.cell, mask & seat.leaves)
+
+
+def _free(placing: PlacementAttempt, number: int) -> int:
+    allocator = placing.allocator
+    held = allocator.busy[number] & ~placing.doomed_on(number)
+    return allocator.healthy[number] & ~allocator.claimed[number] & placing.unbound_on(number) & ~held
+
+
+def _sit_idle(placing: PlacementAttempt, plan: Plan) -> bool:
+    for number, seat in plan:
+        picked = pick(placing.allocator.layout.shapes[number].sizes, _free(placing, number), seat.demand.gpus)
+        if picked is None or not _sit(placing, number, picked.bits, seat):
+            return False
+    return True
+
+
+def _unsafe(placing: PlacementAttempt, plan: Plan) -> int:
+    """The first node of the plan that cannot take its tasks beside the nodes before it, because a larger cell would
+    be split; the first of all where that is none. Nothing is left changed."""
+    fit: list[int] = []
+
+    def one_by_one() -> bool:
+        for number in dict.fromkeys(number for number, _ in plan):
+            ours = [one for one in plan if one[0] == number]
+            if not placing.attempt(partial(_sit_idle, placing, ours)):
+                break
+            fit.append(number)
+        return False
+
+    placing.attempt(one_by_one)
+    return 1 << next((number for number, _ in plan if number not in fit), plan[0][0]) if plan else 0
+
+
+def _splitting(placing: PlacementAttempt, plan: Plan) -> int:
+    """The first node of the plan where a larger cell is split: what it spends so may be wanted where more is idle."""
+    for number, seat in plan:
+        picked = pick(placing.allocator.layout.shapes[number].sizes, _free(placing, number), seat.demand.gpus)
+        if picked is not None and any(
+            placing.allocator.split_by(PhysicalCell(number, bit), 1) for bit in bits(picked.bits)
+        ):
+            return 1 << number
+    return 0
+
+
+def _sit(placing: PlacementAttempt, number: int, mask: int, seat: VirtualPlacement, make_room: bool = True) -> bool:
+    if not placing.pay(number, mask, [seat.demand], make_room=make_room):
+        return False
+    placing.sit(number, dict(zip(bits(seat.leaves), bits(mask), strict=True)), seat)
+    return True
+
+
+def _sit_evicting(placing: PlacementAttempt, nodes: int, seats: list[VirtualPlacement]) -> bool:
+    for seat in sorted(seats, key=lambda one: (-one.demand.gpus, one.task)):
+        idle, held = _choices(placing, nodes, seat.demand)
+        calm = partial(_free_leaves, placing, seat.demand, idle)
+        ways = ((calm(), False), (calm(), True), (chain(held, _leaf_by_leaf(placing, nodes, seat.demand)), True))
+        places = ((number, mask, make_room) for some, make_room in ways for number, mask in some)
+        if not any(placing.attempt(partial(_sit, placing, one, mask, seat, room)) for one, mask, room in places):
+            return False
+    return True
+
+
+def _leaf_by_leaf(placing: PlacementAttempt, nodes: int, demand: Demand) -> Iterator[tuple[int, int]]:
+    """Every leaf that one GPU may have, those that split the fewest larger cells first: where the leaf that is taken
+    back at the least loss would break a cell that is owed to somebody, another one never does."""
+    if demand.gpus != 1:
+        return
+    allocator, ranked = placing.allocator, []
+    for number in bits(nodes & placing.allowed):
+        usable = allocator.healthy[number] & ~allocator.claimed[number] & placing.unbound_on(number)
+        for bit in bits(usable):
+            paid, _ = placing.price(number, 1 << bit, 1)
+            ranked.append((len(allocator.split_by(PhysicalCell(number, bit), 1)), paid, number, bit))
+    for _, _, number, bit in sorted(ranked):
+        yield number, 1 << bit
+
+
+def _choices(placing: PlacementAttempt, nodes: int, demand: Demand) -> tuple[list[int], Iterator[tuple[int, int]]]:
+    """Nodes where no GPU is taken back, the tightest fit first; and others with the leaves to take there, where the
+    loss is least, of equals where the fewest are taken back, then the tightest fit."""
+    allocator, calm, held = placing.allocator, 0, 0
+    for (shape, bound, _, busy, blocked), members in allocator.groups.items():
+        members &= nodes & placing.allowed
+        sound = allocator.shapes[shape].full & ~blocked
+        if placing.doomed:
+            alike = [(sound & placing.unbound_on(one), _free(placing, one), 1 << one) for one in bits(members)]
+        else:
+            alike = [(sound & ~bound, sound & ~bound & ~busy, members)]
+        for usable, free, where in alike:
+            if free.bit_count() >= demand.gpus:
+                calm |= where
+            elif usable.bit_count() >= demand.gpus:
+                held |= where
+    fits = sorted((_free(placing, number).bit_count(), number) for number in bits(calm))
+    dearer = placing.least_first(held, partial(_losses, placing, demand))
+    return [number for _, number in fits], ((number, mine) for *_, number, mine in dearer)
+
+
+def _free_leaves(placing: PlacementAttempt, demand: Demand, numbers: list[int]) -> Iterator[tuple[int, int]]:
+    return ((number, mine) for number in numbers for *_, mine in _losses(placing, demand, number))
+
+
+def _losses(placing: PlacementAttempt, demand: Demand, number: int) -> Iterator[Loss]:
+    """The leaves of a node for a task, free ones first; none where they lie too far apart."""
+    allocator = placing.allocator
+    free = _free(placing, number)
+    usable = allocator.healthy[number] & ~allocator.claimed[number] & placing.unbound_on(number)
+    evicted = max(0, demand.gpus - free.bit_count())
+    paid, more = placing.price(number, usable & ~free, evicted)
+    picked = pick(allocator.layout.shapes[number].sizes, free | more, demand.gpus)
+    if picked is not None:
+        yield paid, (evicted, free.bit_count()), number, picked.bits
