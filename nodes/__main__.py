@@ -14,15 +14,22 @@ from pathlib import Path
 import structlog
 from celery.exceptions import SecurityWarning
 
-from nodes.app import app_make
-from nodes.check import check
-from nodes.gpus import GpusUnavailable
-from nodes.join import JoinFailed, join, join_at_start
-from nodes.options import OptionInvalid, OptionMissing, key_make, key_path_load, options_load, state_dir_load
-from nodes.policy import PolicyInvalid
-from nodes.runtimes.docker_socket import socket_watch
-from nodes.settings_files import server_settings
-from nodes.writing import NoRoomOnce, cannot_write, is_known
+from nodes.agent.app import app_make
+from nodes.agent.check import check
+from nodes.agent.config.join import JoinFailed, join, join_at_start
+from nodes.agent.config.options import (
+    OptionInvalid,
+    OptionMissing,
+    key_make,
+    key_path_load,
+    options_load,
+    state_dir_load,
+)
+from nodes.agent.config.policy import PolicyInvalid
+from nodes.agent.config.settings_files import server_settings
+from nodes.agent.hardware.gpus import GpusUnavailable
+from nodes.agent.runtimes.docker.socket import socket_watch
+from nodes.agent.write_error import NoRoomOnce, cannot_write, is_known
 
 BY_HAND = ("key", "join", "check")
 """Commands of people, at whose terminal the settings are not that systemd gives to the agent."""

@@ -51,23 +51,10 @@ def test_the_import_contracts_are_kept() -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_the_contracts_name_every_module_of_the_agent_that_is_not_for_the_portal() -> None:
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    named = next(
-        contract["forbidden_modules"] for contract in contracts if contract.get("source_modules") == ["portal"]
-    )
-    found = {f"nodes.{path.stem}" for path in (ROOT / "nodes").iterdir() if is_module(path)}
-    assert found - {"nodes.__init__", "nodes.protocol"} == set(named)
-
-
 def test_client_and_portal_are_of_one_version() -> None:
     from portal.settings import VERSION
 
     assert __version__ == VERSION
-
-
-def is_module(path: Path) -> bool:
-    return path.suffix == ".py" or (path / "__init__.py").exists()
 
 
 def test_the_agent_works_without_django_the_portal_and_the_engine() -> None:

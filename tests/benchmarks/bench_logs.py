@@ -20,7 +20,7 @@ from typing import Any
 
 import redis
 
-from nodes.logs import LogPipeline, Masks, OpenLine, Position
+from nodes.agent.logs import LogPipeline, Masks, OpenLine, Position
 from nodes.protocol import STDOUT, LogRecord, NodeKey, record_encode
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.hub import Hub, LogEnd

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from nodes.agent.runtimes.docker.ends import STATUS_LOST
+from nodes.agent.runtimes.docker.logs import ENDED_UNSEEN
 from nodes.protocol import LABEL, MARK
-from nodes.runtimes.docker_ends import STATUS_LOST
-from nodes.runtimes.docker_logs import ENDED_UNSEEN
 from tests.chaos.load import KINDS, Load, Sent
 from tests.chaos.plant import NODES, Plant
 from tests.support.person import OVER

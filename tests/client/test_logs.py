@@ -16,7 +16,7 @@ import pytest
 from berth import AsyncClient, Client, LogIncomplete, NotFound, NotSignedIn, TlsFailed, Unreachable
 from berth.cli.failing import told
 from berth.model import LogRecord
-from nodes.logs import OpenLine
+from nodes.agent.logs import OpenLine
 from nodes.protocol import STDOUT
 from tests.client.conftest import token_for
 from tests.client.test_code import read_terminal

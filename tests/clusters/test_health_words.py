@@ -6,7 +6,7 @@ import re
 
 from django.utils.translation import override
 
-from nodes.gpus.health import LOST, RECOVERY, Signs, Xid, fault_of
+from nodes.agent.hardware.gpus.health import LOST, RECOVERY, Signs, Xid, fault_of
 from nodes.protocol import FOREIGN_PROCESS
 from portal.clusters.health_words import health_words
 from tests.support.pages import Browser

@@ -23,8 +23,8 @@ from django.test import Client
 from django.utils import timezone
 
 from nodes.__main__ import main
-from nodes.check.portal import portal_lines
-from nodes.options import options_load
+from nodes.agent.check.portal import portal_lines
+from nodes.agent.config.options import options_load
 from nodes.protocol import NodeKey, PortalKey
 from portal.accounts.models import AuditEntry, ClusterRole
 from portal.clusters.models import JoinToken, Node

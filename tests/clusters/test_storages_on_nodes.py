@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from django.test import Client
 
-from nodes.guarding import unguarded
+from nodes.agent.storage.nosuid import unguarded
 from nodes.protocol import StorageWish
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import Node, Storage

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import pytest
 from django.utils import timezone
 
-from nodes.gpus.foreign import ForeignWatch
-from nodes.gpus.nvml import NvmlBackend
+from nodes.agent.hardware.gpus.foreign import ForeignWatch
+from nodes.agent.hardware.gpus.nvml import NvmlBackend
 from nodes.protocol import Cause, Exit
 from portal.accounts.models import AuditEntry, ClusterRole
 from portal.clusters.models import Gpu, NodeEvent

@@ -13,7 +13,8 @@ import redis
 from celery import Celery
 from django.utils import timezone
 
-from nodes.clock import SystemClock
+from nodes.agent.attempts.orders import tasks_register
+from nodes.agent.clock import SystemClock
 from nodes.protocol import (
     DESIRED_TASK,
     REPORT_TASK,
@@ -39,7 +40,6 @@ from nodes.protocol import (
     session_requests,
     signed_batch,
 )
-from nodes.tasks import tasks_register
 from portal.celery import app as portal_app
 from portal.clusters.models import Gpu, Node
 from portal.clusters.selectors import gpu_rows, gpus_live

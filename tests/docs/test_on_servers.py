@@ -20,7 +20,7 @@ from typer.main import get_command
 
 from berth.cli.app import app
 from nodes.__main__ import BY_HAND
-from nodes.policy import Policy
+from nodes.agent.config.policy import Policy
 from tests.docs.test_register import flags_of, flags_within, options
 from tests.support.documents import ROOT, blocks, pages, spans, split
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from nodes.runtimes.process import ProcessRuntime
+from nodes.agent.runtimes.process.runtime import ProcessRuntime
 from tests.support.documents import ROOT
 from tests.support.documents import commands as commands_of_page
 from tests.support.person import Person, alice, job_file

@@ -8,9 +8,20 @@ from dataclasses import dataclass, field, replace
 from threading import Event, Lock
 from time import time_ns
 
-from nodes.logs import FrameSource, OpenLine, Position
+from nodes.agent.logs import FrameSource, OpenLine, Position
+from nodes.agent.runtimes.base import (
+    CodePlace,
+    Ending,
+    Failed,
+    Found,
+    Image,
+    RuntimeAway,
+    RuntimeFacts,
+    Shell,
+    Status,
+    Usage,
+)
 from nodes.protocol import STDOUT, Cause, ContainerSpec, LogRecord, Progress, ShellRequest, SshServer
-from nodes.runtimes.base import CodePlace, Ending, Failed, Found, Image, RuntimeAway, RuntimeFacts, Shell, Status, Usage
 
 
 class Silence:

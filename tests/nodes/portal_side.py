@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import docker
 from celery import Celery
 
-from nodes.options import key_make
+from nodes.agent.config.options import key_make
 from nodes.protocol import (
     CELERY_DEFAULTS,
     DESIRED_TASK,

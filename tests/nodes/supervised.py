@@ -7,16 +7,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nodes.clock import SystemClock
-from nodes.code import CodeStore
-from nodes.contact import Contact
-from nodes.gpus import GpuBackend, backend_from
-from nodes.gpus.simulated import SimulatedBackend
-from nodes.journal import Journal
-from nodes.layers import LayerRule
-from nodes.logs import LogPipeline
-from nodes.machine import Machine
-from nodes.policy import Policy
+from nodes.agent.attempts.journal import Journal
+from nodes.agent.attempts.supervisor import Supervisor
+from nodes.agent.clock import SystemClock
+from nodes.agent.config.policy import Policy
+from nodes.agent.contact import Contact
+from nodes.agent.disk.layer_limit import LayerRule
+from nodes.agent.hardware.gpus import GpuBackend, backend_from
+from nodes.agent.hardware.gpus.simulated import SimulatedBackend
+from nodes.agent.hardware.machine import Machine
+from nodes.agent.logs import LogPipeline
+from nodes.agent.storage.code_cache import CodeStore
 from nodes.protocol import (
     ContainerReport,
     ContainerSpec,
@@ -33,7 +34,6 @@ from nodes.protocol import (
     encode,
     spec_digest,
 )
-from nodes.supervisor import Supervisor
 from tests.nodes.memory_runtime import MemoryRuntime
 from tests.nodes.portal_side import spec_of
 from tests.support.waiting import wait_until

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from nodes.agent.runtimes.process.runtime import ProcessRuntime
 from nodes.protocol import (
     Cause,
     ContainerState,
@@ -27,7 +28,6 @@ from nodes.protocol import (
     encode,
     envelope_seal,
 )
-from nodes.runtimes.process import ProcessRuntime
 from tests.nodes.conftest import MakePortal
 from tests.nodes.portal_side import COUNT, PROMISED_CPUS, PROMISED_GB, PortalSide, lines, spec_of
 from tests.support.waiting import wait_until

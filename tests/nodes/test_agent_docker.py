@@ -14,10 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from nodes.agent.runtimes.docker.ends import STATUS_LOST
+from nodes.agent.runtimes.docker.forgotten import FORGOTTEN
+from nodes.agent.runtimes.docker.logs import ENDED_UNSEEN
 from nodes.protocol import Cause, ContainerState, ImageAuth, Limits, Phase, StopReason, container_name
-from nodes.runtimes.docker_ends import STATUS_LOST
-from nodes.runtimes.docker_forgotten import FORGOTTEN
-from nodes.runtimes.docker_logs import ENDED_UNSEEN
 from tests.nodes.portal_side import PortalSide, spec_of
 from tests.support.docker_engine import DockerEngine
 from tests.support.processes import free_port

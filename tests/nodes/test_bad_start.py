@@ -15,14 +15,14 @@ import structlog
 from celery import Celery
 from structlog.testing import capture_logs
 
-from nodes.clock import SystemClock
-from nodes.gpus import GpusUnavailable, backend_from
-from nodes.inventory import AGENT_VERSION
-from nodes.options import key_make
+from nodes.agent.attempts.orders import tasks_register
+from nodes.agent.clock import SystemClock
+from nodes.agent.config.options import key_make
+from nodes.agent.hardware.gpus import GpusUnavailable, backend_from
+from nodes.agent.hardware.inventory import AGENT_VERSION
+from nodes.agent.log_throttle import AGAIN_S, Saying
+from nodes.agent.write_error import NoRoomOnce
 from nodes.protocol import DESIRED_TASK, Desired, Envelope, PortalKey, encode, envelope_seal
-from nodes.saying import AGAIN_S, Saying
-from nodes.tasks import tasks_register
-from nodes.writing import NoRoomOnce
 from tests.support.disk import fill, full_disk
 from tests.support.waiting import wait_until
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from nodes.cgroups import cgroup_container, cgroup_denies_gpus, cgroup_usage, machine_raises_limits
-from nodes.inventory import job_address
-from nodes.numa import cpus_near
+from nodes.agent.hardware.inventory import job_address
+from nodes.agent.hardware.numa import cpus_near
+from nodes.agent.runtimes.cgroups import cgroup_container, cgroup_denies_gpus, cgroup_usage, machine_raises_limits
 from nodes.protocol import GpuInfo
 
 

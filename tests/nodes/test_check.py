@@ -22,16 +22,17 @@ import psutil
 import pynvml
 import pytest
 
-from nodes import guarding
 from nodes.__main__ import main
-from nodes.check import check_lines
-from nodes.check.line import Line, Verdict
-from nodes.check.machine import Cards, driver_line, machine_lines
-from nodes.check.portal import redis_line
-from nodes.check.room import disk_lines, storage_lines
-from nodes.inventory import AGENT_VERSION
-from nodes.mounts import storages_path
-from nodes.options import Options, key_make, options_load
+from nodes.agent.check import check_lines
+from nodes.agent.check.line import Line, Verdict
+from nodes.agent.check.machine import Cards, driver_line, machine_lines
+from nodes.agent.check.portal import redis_line
+from nodes.agent.check.room import disk_lines, storage_lines
+from nodes.agent.config.options import Options, key_make, options_load
+from nodes.agent.config.settings_files import server_settings
+from nodes.agent.hardware.inventory import AGENT_VERSION
+from nodes.agent.storage import nosuid as guarding
+from nodes.agent.storage.mounts import storages_path
 from nodes.protocol import (
     PortalKey,
     StorageWish,
@@ -41,7 +42,6 @@ from nodes.protocol import (
     reports_account_rules,
     url_with_account,
 )
-from nodes.settings_files import server_settings
 from tests.support.disk import full_disk
 from tests.support.docker_engine import DockerEngine
 from tests.support.redis_server import RedisServer

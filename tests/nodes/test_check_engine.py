@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from nodes.check.line import Verdict
-from nodes.check.machine import Cards, engine_lines
-from nodes.gpu_requests import cdi_devices, gpu_requests
+from nodes.agent.check.line import Verdict
+from nodes.agent.check.machine import Cards, engine_lines
+from nodes.agent.runtimes.docker.gpu_requests import cdi_devices, gpu_requests
 
 INFO: dict[str, Any] = {
     "ServerVersion": "28.2", "Runtimes": {"runc": {}, "nvidia": {}}, "CgroupVersion": "2", "CgroupDriver": "systemd",

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from nodes.code import TRIES, CodeAway, CodeStore
+from nodes.agent.runtimes.base import Cancelled, Failed
+from nodes.agent.storage.code_cache import TRIES, CodeAway, CodeStore
 from nodes.protocol import Cause, Code, Progress
-from nodes.runtimes.base import Cancelled, Failed
 from tests.nodes.code_server import CodeServer
 from tests.support.archives import packed
 from tests.support.processes import free_port

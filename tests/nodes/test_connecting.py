@@ -17,10 +17,11 @@ import redis
 from celery import Celery
 from structlog.testing import capture_logs
 
-from nodes.check.portal import redis_line
-from nodes.clock import SystemClock
-from nodes.connecting import redis_place
-from nodes.options import OptionInvalid, key_make, options_load
+from nodes.agent.attempts.orders import tasks_register
+from nodes.agent.check.portal import redis_line
+from nodes.agent.clock import SystemClock
+from nodes.agent.config.options import OptionInvalid, key_make, options_load
+from nodes.agent.connecting import redis_place
 from nodes.protocol import (
     DESIRED_TASK,
     AddressInvalid,
@@ -33,7 +34,6 @@ from nodes.protocol import (
     envelope_seal,
     redis_secured,
 )
-from nodes.tasks import tasks_register
 from portal.env import BadSetting, env_redis
 from tests.support.processes import Process
 from tests.support.redis_server import RedisServer

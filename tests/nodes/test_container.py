@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from docker.types import DeviceRequest, Ulimit
 
-from nodes.container import NodeFacts, cpu_list, creation, entrypoint_told
+from nodes.agent.runtimes.docker.container_config import NodeFacts, cpu_list, creation, entrypoint_told
 from nodes.protocol import ContainerSpec, Limits, Mount
 from tests.nodes.portal_side import spec_of
 

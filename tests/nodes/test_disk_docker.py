@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from nodes.clock import Clock, SystemClock
-from nodes.disk import DiskGuard, DiskLimits, free_percent
-from nodes.gpus.simulated import SimulatedBackend
-from nodes.inventory import InventoryReader
+from nodes.agent.clock import Clock, SystemClock
+from nodes.agent.disk.guard import DiskGuard, DiskLimits, free_percent
+from nodes.agent.disk.usage import PATIENCE, Patience
+from nodes.agent.hardware.gpus.simulated import SimulatedBackend
+from nodes.agent.hardware.inventory import InventoryReader
+from nodes.agent.runtimes.docker.runtime import DockerRuntime
 from nodes.protocol import LABEL, Cause, ContainerState, Phase
-from nodes.runtimes.docker import DockerRuntime
-from nodes.sizes import PATIENCE, Patience
 from tests.nodes.code_server import CodeServer
 from tests.nodes.portal_side import PortalSide, spec_of
 from tests.nodes.supervised import ShiftedClock

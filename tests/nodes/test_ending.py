@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from nodes.ending import exit_of, exit_unbegun
-from nodes.journal import Stopping
+from nodes.agent.attempts.exit_cause import exit_of, exit_unbegun
+from nodes.agent.attempts.journal import Stopping
+from nodes.agent.runtimes.base import Ending, Found, Status
 from nodes.protocol import Cause, StopReason
-from nodes.runtimes.base import Ending, Found, Status
 
 ASKED = 1_000_000
 OURS = Stopping(

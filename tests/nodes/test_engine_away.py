@@ -9,9 +9,12 @@ from signal import SIGKILL, SIGTERM
 import pytest
 from structlog.testing import capture_logs
 
-from nodes.clock import SystemClock
-from nodes.journal import Journal
-from nodes.policy import Policy
+from nodes.agent.attempts.journal import Journal
+from nodes.agent.clock import SystemClock
+from nodes.agent.config.policy import Policy
+from nodes.agent.log_throttle import AGAIN_S
+from nodes.agent.runtimes.base import Found, RuntimeAway
+from nodes.agent.sessions import Door
 from nodes.protocol import (
     Cause,
     ContainerState,
@@ -20,9 +23,6 @@ from nodes.protocol import (
     Stop,
     StopReason,
 )
-from nodes.runtimes.base import Found, RuntimeAway
-from nodes.saying import AGAIN_S
-from nodes.sessions import Door
 from tests.nodes.memory_runtime import MemoryRuntime
 from tests.nodes.supervised import KEY, NO_REDIS, SPECS, Node, desired, in_state, order, soon, wait_for
 from tests.support.waiting import wait_until
@@ -107,7 +107,7 @@ class Asked(MemoryRuntime):
 def test_an_engine_that_is_away_is_said_once_and_again_every_ten_minutes_and_so_is_its_return(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nodes.supervisor.LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr("nodes.agent.attempts.supervisor.LOOK_EVERY_S", 0.02)
     runtime = node.runtime = Asked()
 
     def said_after(looks: int) -> list[str]:
@@ -129,7 +129,7 @@ def test_an_engine_that_is_away_is_said_once_and_again_every_ten_minutes_and_so_
 
 
 def test_shells_that_cannot_be_ended_while_the_engine_is_away_are_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nodes.sessions.door.SWEEP_AGAIN_S", 0.02)
+    monkeypatch.setattr("nodes.agent.sessions.door.SWEEP_AGAIN_S", 0.02)
     runtime = Asked(away=True)
     door = Door(
         node="gpu01", key=KEY, portal_public_key=PortalKey.generate().public, boot=1, redis_url=NO_REDIS,

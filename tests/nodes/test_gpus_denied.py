@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from nodes.cgroups import cgroup_denies_gpus
-from nodes.keeper import GPUS_DENIED
+from nodes.agent.attempts.attempt import GPUS_DENIED
+from nodes.agent.runtimes.cgroups import cgroup_denies_gpus
 from nodes.protocol import ContainerState, Phase, log_stream
 from tests.nodes.memory_runtime import Backlog
 from tests.nodes.supervised import SPECS, Node, desired, in_state, order, wait_for

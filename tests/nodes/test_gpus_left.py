@@ -11,11 +11,11 @@ from signal import SIGKILL
 import pynvml
 import pytest
 
-from nodes.gpus.foreign import ForeignWatch
-from nodes.gpus.nvml import NvmlBackend
+from nodes.agent.attempts.supervisor import Supervisor
+from nodes.agent.hardware.gpus.foreign import ForeignWatch
+from nodes.agent.hardware.gpus.nvml import NvmlBackend
+from nodes.agent.runtimes.base import Found
 from nodes.protocol import FOREIGN_PROCESS, Cause, ContainerReport, ContainerSpec, ContainerState, Phase
-from nodes.runtimes.base import Found
-from nodes.supervisor import Supervisor
 from tests.nodes.gpus.conftest import machine as machine
 from tests.nodes.gpus.conftest import nvml_double as nvml_double
 from tests.nodes.gpus.double import Machine

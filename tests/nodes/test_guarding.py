@@ -16,9 +16,9 @@ from typing import Any
 import psutil
 import pytest
 
-from nodes import guarding
-from nodes.guarding import Done, Guards, How, see_to, unguarded
-from nodes.mount_table import reached, table_of
+from nodes.agent.storage import nosuid as guarding
+from nodes.agent.storage.mount_table import reached, table_of
+from nodes.agent.storage.nosuid import Done, Guards, How, see_to, unguarded
 from nodes.protocol import Mount, Phase
 from tests.nodes.portal_side import spec_of
 from tests.nodes.supervised import Node, desired, order, wait_for
@@ -133,8 +133,8 @@ def test_an_agent_that_may_not_mount_says_so_and_leaves_all_as_it_is(top: Path) 
     told = f"Guards(({str(top)!r},), binds=True).fault({str(data)!r}, is_mount=False)"
     # The tests' own process in place of the server's first one, at whose mounts not every root may look.
     servers = f"/proc/{os.getpid()}/ns/mnt"
-    script = f"from nodes import guarding; from nodes.guarding import Guards; guarding.SERVERS_MOUNTS = {servers!r}; "
-    python = [sys.executable, "-c", f"{script} print({told})"]
+    script = f"from nodes.agent.storage import nosuid; nosuid.SERVERS_MOUNTS = {servers!r}; print(nosuid.{told})"
+    python = [sys.executable, "-c", script]
     without = {
         "its agent may not mount": ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", *python],
         "its agent has mounts of its own, as in a container": ["unshare", "--mount", *python],

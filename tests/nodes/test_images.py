@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from nodes.images import ImageUses
+from nodes.agent.disk.image_use import ImageUses
 
 
 def test_a_mark_that_could_not_be_written_is_written_as_soon_as_there_is_room(tmp_path: Path) -> None:

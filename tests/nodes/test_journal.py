@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from nodes.journal import TOMBSTONE_MS, Journal, Record, Stopping, attempt_is_safe, boot_next
+from nodes.agent.attempts.journal import TOMBSTONE_MS, Journal, Record, Stopping, attempt_is_safe, boot_next
 from nodes.protocol import Cause, ContainerState, Exit, Phase, StopReason
 
 RECORD = Record(

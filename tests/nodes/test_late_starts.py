@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from nodes.contact import Contact
+from nodes.agent.attempts.supervisor import Supervisor
+from nodes.agent.contact import Contact
+from nodes.agent.runtimes.base import Image
 from nodes.protocol import ContainerReport, ContainerSpec, ContainerState, Phase, Progress
-from nodes.runtimes.base import Image
-from nodes.supervisor import Supervisor
 from tests.nodes.memory_runtime import MemoryRuntime
 from tests.nodes.supervised import SPECS, Node, ShiftedClock, desired, in_state, order, wait_for
 

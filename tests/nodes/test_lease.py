@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from nodes.lease import LeaseWatch
+from nodes.agent.attempts.folder_lease import LeaseWatch
 
 
 def watch(tmp_path: Path) -> tuple[LeaseWatch, Path]:

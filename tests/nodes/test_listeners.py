@@ -19,16 +19,16 @@ import pytest
 import redis
 from celery import Celery
 
-from nodes import ports
-from nodes.agent import Agent
-from nodes.check.line import Verdict
-from nodes.check.listeners import listener_lines
-from nodes.clock import SystemClock
-from nodes.listeners import ListenerWatch, look
-from nodes.listeners.questions import kind_of
-from nodes.listeners.talk import Place
-from nodes.options import key_make, options_load
-from nodes.ports import ports_listening
+from nodes.agent.assembly import Agent
+from nodes.agent.check.line import Verdict
+from nodes.agent.check.listeners import listener_lines
+from nodes.agent.clock import SystemClock
+from nodes.agent.config.options import key_make, options_load
+from nodes.agent.listeners import ListenerWatch, look
+from nodes.agent.listeners.questions import kind_of
+from nodes.agent.listeners.talk import Place
+from nodes.agent.runtimes import ports
+from nodes.agent.runtimes.ports import ports_listening
 from nodes.protocol import LABEL, Listener, PortalKey
 from tests.support.docker_engine import DockerEngine
 from tests.support.processes import free_port

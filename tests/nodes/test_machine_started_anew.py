@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from nodes.journal import Journal
+from nodes.agent.attempts.journal import Journal
+from nodes.agent.runtimes.base import Found
+from nodes.agent.runtimes.docker.found import found_inspected
 from nodes.protocol import (
     LABEL,
     STDOUT,
@@ -15,8 +17,6 @@ from nodes.protocol import (
     LogRecord,
     Phase,
 )
-from nodes.runtimes.base import Found
-from nodes.runtimes.docker_found import found_inspected
 from tests.nodes.logs.support import Printed
 from tests.nodes.memory_runtime import Backlog
 from tests.nodes.supervised import SPECS, Node, desired, in_state, order, wait_for
@@ -72,7 +72,7 @@ def test_a_short_log_ends_after_a_start_of_the_machine_though_nothing_of_it_is_a
     """Less than what is archived at once: the portal acknowledges nothing of it before its end."""
     node.redis_url = redis_server.url
     node.runtime.output = lambda: Printed([LogRecord(1, STDOUT, b"hello\n")], ended=True)
-    monkeypatch.setattr("nodes.logs.spool.machine_boot", lambda: "one")
+    monkeypatch.setattr("nodes.agent.logs.spool.machine_boot", lambda: "one")
     spec = SPECS[0]
     with node.life() as supervisor:
         supervisor.take(desired(1, order(spec, Phase.RUN)))
@@ -80,7 +80,7 @@ def test_a_short_log_ends_after_a_start_of_the_machine_though_nothing_of_it_is_a
     node.runtime.end(spec.attempt, 137)
     with redis_server.client() as client:
         client.flushall()
-    monkeypatch.setattr("nodes.logs.spool.machine_boot", lambda: "two")
+    monkeypatch.setattr("nodes.agent.logs.spool.machine_boot", lambda: "two")
     with node.life() as supervisor:
         supervisor.take(desired(2, replace(order(spec, Phase.RUN), begun=True)))
         wait_for(supervisor, spec, lambda report: report.log_complete)

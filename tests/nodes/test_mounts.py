@@ -17,13 +17,13 @@ from typing import Any
 import psutil
 import pytest
 
-from nodes.errands import Errand, Errands
-from nodes.guarding import Guards
-from nodes.mounts import StorageKeeper, StorageState
-from nodes.policy import Policy
+from nodes.agent.config.policy import Policy
+from nodes.agent.runtimes.base import Failed
+from nodes.agent.storage.file_worker import Errand, Errands
+from nodes.agent.storage.folders import mount_open
+from nodes.agent.storage.mounts import StorageKeeper, StorageState
+from nodes.agent.storage.nosuid import Guards
 from nodes.protocol import Cause, ContainerSpec, ContainerState, Mount, Phase, Stop, StopReason, StorageWish
-from nodes.runtimes.base import Failed
-from nodes.storages import mount_open
 from tests.nodes.memory_runtime import Backlog, MemoryRuntime
 from tests.nodes.portal_side import spec_of
 from tests.nodes.supervised import Node, desired, in_state, order, wait_for

@@ -12,8 +12,8 @@ from signal import SIGKILL, SIGTERM
 
 import pytest
 
-from nodes.journal import Journal
-from nodes.layers import LayerRule, Measured
+from nodes.agent.attempts.journal import Journal
+from nodes.agent.disk.layer_limit import LayerRule, Measured
 from nodes.protocol import (
     Cause,
     ContainerState,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nodes.__main__ import main
-from nodes.options import OptionInvalid, Options, key_load, key_make, options_load
+from nodes.agent.config.options import OptionInvalid, Options, key_load, key_make, options_load
 from nodes.protocol import PortalKey
 
 OPERATE = Path(__file__).parents[2] / "docs" / "operate.md"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from nodes.policy import Policy, PolicyInvalid, policy_load
+from nodes.agent.config.policy import Policy, PolicyInvalid, policy_load
+from nodes.agent.runtimes.base import Failed
 from nodes.protocol import Cause, Mount
-from nodes.runtimes.base import Failed
 from tests.nodes.portal_side import spec_of
 from tests.support.documents import blocks
 

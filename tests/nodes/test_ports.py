@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from nodes.ports import ports_check, ports_listening
-from nodes.runtimes.base import Failed
+from nodes.agent.runtimes.base import Failed
+from nodes.agent.runtimes.ports import ports_check, ports_listening
 from tests.nodes.portal_side import spec_of
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from nodes.agent.sessions.folders import FilesFailed
+from nodes.agent.sessions.proofs import Proofs
+from nodes.agent.storage.proof import KEPT_S, MOST, Proof, ProofRefused, proof_write
 from nodes.protocol import PROOFS, Mount, ProofRequest, SessionFault
-from nodes.proving import KEPT_S, MOST, Proof, ProofRefused, proof_write
-from nodes.sessions.folders import FilesFailed
-from nodes.sessions.proofs import Proofs
 
 VALUE = "ab" * 32
 

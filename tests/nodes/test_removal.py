@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
+from nodes.agent.storage.delete_job_folder import FolderKept, Removal, doomed, folder_remove
+from nodes.agent.storage.delete_tree import DELETING
 from nodes.protocol import Mount
-from nodes.removal import FolderKept, Removal, doomed, folder_remove
-from nodes.sweeping import DELETING
 
 DEEP = 2000
 DAY = 86_400

@@ -11,11 +11,11 @@ import pytest
 from celery import Celery
 from structlog.testing import capture_logs
 
-from nodes.clock import SystemClock
-from nodes.contact import Contact
+from nodes.agent.attempts.reporter import COALESCE_S, FULL, MOST_WAITING, SOON_S, Reporter
+from nodes.agent.attempts.supervisor import View
+from nodes.agent.clock import SystemClock
+from nodes.agent.contact import Contact
 from nodes.protocol import REPORTS_QUEUE, Inventory, NodeKey, url_with_account
-from nodes.reporter import COALESCE_S, FULL, MOST_WAITING, SOON_S, Reporter
-from nodes.supervisor import View
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 

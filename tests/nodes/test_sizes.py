@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from nodes.runtimes.base import RuntimeAway
-from nodes.sizes import folder_bytes
+from nodes.agent.disk.usage import folder_bytes
+from nodes.agent.runtimes.base import RuntimeAway
 
 
 def test_folders_within_each_other_by_the_thousand_are_counted(tmp_path: Path) -> None:

@@ -12,9 +12,16 @@ from typing import Any
 
 import pytest
 
+from nodes.agent.runtimes.base import Failed
+from nodes.agent.storage.folders import (
+    file_changed_ms,
+    file_touch,
+    lease_reading,
+    lease_target,
+    mount_open,
+    mounts_prepare,
+)
 from nodes.protocol import Cause, Mount
-from nodes.runtimes.base import Failed
-from nodes.storages import file_changed_ms, file_touch, lease_reading, lease_target, mount_open, mounts_prepare
 from tests.nodes.portal_side import spec_of
 
 

@@ -15,8 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nodes.journal import Journal
-from nodes.policy import Policy
+from nodes.agent.attempts.journal import Journal
+from nodes.agent.attempts.supervisor import Supervisor
+from nodes.agent.config.policy import Policy
+from nodes.agent.runtimes.base import Failed, Found, Status
 from nodes.protocol import (
     Cause,
     ContainerSpec,
@@ -31,8 +33,6 @@ from nodes.protocol import (
     encode,
     spec_digest,
 )
-from nodes.runtimes.base import Failed, Found, Status
-from nodes.supervisor import Supervisor
 from tests.nodes.memory_runtime import Backlog, LastWords, MemoryRuntime
 from tests.nodes.portal_side import spec_of
 from tests.nodes.supervised import KEY, SPECS, Node, SickBackend, desired, in_state, order, shown, wait_for

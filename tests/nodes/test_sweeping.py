@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from nodes import sweeping
-from nodes.runtimes.process import ProcessRuntime
-from nodes.sweeping import DELETING, Leftovers, folder_remove_or_say
-from nodes.workspace import workspace_remove
+from nodes.agent.runtimes.process.runtime import ProcessRuntime
+from nodes.agent.storage import delete_tree as sweeping
+from nodes.agent.storage.delete_tree import DELETING, Leftovers, folder_remove_or_say
+from nodes.agent.storage.workspace import workspace_remove
 
 DEEP = 1200
 

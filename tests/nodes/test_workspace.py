@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.code import CodeStore
+from nodes.agent.runtimes.base import CodePlace, Failed
+from nodes.agent.storage.code_cache import CodeStore
+from nodes.agent.storage.workspace import workspace_make, workspace_remove
 from nodes.protocol import Bounds, Cause, Code, PackedInvalid, Progress, packed_check
-from nodes.runtimes.base import CodePlace, Failed
-from nodes.workspace import workspace_make, workspace_remove
 from tests.nodes.code_server import CodeServer
 from tests.support.archives import HELLO, packed
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import pytest
 from django.utils import timezone
 
-from nodes.ending import exit_of
+from nodes.agent.attempts.exit_cause import exit_of
+from nodes.agent.runtimes.base import Ending, Found, Status
 from nodes.protocol import Cause, Exit, StopReason
-from nodes.runtimes.base import Ending, Found, Status
 from portal.jobs.exits import verdict
 from portal.jobs.models import TaskAttempt
 from portal.jobs.states import AFTER, Behaviour, EndReason, Next

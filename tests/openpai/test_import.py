@@ -14,9 +14,9 @@ import yaml
 from django.contrib.auth.models import Group
 from django.core.management import CommandError, call_command
 
-from nodes.guarding import Guards
-from nodes.mounts import StorageKeeper
-from nodes.options import options_load
+from nodes.agent.config.options import options_load
+from nodes.agent.storage.mounts import StorageKeeper
+from nodes.agent.storage.nosuid import Guards
 from nodes.protocol import PortalKey
 from portal.accounts.models import AuditEntry, ClusterRole, User
 from portal.clusters.models import Membership, Node, Storage, VirtualCluster

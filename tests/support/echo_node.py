@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from nodes.clock import SystemClock
-from nodes.policy import Policy
+from nodes.agent.clock import SystemClock
+from nodes.agent.config.policy import Policy
+from nodes.agent.runtimes.base import Found, Runtime, ShellEnded, Status
+from nodes.agent.sessions import Door
+from nodes.agent.sessions.proofs import Proofs
 from nodes.protocol import STDERR, STDOUT, NodeKey, ProofRequest, ShellRequest
-from nodes.runtimes.base import Found, Runtime, ShellEnded, Status
-from nodes.sessions import Door
-from nodes.sessions.proofs import Proofs
 
 
 class EchoShell:

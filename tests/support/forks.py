@@ -143,7 +143,13 @@ def portal_prepared() -> None:
 
 
 def agents_prepared() -> None:
-    for name in ("nodes.app", "nodes.check", "nodes.join", "celery.apps.worker", "kombu.transport.redis"):
+    for name in (
+        "nodes.agent.app",
+        "nodes.agent.check",
+        "nodes.agent.config.join",
+        "celery.apps.worker",
+        "kombu.transport.redis",
+    ):
         import_module(name)
 
 

@@ -11,8 +11,8 @@ from websockets.sync.client import ClientConnection, connect
 
 from berth import Client, Conflict
 from berth.model import LIVE
+from nodes.agent.runtimes.process.runtime import ProcessRuntime
 from nodes.protocol import MARK
-from nodes.runtimes.process import ProcessRuntime
 from tests.support.stack import Stack
 from tests.support.waiting import wait_until
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 import psycopg
 
-from nodes.options import key_make
+from nodes.agent.config.options import key_make
 from tests.support.forks import Forks
 from tests.support.processes import Process, finished, free_port
 from tests.support.services import Services

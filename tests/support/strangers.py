@@ -1,7 +1,7 @@
 """Containers on a stack's server that its portal does not know, as a portal that was restored finds them."""
 
-from nodes.runtimes.base import Image
-from nodes.runtimes.process import ProcessRuntime
+from nodes.agent.runtimes.base import Image
+from nodes.agent.runtimes.process.runtime import ProcessRuntime
 from tests.nodes.portal_side import spec_of
 from tests.support.stack import Stack
 

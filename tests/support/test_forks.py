@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nodes.options import key_make
+from nodes.agent.config.options import key_make
 from tests.support.forks import Forks
 from tests.support.processes import Process, free_port
 from tests.support.services import Services

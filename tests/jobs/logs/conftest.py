@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
-from nodes.logs import LogPipeline, Masks
+from nodes.agent.logs import LogPipeline, Masks
 from nodes.protocol import ContainerState, Phase
 from tests.nodes.logs.support import Printed
 from tests.support.redis_server import RedisServer

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import redis
 
-from nodes.logs import LogPipeline, Masks
+from nodes.agent.logs import LogPipeline, Masks
 from nodes.protocol import STDOUT, LogRecord, NodeKey
 from portal.jobs.logs import hub as hub_module
 from portal.jobs.logs.archive import Archive

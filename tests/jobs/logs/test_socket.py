@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nodes.logs import OpenLine
+from nodes.agent.logs import OpenLine
 from nodes.protocol import STDERR, STDOUT, LogRecord, record_encode, signed_batch
 from tests.nodes.logs.support import lines, text_of
 from tests.support.redis_server import RedisServer

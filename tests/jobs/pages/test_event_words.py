@@ -15,7 +15,7 @@ from tests.support.pages import Browser
 from tests.support.spoken import agents_say, events_written
 from tests.support.world import World
 
-ELSEWHERE = ("nodes/sessions/", "nodes/runtimes/docker_shell.py", "nodes/runtimes/process_shell.py")
+ELSEWHERE = ("nodes/agent/sessions/", "nodes/agent/runtimes/docker/shell.py", "nodes/agent/runtimes/process/shell.py")
 """What ends a shell has codes of its own."""
 PUT_TOGETHER = {
     "Node X is drained", "Its X X been below X % for X.", "is stopped", "becomes opportunistic", "it works",

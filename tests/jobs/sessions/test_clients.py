@@ -195,7 +195,7 @@ def test_a_folder_of_a_hostile_server_lands_in_its_own_place_alone(
         file.write_text(text)
     for forged, sent in FORGED.items():
         monkeypatch.setattr(
-            "nodes.sessions.files.folder_archive", lambda _folder, _name, _title, write, sent=sent: write(sent)
+            "nodes.agent.sessions.files.folder_archive", lambda _folder, _name, _title, write, sent=sent: write(sent)
         )
         at.berth("files", str(running.job.pk), "out", "-d")
         assert {path.name for path in at.home.iterdir()} <= {".bashrc", ".ssh", "out"}, forged

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nodes.gpus import GpuBackend, backend_from
+from nodes.agent.hardware.gpus import GpuBackend, backend_from
 from nodes.protocol import Inventory, decode, encode
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from nodes.check.line import Line, Verdict
-from nodes.check.machine import driver_line
-from nodes.gpus import GpusUnavailable, backend_from, cards_there
-from nodes.gpus.groups import groups_of
-from nodes.gpus.health import Signs, Xid, fault_of
-from nodes.gpus.nvml import NvmlBackend
-from nodes.options import options_load
+from nodes.agent.check.line import Line, Verdict
+from nodes.agent.check.machine import driver_line
+from nodes.agent.config.options import options_load
+from nodes.agent.hardware.gpus import GpusUnavailable, backend_from, cards_there
+from nodes.agent.hardware.gpus.groups import groups_of
+from nodes.agent.hardware.gpus.health import Signs, Xid, fault_of
+from nodes.agent.hardware.gpus.nvml import NvmlBackend
 from nodes.protocol import GpuProcess, PortalKey
 from tests.nodes.gpus.double import Machine
 from tests.support.waiting import wait_until

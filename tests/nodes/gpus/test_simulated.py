@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nodes.gpus import GpusUnavailable, backend_from
-from nodes.gpus.simulated import SimulatedBackend
+from nodes.agent.hardware.gpus import GpusUnavailable, backend_from
+from nodes.agent.hardware.gpus.simulated import SimulatedBackend
 
 
 def test_a_declaration_gives_that_many_gpus_of_that_kind() -> None:

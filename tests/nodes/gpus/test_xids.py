@@ -11,9 +11,9 @@ import pynvml
 import pytest
 from structlog.testing import capture_logs
 
-from nodes.gpus.health import LOST, Xid
-from nodes.gpus.nvml import NvmlBackend
-from nodes.gpus.xids import XidWatch
+from nodes.agent.hardware.gpus.health import LOST, Xid
+from nodes.agent.hardware.gpus.nvml import NvmlBackend
+from nodes.agent.hardware.gpus.xids import XidWatch
 from tests.nodes.gpus.double import Machine
 from tests.nodes.gpus.test_nvml import FIRST, SECOND
 from tests.support.waiting import wait_until

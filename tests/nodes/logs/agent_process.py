@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from nodes.logs import LogPipeline, OpenLine, Position
+from nodes.agent.logs import LogPipeline, OpenLine, Position
 from nodes.protocol import STDOUT, LogRecord, NodeKey
 from tests.nodes.logs.support import NO_MASKS, NODE
 

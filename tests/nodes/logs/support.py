@@ -9,7 +9,7 @@ from typing import Any
 
 import redis
 
-from nodes.logs import LogPipeline, Masks, OpenLine, Position
+from nodes.agent.logs import LogPipeline, Masks, OpenLine, Position
 from nodes.protocol import MARK, STDOUT, LogRecord, NodeKey, log_stream, records_decode, verified_batch
 from tests.support.waiting import wait_until
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from nodes.logs import LogPipeline
+from nodes.agent.logs import LogPipeline
 from nodes.protocol import signed_batch
 from tests.nodes.logs.support import NO_MASKS, Printed, Start, lines, reader, take_all
 from tests.support.waiting import wait_until
@@ -78,7 +78,7 @@ def test_a_failure_that_nobody_foresaw_does_not_end_the_sending(
             raise failures.pop()
         return signed_batch(*batch)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("nodes.logs.shipper.signed_batch", fails_once)
+    monkeypatch.setattr("nodes.agent.logs.shipper.signed_batch", fails_once)
     pipeline = start()
     pipeline.attach("a1", Printed(lines(10), ended=True), NO_MASKS)
 

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.logs import Masks
-from nodes.logs.masking import HOLD_S, Masking
-from nodes.logs.masks import MOST
+from nodes.agent.logs import Masks
+from nodes.agent.logs.masking import HOLD_S, Masking
+from nodes.agent.logs.masks import MOST
 from nodes.protocol import STDERR, STDOUT, LogRecord
 from tests.nodes.logs.support import line, text_of
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import redis
 
-from nodes.logs import MAX_PAYLOAD, LogPipeline, Masks
-from nodes.logs.masks import MOST
-from nodes.logs.pipeline import TOO_MANY
+from nodes.agent.logs import MAX_PAYLOAD, LogPipeline, Masks
+from nodes.agent.logs.masks import MOST
+from nodes.agent.logs.pipeline import TOO_MANY
 from nodes.protocol import MARK, STDERR, STDOUT, WAKE_CHANNEL, LogRecord, node_account_rules
 from tests.nodes.logs.support import KEY, NO_MASKS, NODE, Printed, Start, line, lines, reader, take_all, text_of
 from tests.support.redis_server import RedisServer
@@ -121,7 +121,7 @@ def test_a_stream_that_somebody_else_spoiled_is_made_anew(start: Start, client: 
 
 
 def test_a_silent_log_is_filled_again_too(start: Start, client: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nodes.logs.shipper.CHECK_S", 0.1)
+    monkeypatch.setattr("nodes.agent.logs.shipper.CHECK_S", 0.1)
     pipeline, source, log = start(), Printed(lines(10)), reader(client)
     pipeline.attach("a1", source, NO_MASKS)
     wait_until(lambda: client.xlen(log.key), "the stream")
@@ -351,7 +351,7 @@ class Slow(Printed):
 def test_a_reader_far_behind_freezes_the_container_until_it_has_caught_up(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nodes.logs.follower.BEHIND_S", 0.1)
+    monkeypatch.setattr("nodes.agent.logs.follower.BEHIND_S", 0.1)
     pipeline, source = start(), Slow(old_lines(60))
     pipeline.attach("a1", source, NO_MASKS)
 
@@ -371,7 +371,7 @@ def test_a_short_old_backlog_freezes_nothing(start: Start) -> None:
 
 
 def test_an_agent_that_is_closed_leaves_no_container_frozen(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nodes.logs.follower.BEHIND_S", 0.1)
+    monkeypatch.setattr("nodes.agent.logs.follower.BEHIND_S", 0.1)
     pipeline, source = start(), Slow(old_lines(5000))
     pipeline.attach("a1", source, NO_MASKS)
     wait_until(lambda: source.frozen, "the container to stand still")
@@ -445,7 +445,7 @@ def printed_one_more(source: Printed) -> Printed:
 def test_after_a_start_of_the_machine_the_log_goes_on_behind_what_redis_has(
     start: Start, client: redis.Redis, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("nodes.logs.spool.machine_boot", lambda: "one")
+    monkeypatch.setattr("nodes.agent.logs.spool.machine_boot", lambda: "one")
     first, log = start(), reader(client)
     first.attach("a1", Printed(lines(100)), NO_MASKS)
     wait_until(lambda: log.take() == 2300, "a hundred lines")
@@ -454,7 +454,7 @@ def test_after_a_start_of_the_machine_the_log_goes_on_behind_what_redis_has(
     segment.write_bytes(segment.read_bytes()[:230])  # the disk kept ten of them
     (tmp_path / "spool" / "a1" / "state.json").write_text('{"boot": "one"}')
 
-    monkeypatch.setattr("nodes.logs.spool.machine_boot", lambda: "two")
+    monkeypatch.setattr("nodes.agent.logs.spool.machine_boot", lambda: "two")
     second = start()
     second.attach("a1", Printed(lines(120), ended=True), NO_MASKS)
     second.ack("a1", 0)

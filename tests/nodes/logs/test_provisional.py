@@ -11,11 +11,11 @@ import redis
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.logs import Masks, OpenLine
-from nodes.logs.follower import HEARD_WITHIN_S, Follower
-from nodes.logs.lane import TAIL_AGAIN_S, TAIL_KEPT_S, TAIL_S, Tail
-from nodes.logs.provisional import provisional
-from nodes.logs.spool import Spool
+from nodes.agent.logs import Masks, OpenLine
+from nodes.agent.logs.follower import HEARD_WITHIN_S, Follower
+from nodes.agent.logs.lane import TAIL_AGAIN_S, TAIL_KEPT_S, TAIL_S, Tail
+from nodes.agent.logs.provisional import provisional
+from nodes.agent.logs.spool import Spool
 from nodes.protocol import (
     STDERR,
     STDOUT,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from nodes.logs.spool import Spool
+from nodes.agent.logs.spool import Spool
 from nodes.protocol import MARK
 from tests.nodes.logs.support import NO_MASKS, Printed, Start, lines, reader, take_all, text_of
 from tests.support.waiting import wait_until

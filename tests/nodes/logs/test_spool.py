@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.logs import MAX_PAYLOAD
-from nodes.logs.sidecar import sidecar_read
-from nodes.logs.spool import Spool
+from nodes.agent.logs import MAX_PAYLOAD
+from nodes.agent.logs.sidecar import sidecar_read
+from nodes.agent.logs.spool import Spool
 from nodes.protocol import MARK, STDERR, STDOUT, LogRecord, records_decode
 from tests.nodes.logs.support import Printed, line, lines, text_of
 
@@ -219,7 +219,7 @@ def test_killed_right_behind_a_mark_it_neither_forgets_nor_repeats_what_it_dropp
 def test_killed_while_it_drops_it_goes_on_from_what_it_noted_a_bounded_number_of_bytes_ago(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nodes.logs.spool.STATE_EVERY", 40)
+    monkeypatch.setattr("nodes.agent.logs.spool.STATE_EVERY", 40)
     spool, taken = Spool(tmp_path / "a", limit=230, segment=150, boot="one"), 0
     for record in lines(40):
         spool.append(record)
@@ -402,7 +402,7 @@ def test_a_spool_opens_on_a_full_disk_as_it_was(tmp_path: Path, monkeypatch: pyt
     for record in lines(20):
         spool.append(record)
     spool.close()
-    monkeypatch.setattr("nodes.logs.spool.sidecar_write", no_room)
+    monkeypatch.setattr("nodes.agent.logs.spool.sidecar_write", no_room)
 
     again = Spool(tmp_path / "a", segment=100, boot="one")
 
@@ -460,7 +460,7 @@ def test_the_doubt_stays_where_the_disk_cannot_take_what_ends_it(
     spool.close()
     again = Spool(tmp_path / "a", boot="two")
     with monkeypatch.context() as full:
-        full.setattr("nodes.logs.spool.sidecar_write", no_room)
+        full.setattr("nodes.agent.logs.spool.sidecar_write", no_room)
         with pytest.raises(OSError, match="No space"):
             again.resume_at(5000, time_ns=7)
     assert again.doubtful

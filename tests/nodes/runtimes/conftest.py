@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nodes.runtimes.process import ProcessRuntime
+from nodes.agent.runtimes.process.runtime import ProcessRuntime
 
 
 def runtime_at(folder: Path, node: str = "gpu01") -> ProcessRuntime:

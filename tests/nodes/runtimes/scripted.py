@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from nodes.agent.runtimes.base import Failed, Image
+from nodes.agent.runtimes.docker.runtime import DockerRuntime
 from nodes.protocol import Cause, ImageAuth
-from nodes.runtimes.base import Failed, Image
-from nodes.runtimes.docker import DockerRuntime
 from tests.nodes.portal_side import spec_of
 from tests.support.scripted_engine import Request, ScriptedEngine
 

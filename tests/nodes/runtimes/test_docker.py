@@ -15,12 +15,12 @@ from threading import Thread
 
 import pytest
 
-from nodes.cgroups import machine_raises_limits
-from nodes.logs import Position
-from nodes.logs.sidecar import position_after
+from nodes.agent.logs import Position
+from nodes.agent.logs.sidecar import position_after
+from nodes.agent.runtimes.base import Cancelled, Failed, Found, Image, RuntimeAway, Status
+from nodes.agent.runtimes.cgroups import machine_raises_limits
+from nodes.agent.runtimes.docker.runtime import DockerRuntime
 from nodes.protocol import Cause, ContainerSpec, LogRecord, Progress, container_name, encode, spec_digest
-from nodes.runtimes.base import Cancelled, Failed, Found, Image, RuntimeAway, Status
-from nodes.runtimes.docker import DockerRuntime
 from tests.nodes.portal_side import COUNT, lines, spec_of
 from tests.support.docker_engine import DockerEngine
 from tests.support.registry import image_made, image_of
@@ -266,7 +266,7 @@ def test_a_long_log_is_read_on_in_its_place_where_the_clock_was_set_back(
     file.write_text("".join(f"{json.dumps(line)}\n" for line in told))
     whole = list(runtime.source(found.attempt).frames(Position()))
     assert b"".join(record.payload for record in whole).decode() == lines(400)
-    monkeypatch.setattr("nodes.runtimes.docker_logs.NEVER_ROTATED_BYTES", 0)
+    monkeypatch.setattr("nodes.agent.runtimes.docker.logs.NEVER_ROTATED_BYTES", 0)
     for cut in (17, 299, 300, 301, 399, 400):
         after = position_after(Position(), whole[:cut])
         assert list(runtime.source(found.attempt).frames(after)) == whole[cut:]

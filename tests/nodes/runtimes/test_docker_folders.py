@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from nodes.check import check_lines
-from nodes.check.line import Line, Verdict
-from nodes.clock import SystemClock
-from nodes.disk import DiskGuard, DiskLimits
-from nodes.gpus.simulated import SimulatedBackend
-from nodes.inventory import InventoryReader
-from nodes.runtimes.docker_folders import disk_folder, image_folder
+from nodes.agent.check import check_lines
+from nodes.agent.check.line import Line, Verdict
+from nodes.agent.clock import SystemClock
+from nodes.agent.disk.guard import DiskGuard, DiskLimits
+from nodes.agent.hardware.gpus.simulated import SimulatedBackend
+from nodes.agent.hardware.inventory import InventoryReader
+from nodes.agent.runtimes.docker.folders import disk_folder, image_folder
 from tests.nodes.runtimes.scripted import CONTAINERD, GRAPH_DRIVER, ScriptedNode, stored
 
 DISK_MB = 8
@@ -83,7 +83,7 @@ def test_containerds_disk_is_watched_told_checked_and_cleaned_where_images_lie_t
     mounted(tmp_path / "data")
     containerd = mounted(tmp_path / "data/containerd/daemon" if own else tmp_path / "containerd")
     if not own:
-        monkeypatch.setattr("nodes.runtimes.docker_folders.CONTAINERD", containerd)
+        monkeypatch.setattr("nodes.agent.runtimes.docker.folders.CONTAINERD", containerd)
     guard = guard_of(node, clean_percent=0.5, full_percent=0.1)
     guard.look()
     assert (guard.state.full, node.removed) == (False, [])
@@ -101,7 +101,7 @@ def test_a_full_data_folder_closes_the_node_and_costs_no_image_that_lies_on_anot
     node: ScriptedNode, tmp_path: Path, mounted: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, containerd = mounted(tmp_path / "data"), mounted(tmp_path / "containerd")
-    monkeypatch.setattr("nodes.runtimes.docker_folders.CONTAINERD", containerd)
+    monkeypatch.setattr("nodes.agent.runtimes.docker.folders.CONTAINERD", containerd)
     filled(data, 0)
     guard = guard_of(node, clean_percent=0.5, full_percent=0.1)
     guard.look()
@@ -114,7 +114,7 @@ def test_a_full_data_folder_closes_the_node_and_costs_no_image_that_lies_on_anot
 
 def test_a_folder_that_is_not_there_is_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As of an agent in a container, and of one whose Engine keeps images by a graph driver."""
-    monkeypatch.setattr("nodes.runtimes.docker_folders.CONTAINERD", tmp_path / "containerd")
+    monkeypatch.setattr("nodes.agent.runtimes.docker.folders.CONTAINERD", tmp_path / "containerd")
     info = {"DriverStatus": CONTAINERD, "DockerRootDir": str(tmp_path / "data")}
     assert (disk_folder(info), image_folder(info)) == (str(tmp_path / "data"), str(tmp_path / "data"))
     (tmp_path / "containerd").mkdir()

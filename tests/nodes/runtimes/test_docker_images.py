@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nodes.runtimes.docker_images import PullProgress, registry_of
+from nodes.agent.runtimes.docker.images import PullProgress, registry_of
 
 
 @pytest.mark.parametrize(

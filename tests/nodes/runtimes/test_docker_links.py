@@ -15,9 +15,9 @@ from typing import Any
 import docker
 import pytest
 
+from nodes.agent.runtimes.base import Failed, Found, Image
+from nodes.agent.runtimes.docker.runtime import DockerRuntime
 from nodes.protocol import Cause, Code, Mount, container_name
-from nodes.runtimes.base import Failed, Found, Image
-from nodes.runtimes.docker import DockerRuntime
 from tests.nodes.portal_side import spec_of
 from tests.support.docker_engine import DockerEngine
 

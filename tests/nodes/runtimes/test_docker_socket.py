@@ -6,7 +6,7 @@ import socket
 import threading
 from pathlib import Path
 
-from nodes.runtimes.docker_socket import socket_is_gone, socket_watch
+from nodes.agent.runtimes.docker.socket import socket_is_gone, socket_watch
 
 
 def test_only_a_socket_without_any_name_left_is_gone(tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 from contextlib import closing
 from pathlib import Path
 
-from nodes.runtimes.base import Image, Status
-from nodes.runtimes.docker import DockerRuntime
+from nodes.agent.runtimes.base import Image, Status
+from nodes.agent.runtimes.docker.runtime import DockerRuntime
 from tests.nodes.portal_side import spec_of
 from tests.support.docker_engine import DockerEngine
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from nodes.clock import SystemClock
-from nodes.disk import DiskGuard, DiskLimits
+from nodes.agent.clock import SystemClock
+from nodes.agent.disk.guard import DiskGuard, DiskLimits
 from tests.nodes.runtimes.scripted import CONTAINERD, GRAPH_DRIVER, ScriptedNode, stored
 
 HERE, THERE, LATER = (f"sha256:{letter * 64}" for letter in "abc")

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from nodes.runtimes.docker_client import engine_client
-from nodes.runtimes.docker_faults import EngineAway
+from nodes.agent.runtimes.docker.client import engine_client
+from nodes.agent.runtimes.docker.faults import EngineAway
 from tests.support.scripted_engine import VERSION
 from tests.support.tls import Authority, Files
 

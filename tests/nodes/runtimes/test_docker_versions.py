@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from nodes.agent.runtimes.base import RuntimeAway
+from nodes.agent.runtimes.docker.client import engine_client
+from nodes.agent.runtimes.docker.ends import status_lost
+from nodes.agent.runtimes.docker.runtime import DockerRuntime
 from nodes.protocol import container_name
-from nodes.runtimes.base import RuntimeAway
-from nodes.runtimes.docker import DockerRuntime
-from nodes.runtimes.docker_client import engine_client
-from nodes.runtimes.docker_ends import status_lost
 from tests.support.scripted_engine import ScriptedEngine
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

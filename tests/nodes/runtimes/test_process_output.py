@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from nodes.logs import Position
+from nodes.agent.logs import Position
+from nodes.agent.runtimes.process import output as process_output
+from nodes.agent.runtimes.process.output import ProcessOutput
+from nodes.agent.runtimes.process.wrapper import Output
 from nodes.protocol import STDOUT
-from nodes.runtimes import process_output
-from nodes.runtimes.process_output import ProcessOutput
-from nodes.runtimes.wrapper import Output
 
 SILENT = 2000
 """Looks in vain: more than a minute of them by the clock."""

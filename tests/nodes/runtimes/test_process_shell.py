@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from nodes.agent.runtimes.base import ShellEnded
+from nodes.agent.runtimes.process.shell import ProcessShell
 from nodes.protocol import ShellRequest
-from nodes.runtimes.base import ShellEnded
-from nodes.runtimes.process_shell import ProcessShell
 
 
 @pytest.fixture

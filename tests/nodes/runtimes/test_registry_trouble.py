@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from nodes.agent.runtimes.base import Failed
+from nodes.agent.runtimes.docker.runtime import DockerRuntime
 from nodes.protocol import Cause
-from nodes.runtimes.base import Failed
-from nodes.runtimes.docker import DockerRuntime
 from tests.nodes.runtimes.test_docker import image, runtime_of
 from tests.support.docker_engine import DockerEngine
 

@@ -7,9 +7,9 @@ from signal import SIGTERM
 
 import pytest
 
-from nodes.logs import Position
-from nodes.runtimes.base import Status
-from nodes.runtimes.process import ProcessRuntime
+from nodes.agent.logs import Position
+from nodes.agent.runtimes.base import Status
+from nodes.agent.runtimes.process.runtime import ProcessRuntime
 from tests.nodes.runtimes.test_process import ended, output, started
 from tests.support.waiting import wait_until
 

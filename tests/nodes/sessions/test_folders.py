@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nodes.protocol import FileEntry, Mount, SessionFault
-from nodes.sessions.folders import (
+from nodes.agent.sessions.folders import (
     DEEPEST,
     NAMES_AT_ONCE,
     FilesFailed,
@@ -23,6 +22,7 @@ from nodes.sessions.folders import (
     folder_list,
     place_open,
 )
+from nodes.protocol import FileEntry, Mount, SessionFault
 
 SECRET = b"a secret of the node"
 

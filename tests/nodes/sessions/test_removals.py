@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from nodes.agent.sessions.folders import FilesFailed
+from nodes.agent.sessions.removals import AT_ONCE, GOING, GONE, Removals
 from nodes.protocol import DeleteRequest, Mount, SessionFault
-from nodes.sessions.folders import FilesFailed
-from nodes.sessions.removals import AT_ONCE, GOING, GONE, Removals
 from tests.support.waiting import wait_until
 
 

@@ -1,0 +1,50 @@
+"""The Celery app of an agent, and the step that starts and ends the agent with its worker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery import Celery, bootsteps
+from kombu import Queue
+
+from nodes.agent.assembly import Agent
+from nodes.agent.attempts.orders import tasks_register
+from nodes.agent.clock import SystemClock
+from nodes.agent.config.options import Options
+from nodes.protocol import CELERY_DEFAULTS, agent_transport_options, node_queue, reports_url
+
+
+def app_make(options: Options) -> Celery:
+    """An app that consumes only the node's own queue. Makes the agent, which the worker starts."""
+    clock = SystemClock()
+    app = Celery("nodes", set_as_current=False)
+    app.conf.update(
+        CELERY_DEFAULTS,
+        broker_read_url=options.redis_url,
+        broker_write_url=reports_url(options.redis_url, options.name),
+        broker_transport_options=agent_transport_options(),
+        task_queues=[Queue(node_queue(options.name))],
+        task_default_queue=node_queue(options.name),
+    )
+    agent = Agent(options, app, clock)
+    tasks_register(app, node=options.name, portal_public_key=options.portal_public_key, clock=clock, take=agent.take)
+    app.steps["worker"].add(agent_step(agent))
+    return app
+
+
+def agent_step(agent: Agent) -> type[bootsteps.StartStopStep]:
+    """A worker step over ``agent``. It stands before the consumer, so a broker that is away delays nothing."""
+
+    class AgentStep(bootsteps.StartStopStep):
+        requires = ("celery.worker.components:Pool",)
+
+        def start(self, parent: Any) -> None:
+            agent.open()
+
+        def stop(self, parent: Any) -> None:
+            agent.close()
+
+        def terminate(self, parent: Any) -> None:
+            agent.close()
+
+    return AgentStep

@@ -1,0 +1,100 @@
+"""From what a runtime says about an ended container to the cause that the portal is told."""
+
+from __future__ import annotations
+
+import re
+import signal
+from dataclasses import replace
+
+from nodes.agent.attempts.journal import Stopping
+from nodes.agent.runtimes.base import Found
+from nodes.protocol import Cause, Exit
+
+_SIGNALS = {number.value: number.name for number in signal.Signals if number.value < 32}
+_NOT_EXECUTABLE, _NOT_FOUND, _ENGINE = 126, 127, 128
+_UNBEGUN = re.compile(
+    r"^\[FATAL tini \(\d+\)\] exec /bin/sh failed: (No such file or directory|Exec format error)\s*\Z", re.MULTILINE
+)
+
+
+def exit_of(found: Found, stopping: Stopping | None, *, rebooted: bool = False) -> Exit:
+    """The exit of an ended container. Out of memory only when it was killed *and* the kernel killed: after another end
+    the kernel had killed some process of it, which is told beside it. Ours when a stop was recorded before the end.
+    ``rebooted``: the machine was started anew since it was seen to run."""
+    ending = found.ending
+    if ending is None:
+        return Exit(cause=Cause.VANISHED, message="the container ended and nobody saw how")
+    if rebooted and ending.unsure:
+        ending = replace(ending, code=None, error=ending.unsure)
+    code, number = ending.code, None if ending.code is None else _signal_of(ending.code)
+    if stopping is not None and stopping.term_at is not None and not _ended_before(found, stopping):
+        return Exit(
+            cause=stopping.cause, code=code, signal=number, stop_reason=stopping.reason, message=stopping.words,
+            oom_seen=ending.oom,
+        )  # fmt: skip
+    if code is None and ending.error:
+        return Exit(cause=Cause.ENGINE_FAULT, message=ending.error)
+    if code is None:
+        return Exit(cause=Cause.VANISHED, message="the container ended and nobody saw how")
+    if number == signal.SIGKILL and ending.oom:
+        return Exit(cause=Cause.OOM, code=code, signal=number, message="it used more memory than its limit")
+    cause = Cause.EXITED if number is None else Cause.SIGNALLED
+    message = _sentence(code) if number is None else f"killed by {_SIGNALS[number]}"
+    if ending.oom:
+        message = f"{message}; one of its processes used more memory than its limit"
+    return Exit(cause=cause, code=code, signal=number, message=message, oom_seen=ending.oom)
+
+
+def blames_nobody(exit: Exit) -> bool:
+    """Whether a program failed by itself: a GPU that failed under it may be why."""
+    return exit.cause is Cause.SIGNALLED or (exit.cause is Cause.EXITED and exit.code != 0)
+
+
+def exit_of_fault(exit: Exit, fault: str) -> Exit:
+    """The exit of a program whose GPU turned sick while it ran: the node's fault, not the job's."""
+    return replace(exit, cause=Cause.DEVICE_FAULT, message=f"{fault}; {exit.message}")
+
+
+def exit_unbegun(exit: Exit, tail: str) -> Exit:
+    """The exit of a container whose shell could not be started, as its first process (Docker's init) says at the end
+    of its log; any other as it is."""
+    found = _UNBEGUN.search(tail) if exit.cause is Cause.EXITED and exit.code != 0 else None
+    if found is None:
+        return exit
+    if found[1] == "Exec format error":
+        message = "its image's /bin/sh is not made for this node's processors"
+        return replace(exit, cause=Cause.IMAGE_PLATFORM, message=message)
+    return replace(exit, cause=Cause.NO_SHELL, message="its image has no /bin/sh")
+
+
+def exit_stopped_before_start(stopping: Stopping) -> Exit:
+    """The exit of an attempt that was stopped before its container ran."""
+    return Exit(
+        cause=Cause.STOPPED, stop_reason=stopping.reason, message=stopping.message or "stopped before it started"
+    )
+
+
+def exit_unkillable(stopping: Stopping) -> Exit:
+    """The exit of a container that outlived SIGKILL."""
+    return Exit(
+        cause=Cause.UNKILLABLE, stop_reason=stopping.reason, message="it is still there 2 minutes after SIGKILL"
+    )
+
+
+def _ended_before(found: Found, stopping: Stopping) -> bool:
+    return found.ended_ms is not None and found.ended_ms < stopping.asked_ms
+
+
+def _signal_of(code: int) -> int | None:
+    number = code - 128
+    return number if number in _SIGNALS else None
+
+
+def _sentence(code: int) -> str:
+    known = {
+        0: "it ended well",
+        _NOT_EXECUTABLE: "a command is not executable (exit status 126)",
+        _NOT_FOUND: "a command was not found (exit status 127)",
+        _ENGINE: "it could not be started (exit status 128)",
+    }
+    return known.get(code, f"its command failed with exit status {code}")

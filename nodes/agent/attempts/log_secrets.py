@@ -1,0 +1,57 @@
+"""What the log and the messages of one task hide: told with its spec, and kept in its record, sealed to the node's own
+key, since an agent that is started anew reads the log on before the portal tells it anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nodes.agent.attempts.context import World
+from nodes.agent.attempts.journal import Record
+from nodes.agent.logs import Masks
+from nodes.protocol import ContainerSpec, EnvelopeForged, Exit, Progress, SshServer
+
+
+def hidden_noted(world: World, record: Record, spec: ContainerSpec | None) -> Record:
+    """The record with what its spec has to hide, where one is known."""
+    if record.hidden is not None or spec is None:
+        return record
+    return replace(record, hidden=world.seal(json.dumps(spec.hidden).encode()) if spec.hidden else "")
+
+
+class Hiding:
+    """Of one task. ``masks`` is None until it is known what they are: of a task whose record was lost, until the portal
+    tells again."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.masks: Masks | None = None
+
+    def learn(self, record: Record, spec: ContainerSpec | None) -> None:
+        """Takes it from the spec, or else from the record, once."""
+        if self.masks is None:
+            hidden = spec.hidden if spec else self._kept(record.hidden)
+            self.masks = None if hidden is None else Masks(hidden)
+
+    def _kept(self, sealed: str | None) -> Sequence[str] | None:
+        """None where none is kept, or under a key that this node had before."""
+        if not sealed:
+            return None if sealed is None else ()
+        try:
+            hidden: list[str] = json.loads(self._world.unseal(sealed))
+            return hidden
+        except EnvelopeForged:
+            return None
+
+    def text(self, text: str) -> str:
+        return self.masks.text(text) if self.masks else text
+
+    def exit(self, exit: Exit) -> Exit:
+        return replace(exit, message=self.text(exit.message))
+
+    def progress(self, progress: Progress) -> Progress:
+        return replace(progress, message=self.text(progress.message))
+
+    def ssh(self, told: SshServer) -> SshServer:
+        return replace(told, message=self.text(told.message))

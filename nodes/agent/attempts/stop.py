@@ -1,0 +1,157 @@
+"""Towards its end: how the container of one task attempt is warned and stopped, and when its GPUs are free.
+
+Each step may be repeated, and the agent may die between any two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from signal import SIGKILL, SIGTERM
+
+import structlog
+
+from nodes.agent.attempts.context import World
+from nodes.agent.attempts.exit_cause import exit_stopped_before_start, exit_unkillable
+from nodes.agent.attempts.journal import Record, Stopping
+from nodes.agent.disk.layer_limit import Measured
+from nodes.agent.runtimes.base import Found, RuntimeAway, Status
+from nodes.agent.runtimes.stop_notice import notice_text
+from nodes.protocol import Cause, Exit
+
+log = structlog.get_logger(__name__)
+
+GRACE_S = 30
+UNKILLABLE_AFTER_S = 120.0
+_LOOK_EVERY_S = 5.0
+_REST_EVERY_S, _LAST_S = 1.0, 5.0
+"""How often it is looked whether who reads what others write may be told to end, and how long before SIGKILL that is
+done."""
+_KILLED_WITHIN_S = 1.0
+_TERMS_LOST = 5
+
+
+class Halting:
+    """Signals and warnings of one attempt. ``save`` takes the record: what is told of before it is done, SIGKILL
+    after."""
+
+    def __init__(self, world: World, save: Callable[[Record], None]) -> None:
+        self._world = world
+        self._save = save
+        self._terms_lost = 0
+        self._warned = True  # for all that this life of the agent knows
+        self._left_since: float | None = None
+
+    def layer(self, record: Record, taken: Measured) -> None:
+        """Warns of a container that has written ``taken`` bytes into its own layer, where that is too much, and has it
+        stopped where a count that began after its grace says the same: it had that time to delete some."""
+        rule, now, warned_ms = self._world.layers, self._world.clock.now_ms(), record.layer_warned_ms
+        if taken <= rule.most:
+            self._layer_has_room(record, taken)
+        elif warned_ms is None:
+            warning = rule.warning(taken)
+            self._world.logs.note(record.attempt, warning)
+            self._tell_task(record, _layer_full(warning, int(rule.grace_s), now))
+            self._save(replace(record, layer_warned_ms=now))
+        elif now < warned_ms:
+            self._save(replace(record, layer_warned_ms=now))  # the clock was set back: the grace begins anew
+        elif warned_ms + rule.grace_s * 1000 <= taken.began_ms <= now:
+            self._save(replace(record, stopping=_layer_full(rule.verdict(taken), GRACE_S, now)))
+
+    def _layer_has_room(self, record: Record, taken: Measured) -> None:
+        """Takes the warning back: the notice first, for programs look for it, and the record last, so that an agent
+        that is killed in between does it again. One that was killed before it recorded its warning has left a notice,
+        too."""
+        if self._warned:
+            self._tell_task_no_more(record)
+        if record.layer_warned_ms is not None:
+            self._world.logs.note(record.attempt, self._world.layers.relief(taken))
+            self._save(replace(record, layer_warned_ms=None))
+
+    def stop(self, record: Record, found: Found | None) -> float | Exit:
+        """SIGTERM, then SIGKILL after the grace, then the admission that it cannot be killed. Seconds until the next
+        look, or how it ended without the runtime's telling."""
+        stopping = record.stopping
+        assert stopping is not None
+        if found is None or found.status is Status.CREATED:
+            return exit_stopped_before_start(stopping)
+        now = self._world.clock.monotonic()
+        if stopping.term_at is None or stopping.term_at > now:
+            return self._term(record, replace(stopping, term_at=now, kill_at=None))
+        kill_after = stopping.term_at + stopping.grace_s
+        if stopping.kill_at is None and now < kill_after:
+            return self._term_rest(record, stopping, kill_after - now)
+        if stopping.kill_at is not None and now >= stopping.kill_at + UNKILLABLE_AFTER_S:
+            return exit_unkillable(stopping)
+        self._world.runtime.signal(record.attempt, SIGKILL)
+        if stopping.kill_at is not None:
+            return _LOOK_EVERY_S
+        # Recorded once it got through, and not before: what was never sent, nothing has outlived.
+        self._save(replace(record, stopping=replace(stopping, kill_at=self._world.clock.monotonic())))
+        return _KILLED_WITHIN_S
+
+    def kill_again(self, record: Record, found: Found | None) -> bool:
+        """Sends SIGKILL to what is told to have outlived it and runs yet; True where there is such a one. Whatever kept
+        it from ending, or the signal from it, may be over by now."""
+        outlived = record.exit is not None and record.exit.cause is Cause.UNKILLABLE
+        if not outlived or found is None or found.status is not Status.RUNNING:
+            return False
+        self._world.runtime.signal(record.attempt, SIGKILL)
+        return True
+
+    def freed(self, record: Record) -> Record:
+        """The record of a container that is gone: without GPUs once none of its processes is on them, or these were
+        waited for in vain. By then each is told of as a process that no job started, which fences its GPU."""
+        now, since = self._world.clock.monotonic(), self._left_since
+        waits = record.gpus and (since is None or now - since < self._world.gpus_waited_s)
+        left = self._world.left_on_gpus(record) if waits else ()
+        if not left:
+            return replace(record, gpus=())
+        if since is None:
+            self._left_since = now
+            log.warning("processes of an ended task are still on its GPUs", attempt=record.attempt, pids=left)
+        return record
+
+    def _term(self, record: Record, stopping: Stopping) -> float:
+        """Records the signal, then sends it; before it the task's notice is there. One that did not get through is sent
+        again, and the grace begins with it; but not for ever."""
+        if not self._terms_lost:
+            self._world.logs.note(record.attempt, stopping.words)
+            self._tell_task(record, stopping)
+        self._save(replace(record, stopping=stopping))
+        try:
+            self._world.runtime.signal(record.attempt, SIGTERM)
+        except RuntimeAway:
+            if self._terms_lost < _TERMS_LOST:
+                self._terms_lost += 1
+                self._save(replace(record, stopping=replace(stopping, term_at=None)))
+            raise
+        return min(float(stopping.grace_s), _REST_EVERY_S)
+
+    def _term_rest(self, record: Record, stopping: Stopping, left_s: float) -> float:
+        """SIGTERM for who has waited for others to end, all of them shortly before SIGKILL. Seconds until the next
+        look."""
+        last_s = min(_LAST_S, stopping.grace_s / 2)
+        if self._world.runtime.term_rest(record.attempt, last=left_s <= last_s):
+            return min(left_s - last_s, _REST_EVERY_S) if left_s > last_s else left_s
+        return left_s
+
+    def _tell_task(self, record: Record, stopping: Stopping) -> None:
+        self._warned = True
+        try:
+            now_ms = self._world.clock.now_ms()
+            text = notice_text(stopping.why, stopping.message, stopping.grace_s, now_ms)
+            self._world.runtime.warn(record.attempt, text)
+        except OSError as error:
+            log.warning("the notice cannot be written", attempt=record.attempt, error=str(error))
+
+    def _tell_task_no_more(self, record: Record) -> None:
+        try:
+            self._world.runtime.unwarn(record.attempt)
+        except OSError as error:
+            log.warning("the notice cannot be removed", attempt=record.attempt, error=str(error))
+        self._warned = False
+
+
+def _layer_full(message: str, grace_s: int, asked_ms: int) -> Stopping:
+    return Stopping(reason=None, cause=Cause.LAYER_FULL, message=message, grace_s=grace_s, asked_ms=asked_ms)

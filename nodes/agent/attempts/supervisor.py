@@ -1,0 +1,393 @@
+"""All task attempts of this node: takes ``Desired`` in, keeps one keeper per attempt, shows what there is.
+
+Level-triggered: a ``Desired`` replaces what came before, and whatever was missed is found again in the runtime's
+own listing, which is read every few seconds.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import msgspec
+import structlog
+
+from nodes.agent.attempts.attempt import LOOK_EVERY_S, Keeper
+from nodes.agent.attempts.context import World
+from nodes.agent.attempts.journal import Journal, Record, attempt_is_safe
+from nodes.agent.clock import Clock
+from nodes.agent.config.policy import Policy
+from nodes.agent.contact import Contact
+from nodes.agent.disk.layer_limit import LayerRule, Measured
+from nodes.agent.hardware.gpus.base import GpuBackend
+from nodes.agent.hardware.machine import Machine
+from nodes.agent.log_throttle import Saying
+from nodes.agent.logs import LogPipeline
+from nodes.agent.runtimes.base import Found, Runtime, RuntimeAway, Status
+from nodes.agent.runtimes.engine_watch import EngineWatch
+from nodes.agent.storage.code_cache import CodeStore
+from nodes.agent.storage.file_worker import Errands
+from nodes.protocol import (
+    Cause,
+    ContainerReport,
+    ContainerSpec,
+    ContainerState,
+    Desired,
+    EnvelopeForged,
+    Exit,
+    Mount,
+    NodeKey,
+    Order,
+    Phase,
+    PortalKey,
+    decode,
+    reached,
+    spec_digest,
+)
+
+log = structlog.get_logger(__name__)
+
+_CLOSE_WITHIN_S = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What the supervisor shows at one moment. Every state in it was read after ``generation`` had been taken in."""
+
+    generation: int
+    answers: int  # the newest report that a list answered, maybe of an earlier boot
+    containers: tuple[ContainerReport, ...]
+    specs_known: tuple[str, ...]
+
+
+class Supervisor:
+    """See the module. Threads: one of its own, one per attempt; ``take`` and ``view`` may come from any."""
+
+    def __init__(
+        self,
+        *,
+        cluster: str,
+        node: str,
+        key: NodeKey,
+        runtime: Runtime,
+        logs: LogPipeline,
+        gpus: GpuBackend,
+        journal: Journal,
+        code: CodeStore,
+        policy: Policy,
+        machine: Machine,
+        clock: Clock,
+        contact: Contact,
+        lease_still_s: float,
+        gpus_waited_s: float,
+        shells: bool,
+        layers: LayerRule,
+        full: Callable[[], bool],
+        answers: Callable[[str], bool],
+        guard: Callable[[Mount], None],
+        changed: Callable[[bool], None],
+    ) -> None:
+        self._cluster, self._node, self._key = cluster, node, key
+        self._runtime, self._gpus, self._journal, self._clock = runtime, gpus, journal, clock
+        self._machine, self._contact, self._changed = machine, contact, changed
+        self._errands, self._engine = Errands(), EngineWatch(clock)
+        self._lock = threading.RLock()
+        self._keepers: dict[str, Keeper] = {}
+        self._absent: dict[str, Record] = {}
+        self._specs: dict[str, ContainerSpec] = {}
+        self._generation = self._answers = 0
+        self._mirrors: Mapping[str, str] = {}
+        self._ready = False
+        self._waiting: Desired | None = None
+        self._saying = Saying(clock.monotonic)
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
+        self._world = World(
+            runtime=runtime,
+            logs=logs,
+            journal=journal,
+            code=code,
+            policy=policy,
+            clock=clock,
+            errands=self._errands,
+            lease_still_s=lease_still_s,
+            shells=shells,
+            layers=layers,
+            full=full,
+            answers=answers,
+            guard=guard,
+            in_touch=contact.holds,
+            mirrors=lambda: self._mirrors,
+            spec=self._specs.get,
+            seal=partial(PortalKey.seal_for, key.public),
+            unseal=key.unseal,
+            gpu_faults=self._gpu_faults,
+            conflict=self._conflict,
+            left_on_gpus=self._left_on_gpus,
+            gpus_waited_s=gpus_waited_s,
+            changed=changed,
+            gone=self._gone,
+        )
+
+    def open(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends all threads. Every container runs on."""
+        self._closed.set()
+        with self._lock:
+            keepers = list(self._keepers.values())
+        for keeper in keepers:
+            keeper.close()
+        deadline = self._clock.monotonic() + _CLOSE_WITHIN_S
+        for keeper in keepers:
+            keeper.join(max(0.0, deadline - self._clock.monotonic()))
+        self._errands.close()
+
+    def take(self, desired: Desired) -> None:
+        """Takes a list of orders in, unless a newer one was seen. Returns at once."""
+        if (desired.cluster, desired.node) != (self._cluster, self._node):
+            log.warning("a list for another node", cluster=desired.cluster, node=desired.node)
+            return
+        with self._lock:
+            if not self._ready:
+                if self._waiting is None or desired.generation >= self._waiting.generation:
+                    self._waiting = desired
+                return
+            if desired.generation < self._generation:
+                return
+            absent, self._absent = self._absent, {}
+            for order in desired.orders:
+                self._take_order(order)
+            news = self._absent.keys() - absent.keys()
+            self._generation = desired.generation
+            self._mirrors = desired.mirrors
+            self._answers = desired.answers or self._answers
+            # After its orders were given: who then finds the portal in touch finds what it wants now.
+            self._contact.answered(desired.answers, lost_after_s=desired.node_lost_after_s)
+        self._changed_if_new(desired)
+        if news:
+            self._changed(True)
+
+    def view(self) -> View:
+        with self._lock:
+            generation, answers = self._generation, self._answers
+            keepers, absent = list(self._keepers.values()), list(self._absent.values())
+            specs = tuple(sorted(self._specs))
+        there = (keeper.report(generation) for keeper in keepers)
+        return View(
+            generation=generation,
+            answers=answers,
+            containers=(*there, *(_report_gone(record, generation) for record in absent)),
+            specs_known=specs,
+        )
+
+    def images(self) -> set[str]:
+        """Names and digests of the images that live orders name."""
+        with self._lock:
+            keepers, specs = list(self._keepers.values()), list(self._specs.values())
+        digests = {keeper.record.digest for keeper in keepers if keeper.record.exit is None}
+        pinned = {f"{spec.image}@{spec.digest}" for spec in specs if spec.digest}
+        return {spec.image for spec in specs} | pinned | {digest for digest in digests if digest}
+
+    def ports(self) -> set[int]:
+        """Those that its tasks hold."""
+        with self._lock:
+            return {port for spec in self._specs.values() for ports in spec.ports.values() for port in ports}
+
+    def engine_away(self) -> str:
+        """Why the runtime has carried out nothing for a while; empty else, also of an agent that has just begun."""
+        return self._engine.away()
+
+    def layer_graces(self) -> dict[str, int]:
+        """Of tasks that were warned of their container's layer, when their grace is over, unix ms."""
+        with self._lock:
+            warned = {attempt: keeper.record.layer_warned_ms for attempt, keeper in self._keepers.items()}
+        grace_ms = int(self._world.layers.grace_s * 1000)
+        return {attempt: at_ms + grace_ms for attempt, at_ms in warned.items() if at_ms is not None}
+
+    def layers(self, taken: Mapping[str, Measured]) -> None:
+        """Tells each keeper what its container has written into its own layer."""
+        with self._lock:
+            keepers = {attempt: self._keepers.get(attempt) for attempt in taken}
+        for attempt, keeper in keepers.items():
+            if keeper is not None:
+                keeper.layer(taken[attempt])
+
+    def wake(self, attempt: str) -> None:
+        """Makes one keeper look at once."""
+        with self._lock:
+            keeper = self._keepers.get(attempt)
+        if keeper is not None:
+            keeper.wake()
+
+    # ------------------------------------------------------------ orders
+
+    def _take_order(self, order: Order) -> None:
+        if not attempt_is_safe(order.attempt):
+            log.warning("an order with an impossible id")
+            return
+        keeper = self._keepers.get(order.attempt)
+        if keeper is None:
+            record = self._journal.read(order.attempt)
+            gone = record if record is not None and record.removed_ms is not None else None
+            if record is None and order.phase in (Phase.PREPARE, Phase.RUN) and self._may_have_run(order):
+                gone = self._lost_record(order)
+            if gone is not None:
+                if order.phase is not Phase.REMOVE:
+                    self._absent[order.attempt] = gone
+                return
+            self._learn(order)
+            fresh = Record(attempt=order.attempt, spec_hash=order.spec_hash, phase=Phase.PREPARE)
+            self._keep(record or fresh, order)
+            return
+        self._learn(order)
+        keeper.give(order)
+
+    def _may_have_run(self, order: Order) -> bool:
+        """Of what no record tells of: the portal knows that it has begun, or its record is there and cannot be read."""
+        return order.begun or self._journal.has(order.attempt)
+
+    def _lost_record(self, order: Order) -> Record:
+        """Of what ran here once, of which neither the journal nor the runtime knows: this server was set up anew, its
+        disk has lost the record, or the portal was restored to when it ran."""
+        return Record(
+            attempt=order.attempt,
+            spec_hash=order.spec_hash,
+            phase=order.phase,
+            state=ContainerState.TERMINATED,
+            ended_ms=self._clock.now_ms(),
+            exit=Exit(cause=Cause.VANISHED, message="its server knows nothing of it any more"),
+        )
+
+    def _learn(self, order: Order) -> None:
+        """Opens a sealed spec and keeps it in memory, never elsewhere."""
+        if order.spec is None or order.spec_hash in self._specs:
+            return
+        try:
+            encoded = self._key.unseal(order.spec)
+            spec = decode(encoded, ContainerSpec)
+        except (EnvelopeForged, msgspec.MsgspecError) as error:
+            log.warning("an order's details cannot be read", attempt=order.attempt, error=type(error).__name__)
+            return
+        if spec_digest(encoded) != order.spec_hash or spec.attempt != order.attempt:
+            log.warning("an order's details are not those it names", attempt=order.attempt)
+            return
+        self._specs[order.spec_hash] = self._machine.held_to(spec)
+
+    def _changed_if_new(self, desired: Desired) -> None:
+        """A list that was sent early is answered soon, so that the portal knows it was seen."""
+        if desired.answers == 0:
+            self._changed(False)
+
+    # ------------------------------------------------------------ keepers
+
+    def _keep(self, record: Record, order: Order | None = None) -> None:
+        """Begins to keep an attempt; the order is there before the first look, which then does the first step."""
+        keeper = Keeper(record, self._world)
+        if order is not None:
+            keeper.give(order)
+        keeper.open()
+        self._keepers[record.attempt] = keeper
+
+    def _gone(self, attempt: str) -> None:
+        with self._lock:
+            self._keepers.pop(attempt, None)
+            wanted = {k.order.spec_hash for k in self._keepers.values() if k.order is not None}
+            for spec_hash in self._specs.keys() - wanted:
+                del self._specs[spec_hash]
+        self._changed(False)
+
+    def _conflict(self, attempt: str, gpus: tuple[str, ...]) -> str | None:
+        """Another attempt that holds one of the GPUs; of two that were prepared for the same, the first keeps it."""
+        with self._lock:
+            others = [k for k in self._keepers.values() if k.record.attempt != attempt]
+        live = (k for k in others if reached(k.record.state, ContainerState.STARTING))
+        return next((k.record.attempt for k in live if set(k.holds()) & set(gpus)), None)
+
+    def _gpu_faults(self, gpus: tuple[str, ...]) -> tuple[str, ...]:
+        if not gpus:
+            return ()
+        return tuple(
+            f"GPU {one.index}: {one.fault}" for one in self._gpus.inventory() if one.fault and one.uuid in gpus
+        )
+
+    def _left_on_gpus(self, record: Record) -> tuple[int, ...]:
+        pids = {pid for uuid in record.gpus for pid in self._gpus.holders(uuid)}
+        return tuple(sorted(pid for pid in pids if self._runtime.belongs(pid, record.container)))
+
+    # ------------------------------------------------------------ the loop
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            try:
+                self._pass()
+            except RuntimeAway as away:
+                if self._saying.new(away.message):
+                    log.warning("the runtime does not answer", error=away.message)
+            except Exception:
+                log.exception("pass failed")
+            self._closed.wait(LOOK_EVERY_S if self._ready else 1.0)
+
+    def _pass(self) -> None:
+        """Compares the runtime's listing with the keepers; the first one takes up what an earlier agent left."""
+        with self._engine.asked():
+            found = self._runtime.found()
+        if self._saying.over():
+            log.info("the runtime answers again")
+        with self._lock:
+            if not self._ready:
+                self._take_up()
+            for container in found.values():
+                if container.attempt not in self._keepers and attempt_is_safe(container.attempt):
+                    self._adopt(container)
+            live = [k for k in self._keepers.values() if k.record.exit is None]
+            first, self._ready = not self._ready, True
+            waiting, self._waiting = self._waiting, None
+        if first:
+            self._runtime.watch(self.wake)
+            self._sweep_logs()
+        if waiting is not None:
+            self.take(waiting)
+        for keeper in live:
+            keeper.wake()
+        self._journal.forget_old(self._clock.now_ms())
+
+    def _sweep_logs(self) -> None:
+        with self._lock:
+            known = set(self._keepers)
+        removed = {record.attempt for record in self._journal.records() if record.removed_ms is not None}
+        self._world.logs.sweep(known=known, removed=removed)
+
+    def _take_up(self) -> None:
+        """Keeps what the records tell of. Raises what failed of it, once all others are kept: the next pass does the
+        rest."""
+        failures: list[Exception] = []
+        for record in self._journal.records():
+            if record.removed_ms is None and record.attempt not in self._keepers:
+                try:
+                    self._keep(record)
+                except Exception as error:
+                    failures.append(error)
+        if failures:
+            raise ExceptionGroup("some attempts cannot be kept", failures)
+
+    def _adopt(self, container: Found) -> None:
+        """A container that no record tells of: it keeps running and is reported."""
+        buried = self._journal.read(container.attempt)
+        if buried is not None and buried.removed_ms is not None:
+            self._keep(replace(buried, removed_ms=None))
+            return
+        phase = Phase.PREPARE if container.status is Status.CREATED else Phase.RUN
+        state = ContainerState.PREPARED if container.status is Status.CREATED else ContainerState.STARTING
+        record = Record(attempt=container.attempt, spec_hash=container.spec_hash, phase=phase, state=state)
+        log.info("took up a container without a record", attempt=container.attempt)
+        self._keep(record)
+
+
+def _report_gone(record: Record, generation: int) -> ContainerReport:
+    """Of an attempt that the portal wants and that is over here and removed: how it ended, and that no more comes."""
+    told = record.report(generation)
+    return replace(told, state=ContainerState.TERMINATED, gpus=(), ssh=None, log_complete=True)

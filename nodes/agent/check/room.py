@@ -1,0 +1,105 @@
+"""Where tasks and their logs are written: the disks of Docker and of the agent's own folder, storages, NFS."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+from nodes.agent.check.line import Line, failed, ok, warning
+from nodes.agent.config.options import Options
+from nodes.agent.config.policy import PolicyInvalid, policy_load
+from nodes.agent.disk.guard import free_percent
+from nodes.agent.storage.mounts import is_mount, storages_path, wishes_kept
+from nodes.agent.storage.nosuid import Guards, cure, unable
+from nodes.agent.storage.probe import AWAY, Looks, mounted_at, mounts
+
+PATIENCE_S = 5.0
+HELPERS = "/sbin:/usr/sbin"
+"""Where `mount` looks for what can mount NFS."""
+
+
+def disk_lines(options: Options, docker_folder: str) -> Iterator[Line]:
+    """``docker_folder``: where the Engine keeps images and containers; empty where there is none. A disk that both are
+    on is told once."""
+    state = _nearest(options.state_dir)
+    if not docker_folder:
+        yield _disk(options, "disk", state, "Make room: the state folder's disk keeps the logs that wait.")
+        return
+    containers = docker_folder if os.path.isdir(docker_folder) else "/"
+    same = os.stat(containers).st_dev == os.stat(state).st_dev
+    yield _disk(options, "disk", containers, "Make room: docker system prune, or a larger disk.")
+    if not same:
+        yield _disk(options, "state disk", state, "Make room: logs that wait for the portal and code are kept there.")
+
+
+def _disk(options: Options, name: str, path: str, cure: str) -> Line:
+    percent = free_percent(path)
+    told = f"{percent:.0f} % of {shutil.disk_usage(path).total >> 30} GB free at {path}"
+    if percent < options.disk_full_percent:
+        return failed(name, told, f"{cure} Below {options.disk_full_percent:g} % nothing new starts.")
+    return warning(name, told, cure) if percent < options.disk_clean_percent else ok(name, told)
+
+
+def _nearest(folder: Path) -> str:
+    """It, or the folder in which it will be made."""
+    return str(next((one for one in (folder, *folder.parents) if one.is_dir()), Path("/")))
+
+
+def storage_lines(options: Options, helpers: str = HELPERS, patience_s: float = PATIENCE_S) -> Iterator[Line]:
+    """None of these waits for a file server that does not answer."""
+    looks = Looks(patience_s)
+    try:
+        roots = policy_load(options.policy_file, options.mount_roots).mount_roots
+    except PolicyInvalid as invalid:
+        yield failed("policy", invalid.reason, "Correct it: the agent does not start with such a policy.")
+        roots = options.mount_roots
+    for root in roots:
+        yield _storage(looks, root)
+    yield from guard_lines(options, (*roots, options.nfs_root))
+    if not options.nfs_servers:
+        return
+    if shutil.which("mount.nfs", path=helpers) is None:
+        cure = "Install nfs-common (nfs-utils where it is called so), or take BERTH_NODE_NFS_SERVERS away."
+        yield failed("nfs", "this server cannot mount NFS: mount.nfs is missing", cure)
+    else:
+        yield ok("nfs", f"from {', '.join(options.nfs_servers)}, below {options.nfs_root}")
+    for one in mounts():
+        if PurePosixPath(one.place).is_relative_to(options.nfs_root):
+            yield _answering(looks, one.place) or ok(f"storage {one.place}", f"{one.source} answers")
+
+
+def guard_lines(options: Options, above: Sequence[str]) -> Iterator[Line]:
+    """Of the storages in which jobs write here, by what the portal told the agent: whether a setuid program that one
+    leaves there counts. Looks, and mounts nothing."""
+    guards = Guards(above, binds=options.runtime == "docker", patience_s=PATIENCE_S)
+    for wish in wishes_kept(storages_path(options.state_dir)):
+        fault = "" if wish.read_only else guards.look(wish.root, is_mount=is_mount(wish))
+        if fault and unable():
+            yield failed(f"setuid {wish.root}", fault, cure(wish.root))
+        elif fault:
+            yield warning(f"setuid {wish.root}", fault, "The agent sees to it within 15 s of its start.")
+        elif not wish.read_only:
+            yield ok(f"setuid {wish.root}", "programs that jobs leave there count for nothing")
+
+
+def _storage(looks: Looks, root: str) -> Line:
+    if line := _answering(looks, root):
+        return line
+    if mounted_at(root.rstrip("/")) is None:
+        cure = "If it shall be a mount: mount it. A folder of this server's own is nobody else's."
+        return warning(f"storage {root}", "is a folder of this server, no mount", cure)
+    return ok(f"storage {root}", "mounted")
+
+
+def _answering(looks: Looks, root: str) -> Line | None:
+    """None where it does."""
+    fault = looks.fault(root)
+    if fault.endswith(AWAY):
+        return failed(f"storage {root}", AWAY, f"Bring its file server back, or give it up: umount --lazy {root}")
+    if fault:
+        told = "is not there" if fault.endswith("No such file or directory") else fault
+        cure = "Mount it (/etc/fstab), or take it out of BERTH_NODE_MOUNT_ROOTS."
+        return failed(f"storage {root}", told, cure)
+    return None

@@ -1,0 +1,107 @@
+"""The node's own policy file: what this server allows, whatever an order says.
+
+TOML, read once at start; a server without one mounts nothing and runs every image::
+
+    mount_roots = ["/mnt/share"]          # storages lie at or below these folders
+    images      = ["*"]                   # shell patterns over the image's name as the job file gives it; with a
+                                          # digest (team/x@sha256:…) no tag counts
+    profiles    = ["user", "root"]
+    networks    = ["bridge", "host"]
+
+Privileged containers and the Docker socket are never allowed, so there is no word for them.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+
+from nodes.agent.runtimes.base import Failed
+from nodes.protocol import Cause, ContainerSpec
+
+_PROFILES = ("user", "root")
+_NETWORKS = ("bridge", "host")
+
+
+class PolicyInvalid(Exception):
+    """The policy file cannot be obeyed. ``reason`` is one sentence with the file's name."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What the node allows."""
+
+    mount_roots: tuple[str, ...] = ()
+    images: tuple[str, ...] = ("*",)
+    profiles: tuple[str, ...] = _PROFILES
+    networks: tuple[str, ...] = _NETWORKS
+
+    def check(self, spec: ContainerSpec) -> None:
+        """Raises ``Failed`` with ``Cause.REFUSED`` unless this node may run the spec."""
+        if not any(fnmatchcase(_image_name(spec.image), pattern) for pattern in self.images):
+            raise _refused(f"the image {spec.image}")
+        if spec.profile not in self.profiles:
+            raise _refused(f"the profile {spec.profile}")
+        if spec.profile == "user" and spec.uid == 0:
+            raise _refused("uid 0 under the profile user")
+        if spec.network not in self.networks:
+            raise _refused(f"the network {spec.network}")
+        for mount in spec.mounts:
+            if not self.allows_root(mount.root):
+                raise _refused(f"mounts from {mount.root}")
+
+    def allows_root(self, root: str) -> bool:
+        """True when ``root`` is one of the mount roots or lies below one, also when links are followed: below them are
+        folders of users, who could put a link where an order expects a folder."""
+        path = PurePosixPath(root)
+        above = [one for one in self.mount_roots if path.is_relative_to(one)]
+        return ".." not in path.parts and any(
+            PurePosixPath(os.path.realpath(path)) == PurePosixPath(os.path.realpath(one)) / path.relative_to(one)
+            for one in above
+        )
+
+
+def _image_name(image: str) -> str:
+    """As a job gives it; where it names a digest, without the tag, which then chooses nothing."""
+    name, at, digest = image.partition("@")
+    before, slash, last = name.rpartition("/")
+    return f"{before}{slash}{last.partition(':')[0]}{at}{digest}" if at else image
+
+
+def policy_load(path: Path | None, mount_roots: tuple[str, ...] = ()) -> Policy:
+    """The policy of a file (None: the default), with ``mount_roots`` added. Raises PolicyInvalid."""
+    policy = Policy() if path is None else _read(path)
+    policy = replace(policy, mount_roots=(*policy.mount_roots, *mount_roots))
+    for root in policy.mount_roots:
+        if not root.startswith("/") or PurePosixPath(root) == PurePosixPath("/"):
+            raise PolicyInvalid(f"the mount root {root!r} must be an absolute folder other than /")
+    return policy
+
+
+def _read(path: Path) -> Policy:
+    try:
+        data = tomllib.loads(path.read_text())
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise PolicyInvalid(f"{path} cannot be read as a policy: {error}") from error
+    values = {name: _texts(path, name, value) for name, value in data.items()}
+    unknown = values.keys() - set(Policy.__dataclass_fields__)
+    if unknown:
+        raise PolicyInvalid(f"{path} has unknown words: {', '.join(sorted(unknown))}")
+    return Policy(**values)
+
+
+def _texts(path: Path, name: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise PolicyInvalid(f"{path}: {name} must be a list of texts")
+    return tuple(value)
+
+
+def _refused(what: str) -> Failed:
+    return Failed(Cause.REFUSED, f"the node's policy does not allow {what}")

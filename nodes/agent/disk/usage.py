@@ -1,0 +1,250 @@
+"""What containers, volumes and folders take on the disk. Each is counted file by file, which takes minutes where
+somebody made millions of them: so they are asked for one by one, and those that take long by a thread that nobody else
+waits for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import structlog
+
+from nodes.agent.clock import Clock
+from nodes.agent.disk.layer_limit import Measured
+from nodes.agent.log_throttle import Saying
+from nodes.agent.runtimes.base import ImageStore, Runtime, RuntimeAway, Writing
+from nodes.protocol import DiskShare
+
+log = structlog.get_logger(__name__)
+
+SHARES = 6
+"""So many of the largest are told."""
+_AGAIN = 20
+"""What took so long is asked for again after this many times as long, at least."""
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds that one answer may take: of a container whose size was told soon the last time, and of all else."""
+
+    quick_s: float = 10
+    slow_s: float = 600
+
+
+PATIENCE = Patience()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Asked:
+    """Something that is asked for again and again."""
+
+    slow: bool = False
+    due_s: float = 0
+    asked_ms: int = 0
+    saying: Saying = field(default_factory=Saying)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Layer(_Asked):
+    task: Writing
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Volumes:
+    """Bytes by name; when their count began, unix ms."""
+
+    bytes: Mapping[str, int] = field(default_factory=dict)
+    began_ms: int = 0
+
+
+class SizeWatch:
+    """Two threads that look every ``every_s``: ``quick`` asks for the layers of containers that are told soon, ``slow``
+    for the others one after the other, for volumes, and, while ``wanted``, for what is largest. None is asked for twice
+    at one time: an Engine counts on when nobody waits any more. ``layers`` is told of each task as soon as it is known;
+    ``graces`` says of which tasks a count has to begin at what time (unix ms) or later, however long the one before
+    took; ``largest`` is told of what takes most, ``folders`` among it."""
+
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        folders: Mapping[str, Path],
+        layers: Callable[[Mapping[str, Measured]], None],
+        graces: Callable[[], Mapping[str, int]],
+        largest: Callable[[tuple[DiskShare, ...]], None],
+        clock: Clock,
+        every_s: float,
+        patience: Patience,
+    ) -> None:
+        self._runtime, self._folders, self._largest = runtime, folders, largest
+        self._layers, self._graces = layers, graces
+        self._clock, self._every_s, self._patience = clock, every_s, patience
+        self._known: dict[str, _Layer] = {}
+        self._counted = _Volumes()
+        self._store: ImageStore | None = None
+        self._listing, self._volumes, self._shares = _Asked(), _Asked(), _Asked()
+        self._wanted = self._closed = False
+        self._wakes = threading.Event(), threading.Event()
+        self._threads = [
+            threading.Thread(target=self._run, args=(look, wake), name=f"sizes-{look.__name__}", daemon=True)
+            for look, wake in zip((self.quick, self.slow), self._wakes, strict=True)
+        ]
+
+    def open(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        self._closed = True
+        for wake in self._wakes:
+            wake.set()
+
+    def want(self, wanted: bool) -> None:
+        """Whether what is largest is to be told; at once where it was not before."""
+        begins, self._wanted = wanted and not self._wanted, wanted
+        if begins:
+            self._shares.due_s = 0
+            self._wakes[1].set()
+
+    def quick(self) -> None:
+        """Asks for the layer of each running task that was told soon the last time, or was never asked for."""
+        tasks = self._ask(self._listing, "containers", self._list)
+        if tasks is None or self._store is None:
+            return
+        self._known = {one.attempt: self._known.get(one.attempt) or _Layer(task=one) for one in tasks}
+        graces = self._graces()
+        for layer in self._known.values():
+            if not layer.slow and self._is_due(layer, graces.get(layer.task.attempt)):
+                self._measure(self._store, layer, self._patience.quick_s)
+
+    def slow(self) -> None:
+        """Asks for all else that is due."""
+        store, known = self._store, list(self._known.values())
+        if self._wanted and self._is_due(self._shares):
+            self._measure_all(store)
+        if store is None:
+            return
+        graces = self._graces()
+        if any(self._is_due(self._volumes, graces.get(one.task.attempt)) for one in known if one.task.volumes):
+            self._measure_volumes(store)
+        for layer in known:
+            if layer.slow and self._is_due(layer, graces.get(layer.task.attempt)):
+                self._measure(store, layer, self._patience.slow_s)
+
+    def _list(self) -> list[Writing]:
+        self._store = self._runtime.store()
+        return self._store.writing() if self._store is not None else []
+
+    def _run(self, look: Callable[[], None], wake: threading.Event) -> None:
+        while not self._closed:
+            wake.clear()
+            try:
+                look()
+            except Exception:
+                log.exception("sizes could not be looked at")
+            wake.wait(self._every_s)
+
+    def _measure(self, store: ImageStore, layer: _Layer, patience_s: float) -> None:
+        task = layer.task
+        if self._closed:
+            return
+        what = f"the container of {task.job} ({task.attempt})"
+        found = self._ask(layer, what, lambda: self._written(store, task, patience_s))
+        if found is not None:
+            layer.bytes = found
+            self._layers({task.attempt: self._with_volumes(layer, self._counted)})
+
+    def _with_volumes(self, layer: _Layer, volumes: _Volumes) -> Measured:
+        """As old as the older of both counts."""
+        names = layer.task.volumes
+        began_ms = min(layer.asked_ms, volumes.began_ms) if names else layer.asked_ms
+        return Measured(layer.bytes + sum(volumes.bytes.get(name, 0) for name in names), began_ms)
+
+    def _written(self, store: ImageStore, task: Writing, patience_s: float) -> int | None:
+        """Into its layer, and beside what came with it as code."""
+        until = self._clock.monotonic() + patience_s
+        layer = store.layer(task.container, patience_s)
+        return None if layer is None else layer + folder_bytes(task.workspace, lambda: self._goes_on(until))
+
+    def _goes_on(self, until: float) -> None:
+        if self._clock.monotonic() > until:
+            raise RuntimeAway("its folder of code has too many files to be counted in time")
+
+    def _measure_volumes(self, store: ImageStore) -> None:
+        found = self._ask(self._volumes, "volumes", lambda: store.volumes(self._patience.slow_s))
+        if found is not None:
+            self._counted = _Volumes(found, self._volumes.asked_ms)
+
+    def _is_due(self, asked: _Asked, grace_ms: int | None = None) -> bool:
+        """``grace_ms``: from when on it has to be asked once, too."""
+        late = grace_ms is not None and asked.asked_ms < grace_ms <= self._clock.now_ms()
+        return late or self._clock.monotonic() >= asked.due_s
+
+    def _ask(self, asked: _Asked, what: str, call: Callable[[], Answer]) -> Answer | None:
+        """None: no answer, which is said once."""
+        began, asked.asked_ms = self._clock.monotonic(), self._clock.now_ms()
+        try:
+            answer = call()
+        except RuntimeAway as away:
+            if asked.saying.new(away.message):
+                log.warning("a size cannot be measured", what=what, error=away.message)
+            return None
+        except Exception as error:
+            if asked.saying.new(str(error)):
+                log.exception("a size cannot be measured", what=what)
+            return None
+        else:
+            asked.saying.over()
+            return answer
+        finally:
+            now = self._clock.monotonic()
+            asked.slow = now - began >= self._patience.quick_s
+            asked.due_s = now + (now - began) * _AGAIN
+
+    def _measure_all(self, store: ImageStore | None) -> None:
+        """Where the Engine cannot add up all that it has, the containers are told that it could tell one by one, and at
+        first too, since it may count for minutes."""
+        began, own = self._clock.monotonic(), list(self._own_shares())
+        if store is None or not self._shares.due_s:
+            self._tell_largest([*self._known_shares(), *own])
+        if store is not None:
+            found = self._ask(self._shares, "all of the Engine's disk", lambda: store.shares(self._patience.slow_s))
+            self._tell_largest([*(self._known_shares() if found is None else found), *own])
+        now = self._clock.monotonic()
+        self._shares.due_s = now + (now - began) * _AGAIN
+
+    def _tell_largest(self, found: Iterable[DiskShare]) -> None:
+        self._largest(tuple(sorted(found, key=lambda one: (-one.mb, one.what, one.name))[:SHARES]))
+
+    def _known_shares(self) -> list[DiskShare]:
+        layers = [DiskShare(what="layer", name=one.task.job, mb=one.bytes >> 20) for one in self._known.values()]
+        return [one for one in layers if one.mb]
+
+    def _own_shares(self) -> Iterable[DiskShare]:
+        for what, folder in self._folders.items():
+            if size := folder_bytes(folder) >> 20:
+                yield DiskShare(what=what, name=str(folder), mb=size)
+
+
+def folder_bytes(folder: Path, each: Callable[[], None] = lambda: None) -> int:
+    """What the files below it take on the disk; ``each`` is called before each of them, and may raise. What vanishes
+    meanwhile, or lies deeper than a path can say, counts for nothing. `os.walk` recurses before Python 3.12, and a job
+    can make folders within each other by the thousand."""
+    taken, left = 0, [str(folder)]
+    while left:
+        with contextlib.suppress(OSError), os.scandir(left.pop()) as entries:
+            for entry in entries:
+                each()
+                with contextlib.suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False):
+                        left.append(entry.path)
+                    else:
+                        taken += entry.stat(follow_symlinks=False).st_blocks * 512
+    return taken

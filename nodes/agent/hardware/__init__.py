@@ -1,0 +1,1 @@
+"""GPUs, CPU and memory of this server, and their readings."""

@@ -1,0 +1,131 @@
+"""What listens on the server's loopback or on all its addresses and answers without authentication.
+
+Tasks of a job of several are in the server's network: they reach all of it. What listens there may be such a task
+itself, and is then not asked, where it can be told.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import NamedTuple
+
+from nodes.agent.listeners.questions import kind_of
+from nodes.agent.listeners.talk import Place
+from nodes.agent.runtimes.ports import Listening, listening
+from nodes.protocol import MOST_LISTENERS, Listener, ListenerKind
+
+MOST_ASKED = 96
+"""So many are asked in one look,"""
+AT_ONCE = 8
+"""so many beside each other,"""
+LOOK_S = 60.0
+"""and none any more after so long."""
+USUAL = frozenset(
+    {2375, 2376, 2379, 4001, 5432, 6379, 8265, 8500, 8888, 9090, 9100, 9200, 9400, 10250, 10255, 11211, 27017}
+)
+"""Ports where the known kinds usually are: they are asked first, so that nobody keeps a look from them by listening
+elsewhere many times. What answers there decides."""
+
+_SOCKET = "socket:["
+
+
+class Asked(NamedTuple):
+    """A listener that was asked, and what it is; None: nothing that answers without authentication."""
+
+    socket: Listening
+    kind: ListenerKind | None
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """One look: who was asked, in a stable order, and how many were left out for time or number."""
+
+    asked: tuple[Asked, ...] = ()
+    left: int = 0
+
+    @property
+    def found(self) -> tuple[Listener, ...]:
+        """Those that answer without authentication; one that listens on IPv4 and IPv6 once."""
+        found: dict[tuple[ListenerKind, int], Listener] = {}
+        for (address, port, _), kind in self.asked:
+            if kind is not None:
+                found.setdefault((kind, port), Listener(kind, address, port))
+        return tuple(found.values())[:MOST_LISTENERS]
+
+
+def look(
+    *, of_job: Callable[[int], bool], held: Callable[[int], bool], quiet: Container[Listening] = (),
+    ended: Callable[[], bool] = lambda: False,
+) -> Looked:  # fmt: skip
+    """Ask what listens here. ``of_job``: whether a process belongs to a task; ``held``: whether a task holds a port,
+    which the Engine itself listens on where it forwards it; ``quiet``: those that need not be asked again; ``ended``:
+    nobody waits for the look any more."""
+    there = [one for one in _open_ones() if not held(one.port) and one not in quiet]
+    owners = _owners({one.inode for one in there})
+    mine = os.getpid()
+    strangers = [one for one in there if not _all(owners.get(one.inode, ()), lambda pid: pid == mine or of_job(pid))]
+    chosen, ends_at = strangers[:MOST_ASKED], time.monotonic() + LOOK_S
+    with ThreadPoolExecutor(AT_ONCE, "listeners") as pool:
+        kinds = list(pool.map(lambda one: (None, False) if ended() else _kind(one, ends_at), chosen))
+    asked = tuple(Asked(one, kind) for one, (kind, was) in zip(chosen, kinds, strict=True) if was)
+    return Looked(asked, len(strangers) - len(asked))
+
+
+def _kind(one: Listening, ends_at: float) -> tuple[ListenerKind | None, bool]:
+    """And whether there was time to ask."""
+    if time.monotonic() >= ends_at:
+        return None, False
+    return kind_of(Place(_asked_at(one.address), one.port), ends_at), True
+
+
+def _open_ones() -> list[Listening]:
+    """What tasks with the host network reach whoever is kept out from elsewhere, in the order in which it is asked."""
+    found = {one for one in listening() if _is_loopback(one.address) or ip_address(one.address).is_unspecified}
+    return sorted(found, key=lambda one: (one.port not in USUAL, one.port, one.address, one.inode))
+
+
+def _is_loopback(address: str) -> bool:
+    told = ip_address(address)
+    inner = getattr(told, "ipv4_mapped", None)  # a socket for IPv6 that was bound to an address of IPv4
+    return (inner or told).is_loopback
+
+
+def _asked_at(address: str) -> str:
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)  # noqa: S104
+
+
+def _all(pids: Collection[int], known: Callable[[int], bool]) -> bool:
+    """Of those whose owner cannot be told nothing is known."""
+    return bool(pids) and all(map(known, pids))
+
+
+def _owners(inodes: Collection[int]) -> Mapping[int, set[int]]:
+    """The processes that have these sockets open, as far as it may be seen."""
+    found: defaultdict[int, set[int]] = defaultdict(set)
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            for inode in _sockets(folder / "fd"):
+                if inode in inodes:
+                    found[inode].add(int(folder.name))
+    return found
+
+
+def _sockets(folder: Path) -> Iterator[int]:
+    try:
+        names = os.listdir(folder)
+    except OSError:  # another user's, or it has ended
+        return
+    for name in names:
+        try:
+            target = os.readlink(folder / name)
+        except OSError:
+            continue
+        if target.startswith(_SOCKET):
+            yield int(target[len(_SOCKET) : -1])

@@ -1,0 +1,129 @@
+"""What the shipper knows of one log: how far it was sent, and what of it lies in its Redis stream."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from nodes.agent.log_throttle import Saying
+from nodes.agent.logs.spool import BATCH, Spool
+
+MOST = 16 * BATCH
+"""Bytes of one log in one round, so that a flood does not hold up the others."""
+
+TAIL_S, TAIL_AGAIN_S, TAIL_KEPT_S = 0.5, 20.0, 60
+"""How often a new tail is told, how soon one that has not changed is, and for how long Redis keeps it."""
+
+
+@dataclass(slots=True)
+class Block:
+    """``count`` neighbouring stream entries, from offset ``start`` to ``end``."""
+
+    count: int
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class Tail:
+    """What is to be told of lines without an end, and was told last, with the log's end then: at most each 0.5 s, and
+    again before Redis forgets it."""
+
+    wanted: tuple[int, bytes] = (0, b"")
+    told: tuple[int, bytes] = (0, b"")
+    told_at: float = float("-inf")
+
+    def due(self, now: float) -> bool:
+        wanted, told = self.wanted, self.told
+        new = wanted[1] != told[1] or (bool(wanted[1]) and wanted != told)
+        return now - self.told_at >= (TAIL_S if new else TAIL_AGAIN_S) and bool(wanted[1] or told[1])
+
+
+@dataclass(slots=True)
+class Lane:
+    """``shipped``: offset up to which the stream was filled, None: not known, ask Redis; ``archived``: acknowledged
+    offset, None: not heard yet; ``taken_back``: that offset has become smaller, as after a restore of the archive;
+    ``exists``: the stream is there; ``full``: the window is; ``saying``: of what is wrong with this log alone;
+    ``tail``: of lines that have no end yet."""
+
+    attempt: str
+    key: str
+    spool: Spool
+    window: int
+    archived: int | None = None
+    taken_back: bool = False
+    shipped: int | None = None
+    exists: bool = False
+    full: bool = False
+    blocks: deque[Block] = field(default_factory=deque)
+    saying: Saying = field(default_factory=Saying)
+    tail: Tail = field(default_factory=Tail)
+
+    @property
+    def acknowledged(self) -> int:
+        return self.archived or 0
+
+    @property
+    def pending(self) -> bool:
+        """Something unacknowledged lies in the stream."""
+        return self.shipped is not None and self.shipped > self.acknowledged
+
+    def batches(self) -> Iterator[tuple[int, bytes]]:
+        """(start, whole records) that may be sent now; sets ``full``."""
+        self.full = False
+        if self.shipped is None:
+            return
+        at, used = self.shipped, self._in_stream()
+        most = at + MOST
+        while at < most:
+            start, data = self.spool.read(at, min(BATCH, max(1, self.window - used)))
+            if not data:
+                return
+            if used and used + len(data) > self.window:
+                self.full = True
+                return
+            yield start, data
+            at, used = start + len(data), used + len(data)
+
+    def sent(self, start: int, end: int) -> None:
+        """An entry with the bytes from ``start`` to ``end`` was added."""
+        self.blocks.append(Block(1, start, end))
+        self.shipped, self.exists = end, True
+
+    def lost(self) -> None:
+        """What Redis holds is unknown again."""
+        self.shipped, self.full = None, False
+        self.tail.told_at = float("-inf")
+        self.blocks.clear()
+
+    def found(self, last: int, first: int, count: int) -> None:
+        """Redis holds ``count`` entries from offset ``first`` to ``last`` (its last id, of an empty stream too)."""
+        self.blocks = deque([Block(count, first, last)] if count else [])
+        self._start_at(max(last, self.acknowledged), exists=True)
+
+    def missing(self) -> None:
+        """Redis holds no such stream: fill it from the acknowledged offset."""
+        self.blocks.clear()
+        self._start_at(self.acknowledged, exists=False)
+
+    def strange(self, last: int) -> bool:
+        """The stream's last id is none of ours: the spool, which has all that was ever sent, knows no such end."""
+        return last > self.spool.end or self.spool.boundary_from(last) != last
+
+    def trimmed_to(self, length: int) -> None:
+        """The stream has ``length`` entries now: the archiver has taken the oldest away."""
+        gone = sum(block.count for block in self.blocks) - length
+        while self.blocks and gone >= self.blocks[0].count:
+            gone -= self.blocks.popleft().count
+        if gone > 0:
+            self.lost()
+
+    def _start_at(self, offset: int, *, exists: bool) -> None:
+        self.shipped, self.exists = self.spool.boundary_from(offset), exists
+
+    def _in_stream(self) -> int:
+        """Bytes in the stream that are not known to be archived."""
+        if not self.blocks:
+            return 0
+        return max(0, self.blocks[-1].end - max(self.blocks[0].start, self.acknowledged))

@@ -1,0 +1,106 @@
+"""Hides a task's secrets in its output, before any of it is kept or sent.
+
+A secret is hidden by as many asterisks as it has bytes, so offsets are those of the task's own output, and however it
+comes in pieces, the same bytes are hidden. Records are given out whole and in their order; one that ends in what may be
+the beginning of a secret waits for the next of its stream, and the others behind it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from nodes.agent.logs.masks import HIDDEN, Masks, hide
+from nodes.protocol import STDERR, STDOUT, LogRecord
+
+HOLD_S = 0.5
+"""How long a record waits for what comes behind it."""
+HOLD_BYTES = 1 << 20
+"""Bytes that wait at most."""
+SHOWN = 4
+"""The beginning of a secret is hidden from so many bytes on where nothing comes behind it: fewer stand at the end of
+many a line."""
+
+
+class _Held(NamedTuple):
+    since: float
+    time_ns: int
+    size: int
+
+
+@dataclass(slots=True)
+class _Side:
+    """One stream. ``held``: what waits, hidden as far as it is known; ``open``: the end of what came, as it came, which
+    may be the beginning of a secret; ``blind``: bytes of this line that are hidden whatever they are."""
+
+    held: bytearray = field(default_factory=bytearray)
+    open: bytes = b""
+    blind: int = 0
+
+    def take(self, payload: bytes, masks: Masks) -> None:
+        data, first = self.open + payload, len(self.held)
+        self.held += payload
+        hide(self.held, masks.spans(data), first - len(self.open))
+        if self.blind:
+            line = payload.find(b"\n")
+            length = min(self.blind, len(payload) if line < 0 else line)
+            hide(self.held, [(first, first + length)])
+            self.blind = self.blind - length if line < 0 else 0
+        self.open = data[masks.open_at(data) :]
+
+    def let_go(self) -> None:
+        """Hides what may be the beginning of a secret, since it is not waited for any longer."""
+        if len(self.open) >= SHOWN:
+            hide(self.held, [(len(self.held) - len(self.open), len(self.held))])
+
+
+class Masking:
+    """See the module. Not thread-safe. ``unfinished``: the last bytes of each stream's line that has no end yet, as
+    they were given out by the one before, whose agent may have died in the midst of a secret."""
+
+    def __init__(self, masks: Masks, unfinished: Mapping[int, bytes]) -> None:
+        self._masks = masks
+        self._sides = {STDOUT: _Side(), STDERR: _Side()}
+        self._queue: deque[tuple[int, _Held]] = deque()
+        for stream, end in unfinished.items() if masks else ():
+            side = self._sides[stream]
+            side.blind = masks.longest - 1 if end.endswith(HIDDEN) else 0
+            side.open = end[masks.open_at(end) :]
+
+    def take(self, record: LogRecord, now: float) -> Iterable[LogRecord]:
+        """Takes one record in; gives those that nothing can change any more. ``now``: monotonic seconds.
+
+        Each is taken back where the caller does not come for the one behind it, so it is not lost where it cannot be
+        written.
+        """
+        side, masks, payload = self._sides[record.stream], self._masks, record.payload
+        plain = not self._queue and not side.open and not side.blind and payload.endswith(b"\n")
+        if not masks or (plain and not masks.may_have(payload)):
+            return (record,)
+        side.take(payload, masks)
+        self._queue.append((record.stream, _Held(now, record.time_ns, len(payload))))
+        full = sum(len(side.held) for side in self._sides.values()) > HOLD_BYTES
+        return self.rest() if full else self._given()
+
+    def overdue(self, now: float) -> Iterator[LogRecord]:
+        """What has waited for long enough."""
+        if self._queue and now - self._queue[0][1].since >= HOLD_S:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[LogRecord]:
+        """All that waits."""
+        for side in self._sides.values():
+            side.let_go()
+        yield from self._given(undecided=True)
+
+    def _given(self, *, undecided: bool = False) -> Iterator[LogRecord]:
+        while self._queue:
+            stream, first = self._queue[0]
+            side = self._sides[stream]
+            if not undecided and first.size > len(side.held) - len(side.open):
+                return
+            yield LogRecord(first.time_ns, stream, bytes(side.held[: first.size]))
+            del side.held[: first.size]
+            self._queue.popleft()

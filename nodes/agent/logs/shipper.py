@@ -1,0 +1,308 @@
+"""Sends spools to their Redis streams: one thread for all logs of a node, all of a round in one pipeline."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import redis
+import structlog
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from nodes.agent.connecting import redis_fault
+from nodes.agent.log_throttle import Saying
+from nodes.agent.logs.lane import TAIL_KEPT_S, Lane
+from nodes.agent.logs.spool import Spool
+from nodes.protocol import WAKE_CHANNEL, NodeKey, log_stream, log_tail, signed_batch, signed_tail
+
+CHECK_S = 5.0
+"""How often a quiet stream is looked after."""
+FULL_FIRST_S, FULL_LAST_S = 0.01, 0.25
+"""How often a full window is looked at."""
+AWAY_FIRST_S, AWAY_LAST_S = 0.1, 5.0
+PACE_S = 0.02
+"""Rest between two rounds: a lone line goes at once, a stream of lines in batches with one hint each."""
+
+logger = structlog.get_logger(__name__)
+
+
+class Shipper:
+    """Keeps at most ``window`` bytes beyond the acknowledged offset of every log in Redis.
+
+    It never trims. Whatever breaks (connection, restart, an empty or an older Redis), it asks Redis again what is
+    there and goes on from that; a stream that vanished is filled from the acknowledged offset.
+    """
+
+    def __init__(
+        self, *, node: str, key: NodeKey, redis_url: str, window: int, now_ns: Callable[[], int] = time.time_ns
+    ) -> None:
+        self._node, self._key, self._window, self._now_ns = node, key, window, now_ns
+        self._redis_url = redis_url
+        self._lanes: dict[str, Lane] = {}
+        self._lock = threading.Lock()
+        self._woken, self._closing = threading.Event(), threading.Event()
+        self._connects = 0
+        self._client = redis.Redis.from_url(
+            redis_url,
+            socket_timeout=5,
+            socket_connect_timeout=2,
+            health_check_interval=0,
+            retry=Retry(NoBackoff(), 0),  # a retry inside the client would hide that the server was another one
+            redis_connect_func=self._connected,
+        )
+        self._seen_connects = 0
+        self._checked_at = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name="log-shipper", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def add(self, attempt: str, spool: Spool) -> None:
+        """Begins to send a log. Idempotent."""
+        with self._lock:
+            if attempt not in self._lanes:
+                self._lanes[attempt] = Lane(attempt, log_stream(self._node, attempt), spool, self._window)
+        self.wake()
+
+    def tail(self, attempt: str, end: int, data: bytes) -> None:
+        """What the log has behind its ``end`` of lines without one; it replaces what was told before."""
+        with self._lock:
+            lane = self._lanes.get(attempt)
+            if lane is None:
+                return
+            lane.tail.wanted = end, data
+            due = lane.tail.due(time.monotonic())
+        if due:
+            self.wake()
+
+    def has_sent(self, attempt: str) -> bool:
+        """Whether Redis was given all that the log has now."""
+        with self._lock:
+            lane = self._lanes.get(attempt)
+        return lane is None or (lane.shipped is not None and lane.shipped >= lane.spool.end)
+
+    def drop(self, attempt: str) -> None:
+        """Sends no more of a log. Its stream stays: the portal removes it."""
+        with self._lock:
+            self._lanes.pop(attempt, None)
+
+    def acknowledge(self, attempt: str, archived: int) -> None:
+        with self._lock:
+            lane = self._lanes.get(attempt)
+            if lane is None or lane.archived == archived:
+                return
+            lane.taken_back |= lane.archived is not None and archived < lane.archived
+            lane.archived = archived
+        self.wake()
+
+    def wake(self) -> None:
+        """There is something to do. Cheap: may be called per line."""
+        if not self._woken.is_set():
+            self._woken.set()
+
+    def close(self) -> None:
+        self._closing.set()
+        self._woken.set()
+        if self._thread.ident is not None:
+            self._thread.join(10)
+        self._client.close()
+
+    # ------------------------------------------------------------ the thread
+
+    def _run(self) -> None:
+        away, full, pause, saying = AWAY_FIRST_S, FULL_FIRST_S, 0.0, Saying()
+        while not self._closing.wait(PACE_S):
+            self._woken.wait(pause)
+            self._woken.clear()
+            try:
+                moved = self._round()
+            except Exception as error:  # whatever it is, the thread is the only one that sends
+                self._say(saying, error)
+                self._forget()
+                self._closing.wait(away)
+                away, pause = min(2 * away, AWAY_LAST_S), 0.0
+                continue
+            saying.over()
+            away = AWAY_FIRST_S
+            full = FULL_FIRST_S if moved else min(2 * full, FULL_LAST_S)
+            pause = 0.0 if moved else full if self._any_waiting() else CHECK_S
+
+    def _say(self, saying: Saying, error: Exception) -> None:
+        known = isinstance(error, redis.RedisError | OSError)
+        why = redis_fault(error, self._redis_url, now_ms=self._now_ns() // 1_000_000) if known else repr(error)
+        if saying.new(why):
+            logger.warning("logs are not sent", reason=why, exc_info=not known)
+
+    def _round(self) -> bool:
+        """One look at every log; True when something was sent and there may be more."""
+        lanes = self._current()
+        self._same_server(lanes)
+        for lane in lanes:
+            if lane.taken_back:
+                lane.taken_back = False
+                lane.lost()
+        self._ask([lane for lane in lanes if lane.shipped is None])
+        if time.monotonic() - self._checked_at >= CHECK_S:
+            self._checked_at = time.monotonic()
+            self._check([lane for lane in lanes if lane.pending])
+        return self._send(lanes)
+
+    def _send(self, lanes: list[Lane]) -> bool:
+        pipe = self._client.pipeline(transaction=False)
+        calls: list[Callable[[Any], None]] = []
+        for lane in lanes:
+            exists, end = lane.exists, None
+            for start, data in _readable(lane):
+                end = start + len(data)
+                fields: Any = signed_batch(self._key, lane.attempt, start, data)
+                pipe.xadd(lane.key, fields, id=f"{end}-0", nomkstream=exists)
+                calls.append(_on_added(lane, start, end))
+                exists = True
+            if end is not None:
+                pipe.publish(WAKE_CHANNEL, f"{lane.attempt} {end}")
+                calls.append(_ignored)
+            if end is not None or lane.full:
+                pipe.xlen(lane.key)
+                calls.append(_on_length(lane))
+            calls += self._send_tail(pipe, lane)
+        before = [lane.shipped for lane in lanes]
+        for call, answer in zip(calls, pipe.execute(raise_on_error=False), strict=True):
+            call(answer)
+        return any(lane.shipped not in (None, old) for lane, old in zip(lanes, before, strict=True))
+
+    def _send_tail(self, pipe: Any, lane: Lane) -> list[Callable[[Any], None]]:
+        """What answers each of its calls: a tail that Redis did not take is told again as any that has not changed."""
+        tail, now = lane.tail, time.monotonic()
+        if not tail.due(now):
+            return []
+        tail.told, tail.told_at = tail.wanted, now
+        key = log_tail(self._node, lane.attempt)
+        pipe.xadd(key, signed_tail(self._key, lane.attempt, *tail.told), maxlen=1, approximate=False)
+        pipe.expire(key, TAIL_KEPT_S)
+        pipe.publish(WAKE_CHANNEL, f"{lane.attempt} tail")
+        return [_ignored] * 3
+
+    def _ask(self, lanes: list[Lane]) -> None:
+        """What Redis holds of logs whose stream is unknown."""
+        pipe = self._client.pipeline(transaction=False)
+        for lane in lanes:
+            pipe.xinfo_stream(lane.key)
+        for lane, answer in zip(lanes, pipe.execute(raise_on_error=False), strict=True):
+            if isinstance(answer, Exception):
+                _raise_unless_missing(answer)
+            try:
+                self._take_up(lane, None if isinstance(answer, Exception) else answer)
+            except redis.RedisError:
+                raise
+            except Exception as error:
+                _wait_alone(lane, error)
+
+    def _take_up(self, lane: Lane, info: dict[str, Any] | None) -> None:
+        last = _offset(info["last-generated-id"]) if info else 0
+        if lane.spool.doubtful:
+            if lane.archived is None:
+                return
+            lane.spool.resume_at(max(last, lane.archived), self._now_ns())
+        elif lane.acknowledged > lane.spool.end:
+            lane.spool.resume_at(lane.acknowledged, self._now_ns())
+        if info is not None and lane.strange(last):
+            logger.error("log_stream_not_ours", attempt=lane.attempt, last=last)
+            self._client.delete(lane.key)
+            info = None
+        if info is None:
+            lane.missing()
+            return
+        first = info["first-entry"]
+        start = _offset(first[0]) - len(first[1].get(b"data", b"")) if first else last
+        lane.found(last, start, info["length"])
+
+    def _check(self, lanes: list[Lane]) -> None:
+        """Finds streams that vanished while their logs were silent."""
+        pipe = self._client.pipeline(transaction=False)
+        for lane in lanes:
+            pipe.exists(lane.key)
+            pipe.xlen(lane.key)
+        answers = pipe.execute()
+        for lane, there, length in zip(lanes, answers[::2], answers[1::2], strict=True):
+            if there:
+                lane.trimmed_to(length)
+            else:
+                lane.lost()
+
+    def _same_server(self, lanes: list[Lane]) -> None:
+        """A new connection may lead to another server or to one that lost its newest data."""
+        pool = self._client.connection_pool
+        pool.release(pool.get_connection())
+        if self._connects != self._seen_connects:
+            self._seen_connects = self._connects
+            for lane in lanes:
+                lane.lost()
+
+    def _connected(self, connection: Any) -> None:
+        connection.on_connect()
+        self._connects += 1
+
+    def _current(self) -> list[Lane]:
+        with self._lock:
+            return list(self._lanes.values())
+
+    def _forget(self) -> None:
+        for lane in self._current():
+            lane.lost()
+
+    def _any_waiting(self) -> bool:
+        return any(lane.full or lane.shipped is None for lane in self._current())
+
+
+def _readable(lane: Lane) -> Iterator[tuple[int, bytes]]:
+    """What may be sent of one log and can be read."""
+    try:
+        yield from lane.batches()
+        if lane.shipped is not None:
+            lane.saying.over()
+    except Exception as error:
+        _wait_alone(lane, error)
+
+
+def _wait_alone(lane: Lane, error: Exception) -> None:
+    """One log that cannot be read holds up no other; each round tries it again."""
+    if lane.saying.new(why := repr(error)):
+        known = isinstance(error, OSError)
+        logger.error("a log is not sent", attempt=lane.attempt, reason=why, exc_info=not known)
+
+
+def _offset(entry_id: bytes | str) -> int:
+    text = entry_id.decode() if isinstance(entry_id, bytes) else entry_id
+    return int(text.partition("-")[0])
+
+
+def _on_added(lane: Lane, start: int, end: int) -> Callable[[Any], None]:
+    def added(answer: Any) -> None:
+        if answer is None or isinstance(answer, Exception):
+            if not isinstance(answer, redis.ResponseError | None):
+                raise answer
+            lane.lost()
+        elif lane.shipped is not None:
+            lane.sent(start, end)
+
+    return added
+
+
+def _on_length(lane: Lane) -> Callable[[Any], None]:
+    def counted(answer: Any) -> None:
+        if isinstance(answer, int) and lane.shipped is not None:
+            lane.trimmed_to(answer)
+
+    return counted
+
+
+def _ignored(answer: Any) -> None:
+    """A hint's count of listeners means nothing."""
+
+
+def _raise_unless_missing(error: Exception) -> None:
+    if "no such key" not in str(error):
+        raise error

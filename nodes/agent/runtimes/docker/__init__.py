@@ -1,0 +1,1 @@
+"""Containers on the local Docker Engine. Only this folder talks to Docker."""

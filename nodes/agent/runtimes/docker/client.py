@@ -1,0 +1,75 @@
+"""Clients of an Engine, in a version of its API that this code was written for, and what kind of Engine it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import docker
+import requests
+from docker.constants import DEFAULT_MAX_POOL_SIZE
+from docker.tls import TLSConfig
+from urllib3.exceptions import HTTPError
+
+from nodes.agent.runtimes.docker.faults import EngineAway, engine_away
+from nodes.protocol import ENGINE_CERTIFICATES
+
+NEWEST_API = "1.51"
+"""The next ones leave out what is read here: 1.52 fields of events, 1.53 what ``/system/df`` told until then."""
+
+
+class EngineClient(docker.APIClient):
+    """One that says where it asked in vain: raises ``EngineAway`` where no answer comes. ``tls``: the folder with the
+    certificates (``ENGINE_CERTIFICATES``) by which both sides know each other."""
+
+    def __init__(self, url: str, *, tls: Path | None = None, **options: Any) -> None:
+        super().__init__(base_url=url, tls=_mutual(tls) if tls else False, **options)
+        self.trust_env = False  # REQUESTS_CA_BUNDLE would count for more than the Engine's own authority
+        self._engine_url = url
+
+    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
+        try:
+            return super().send(request, **options)
+        except (requests.RequestException, HTTPError, OSError) as error:
+            raise engine_away(self._engine_url, error) from error
+
+
+def engine_client(
+    url: str, *, timeout: int, pool: int = DEFAULT_MAX_POOL_SIZE, tls: Path | None = None
+) -> docker.APIClient:
+    """One for the Engine at this address, which is asked what it speaks. Raises what its silence raises."""
+    with closing(EngineClient(url, tls=tls, version=NEWEST_API, timeout=timeout)) as asking:
+        told = asking.version(api_version=False)
+    if "ApiVersion" not in told:
+        raise EngineAway(f"what answers at {url} is no Docker Engine", "correct BERTH_NODE_DOCKER_URL")
+    return EngineClient(url, tls=tls, version=api_version(told), timeout=timeout, max_pool_size=pool)
+
+
+def _mutual(folder: Path) -> TLSConfig:
+    authority, certificate, key = (str(folder / name) for name in ENGINE_CERTIFICATES)
+    return TLSConfig(client_cert=(certificate, key), ca_cert=authority, verify=True)
+
+
+def api_version(told: Mapping[str, Any]) -> str:
+    """The Engine's newest (``GET /version``), but none that is newer than this code; of an Engine that has left that
+    one behind its oldest, which is the nearest."""
+    known = min(str(told["ApiVersion"]), NEWEST_API, key=_numbers)
+    return max(known, str(told.get("MinAPIVersion") or known), key=_numbers)
+
+
+def keeps_in_containerd(client: docker.APIClient) -> bool:
+    """Whether its images lie in containerd's store (of a fresh Engine 29), where each that has a name has a digest too;
+    by the graph drivers only what a registry has, or was given, has one."""
+    return in_containerd(client.info())
+
+
+def in_containerd(info: Mapping[str, Any]) -> bool:
+    """By what the Engine tells (``docker info``)."""
+    status = info.get("DriverStatus") or ()
+    return ["driver-type", "io.containerd.snapshotter.v1"] in [list(one) for one in status]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))

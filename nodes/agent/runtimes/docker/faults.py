@@ -1,0 +1,135 @@
+"""What Docker's errors mean. The Engine tells most of them only as text; each fragment here was seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import requests
+import urllib3
+from docker.errors import APIError, DockerException, NotFound
+
+from nodes.agent.runtimes.base import Failed, RuntimeAway
+from nodes.protocol import Cause
+from nodes.protocol.connecting import causes_of
+
+_FRAGMENTS: tuple[tuple[str, Cause], ...] = (
+    ("no space left on device", Cause.NO_SPACE),
+    ("could not select device driver", Cause.DEVICE_FAULT),
+    ("cdi device injection failed", Cause.DEVICE_FAULT),
+    ("unresolvable cdi devices", Cause.DEVICE_FAULT),
+    ("nvidia-container-cli", Cause.DEVICE_FAULT),
+    ("nvidia-container-runtime-hook", Cause.DEVICE_FAULT),
+    ("error running prestart hook", Cause.DEVICE_FAULT),
+    ("error gathering device information", Cause.DEVICE_FAULT),
+    ("unknown or invalid runtime name", Cause.ENGINE_FAULT),
+    ("port is already allocated", Cause.PORT_TAKEN),
+    ("address already in use", Cause.PORT_TAKEN),
+    ("bind source path does not exist", Cause.STORAGE_MISSING),
+    ("stale file handle", Cause.STORAGE_MISSING),
+    ("transport endpoint is not connected", Cause.STORAGE_MISSING),
+    ("executable file not found", Cause.INVALID),
+    ("exec format error", Cause.IMAGE_PLATFORM),
+    ("does not match the specified platform", Cause.IMAGE_PLATFORM),
+    ("exec: ", Cause.INVALID),
+    ("not a directory", Cause.INVALID),
+)
+
+_DENIED = ("unauthorized", "denied", "authentication required", "no basic auth credentials", "forbidden")
+_MISSING = ("not found", "manifest unknown", "does not exist", "name unknown", "name invalid", "http 404")
+_OTHER_PLATFORM = ("no matching manifest for", "no match for platform", "does not match the specified platform")
+_AGAIN = re.compile(
+    r"(?:\bhttp |\bstatus(?: code)?:? )(?P<after>429|5\d\d)\b"
+    r"|\b(?P<before>429|5\d\d) (?:too many|internal|bad gate|service un|gateway t)|toomanyrequests"
+)
+"""The registry is there and cannot now; a proxy before it may say more below that, such as *not found*."""
+
+
+def failure_of(error: APIError) -> Failed:
+    """The failure that an error of create or start means for the task."""
+    text = (error.explanation or str(error)).strip()
+    lower = text.lower()
+    cause = next((cause for fragment, cause in _FRAGMENTS if fragment in lower), None)
+    if cause is None:
+        cause = Cause.INVALID if error.status_code == 400 else Cause.ENGINE_FAULT
+    return Failed(cause, _sentence(text))
+
+
+def limit_refused(error: APIError) -> bool:
+    """True when the Engine may not set the resource limits that were asked for."""
+    return "error setting rlimit" in (error.explanation or "").lower()
+
+
+def sent_in_vain(error: APIError) -> bool:
+    """True when the Engine has sent SIGKILL and then waited for an end that did not come."""
+    return "did not receive an exit event" in (error.explanation or "").lower()
+
+
+def pull_failure(text: str, image: str) -> Failed:
+    """The failure that a pull's means: that there is none is for the registry to say, and all else may pass."""
+    lower = text.lower()
+    if "no space left" in lower:
+        return Failed(Cause.NO_SPACE, f"no space for the image {image}")
+    if (again := _AGAIN.search(lower)) is not None:
+        code = again["after"] or again["before"] or "429"
+        return Failed(Cause.IMAGE_AWAY, f"the registry of {image} answers {code}: {_sentence(text)}")
+    if any(fragment in lower for fragment in _OTHER_PLATFORM):
+        return Failed(Cause.IMAGE_PLATFORM, f"{image} is not made for this node's processors: {_sentence(text)}")
+    # Docker's own "pull access denied" too: of what is private a registry may not say whether it is there.
+    if any(fragment in lower for fragment in _DENIED):
+        return Failed(Cause.IMAGE_DENIED, f"the registry refused {image}: {_sentence(text)}")
+    if any(fragment in lower for fragment in _MISSING):
+        return Failed(Cause.IMAGE_MISSING, f"there is no image {image}: {_sentence(text)}")
+    return Failed(Cause.IMAGE_AWAY, f"the image {image} cannot be fetched: {_sentence(text)}")
+
+
+class EngineAway(requests.RequestException):
+    """The Engine at an address cannot be asked: what was found, and the cure; together they are one sentence."""
+
+    def __init__(self, what: str, cure: str) -> None:
+        super().__init__(f"{what}: {cure}")
+        self.what, self.cure = what, cure
+
+
+def engine_away(url: str, error: BaseException) -> EngineAway:
+    """What it means that no answer came from there."""
+    for cause in causes_of(error):
+        if isinstance(cause, PermissionError):
+            cure = "run the agent as root, or in the group of that socket (docker)"
+            return EngineAway(f"this agent may not open the Docker Engine's socket at {url}", cure)
+        if isinstance(cause, TimeoutError | requests.Timeout):
+            cure = "systemctl status docker and journalctl -u docker tell why"
+            return EngineAway(f"the Docker Engine at {url} does not answer in time", cure)
+    return EngineAway(f"no Docker Engine answers at {url}", "systemctl start docker, or correct BERTH_NODE_DOCKER_URL")
+
+
+@contextmanager
+def engine_errors() -> Iterator[None]:
+    """Within it, an Engine that does not answer raises ``RuntimeAway``; its own errors pass through."""
+    try:
+        yield
+    except APIError:
+        raise
+    except EngineAway as away:
+        raise RuntimeAway(str(away)) from away
+    except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, DockerException) as error:
+        raise RuntimeAway(f"the Docker Engine broke its answer off ({type(error).__name__})") from error
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """For calls that can only fail by the Engine's own fault; that there is no such thing passes through."""
+    with engine_errors():
+        try:
+            yield
+        except NotFound:
+            raise
+        except APIError as error:
+            raise RuntimeAway(f"the Docker Engine failed: {error.explanation}") from error
+
+
+def _sentence(text: str) -> str:
+    """One line of at most 300 characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= 300 else line[:299] + "…"

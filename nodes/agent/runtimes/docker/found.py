@@ -1,0 +1,71 @@
+"""Containers as the Engine's API tells of them, in the words that all runtimes share."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from nodes.agent.runtimes.base import Ending, Found, Status
+from nodes.agent.runtimes.docker.ends import STATUS_LOST, UNKNOWN
+from nodes.protocol import LABEL
+
+_STATUS = {"created": Status.CREATED, "exited": Status.ENDED, "dead": Status.ENDED, "removing": Status.ENDED}
+
+
+def status_of(word: str) -> Status:
+    """Paused and restarting containers run, too."""
+    return _STATUS.get(word, Status.RUNNING)
+
+
+def found_listed(item: dict[str, Any]) -> Found:
+    """One of the Engine's list of containers, which tells neither times nor how one ended."""
+    labels = item["Labels"]
+    return Found(
+        attempt=labels.get(LABEL.ATTEMPT, ""),
+        container=item["Id"],
+        spec_hash=labels.get(LABEL.SPEC, ""),
+        status=status_of(item["State"]),
+        gpus=_gpus(labels),
+    )
+
+
+def found_inspected(details: dict[str, Any], *, status_lost: bool) -> Found:
+    """One that was inspected. ``status_lost``: its exit status is the Engine's own and says nothing of the program."""
+    state, labels = details["State"], details["Config"]["Labels"]
+    status = status_of(state["Status"])
+    ending = None
+    if status is Status.ENDED:
+        unsure = STATUS_LOST if state["ExitCode"] in UNKNOWN else ""
+        ending = Ending(code=state["ExitCode"], oom=state["OOMKilled"], error=state["Error"], unsure=unsure)
+        if status_lost:
+            ending = Ending(code=None, oom=state["OOMKilled"], error=STATUS_LOST)
+    return Found(
+        attempt=labels.get(LABEL.ATTEMPT, ""),
+        container=details["Id"],
+        spec_hash=labels.get(LABEL.SPEC, ""),
+        status=status,
+        gpus=_gpus(labels),
+        digest=_digest(details["Config"]["Image"]),
+        started_ms=_unix_ms(state["StartedAt"]),
+        ended_ms=_unix_ms(state["FinishedAt"]) if ending else None,
+        ending=ending,
+    )
+
+
+def _gpus(labels: dict[str, str]) -> tuple[str, ...]:
+    return tuple(uuid for uuid in labels.get(LABEL.GPUS, "").split(",") if uuid)
+
+
+def _digest(reference: str) -> str | None:
+    """The digest in the reference that the container was made from."""
+    digest = reference.rpartition("@")[2]
+    return digest if digest.startswith("sha256:") else None
+
+
+def _unix_ms(text: str) -> int | None:
+    """Docker's time; None for its year 1, which means never."""
+    if text.startswith("0001-"):
+        return None
+    seconds, _, fraction = text.rstrip("Z").partition(".")
+    moment = datetime.fromisoformat(f"{seconds}+00:00")
+    return int(moment.timestamp()) * 1000 + int(f"{fraction:0<3}"[:3] or 0)

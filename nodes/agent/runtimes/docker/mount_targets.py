@@ -1,0 +1,75 @@
+"""Where a container's mounts lie, and that each of them lies where its order says: no link moves one."""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from nodes.agent.runtimes.base import Failed
+from nodes.agent.storage.folders import FOLDER, mount_open
+from nodes.protocol import Cause, ContainerSpec
+
+ACCOUNT_FILES = ("/etc/passwd", "/etc/group")
+
+
+def path_plain(path: str) -> str:
+    """An absolute path without ``.``, ``..`` and double slashes."""
+    return posixpath.normpath(f"/{path.lstrip('/')}")
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Of plain paths; a folder is within itself."""
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def mount_targets(spec: ContainerSpec) -> list[str]:
+    """Where storages lie in the container, and its code where it has any; plain."""
+    code = [spec.workdir] if spec.code is not None else []
+    return [path_plain(target) for target in (*code, *(mount.target for mount in spec.mounts))]
+
+
+def mounts_stay(spec: ContainerSpec, leads: Mapping[str, str], workspace: Path) -> None:
+    """Raises ``Failed`` unless every mount lies where its target says. ``leads``: where the targets lead by the image;
+    ``workspace``: the folder of the job's code on the node."""
+    for target in mount_targets(spec):
+        if leads[target] != target:
+            raise Failed(
+                Cause.INVALID,
+                f"in its image a link leads from {target} to {leads[target]}, where nothing is mounted; name that "
+                "path, or take an image without the link",
+            )
+        if any(is_within(file, target) for file in ACCOUNT_FILES):
+            raise Failed(Cause.INVALID, f"nothing can be mounted at {target}: users of the container are written there")
+        _nested_stays(spec, target, workspace)
+
+
+def _nested_stays(spec: ContainerSpec, target: str, workspace: Path) -> None:
+    """The same of a mount inside another one, whose files are a user's."""
+    around = [other for other in mount_targets(spec) if other != target and is_within(target, other)]
+    if not around:
+        return
+    outer = max(around, key=len)
+    steps = posixpath.relpath(target, outer).split("/")
+    with ExitStack() as stack:
+        mount = next((one for one in spec.mounts if path_plain(one.target) == outer), None)
+        try:
+            if mount is None:
+                folder = os.open(workspace, FOLDER)
+                stack.callback(os.close, folder)
+            else:
+                folder = stack.enter_context(mount_open(mount, uid=spec.uid, gid=spec.gid))
+            for step in steps:
+                folder = os.open(step, FOLDER, dir_fd=folder)
+                stack.callback(os.close, folder)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+                raise Failed(Cause.STORAGE_MISSING, f"{target} cannot be looked at: {error.strerror}") from error
+            raise Failed(
+                Cause.INVALID, f"{target} cannot be mounted: what lies there in {outer} is a link or a file"
+            ) from error

@@ -1,0 +1,43 @@
+"""Starts the SSH server of a container: a program of its image, as its user, never privileged."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+import docker
+import requests
+import urllib3
+from docker.errors import APIError
+
+from nodes.agent.runtimes.base import RuntimeAway
+from nodes.agent.runtimes.docker.faults import engine_errors
+from nodes.agent.runtimes.docker.shell import exec_end
+from nodes.agent.runtimes.ssh import ANSWER_LIMIT, OPEN_WITHIN_S, ssh_answer, ssh_command
+from nodes.protocol import SshServer, container_name
+
+
+def ssh_start(client: docker.APIClient, attempt: str, port: int, keys: str) -> SshServer:
+    """``client`` is its own, and ends here. Raises RuntimeAway."""
+    with contextlib.closing(client), engine_errors():
+        try:
+            made = client.exec_create(container_name(attempt), ssh_command(port, keys), stderr=False)
+            try:
+                return ssh_answer(_said(client.exec_start(made["Id"], stream=True)))
+            finally:
+                with contextlib.suppress(RuntimeAway):
+                    exec_end(client, made["Id"])
+        except APIError as error:
+            raise RuntimeAway(f"the Engine does not start a program: {error.explanation}") from error
+
+
+def _said(pieces: Iterator[bytes]) -> bytes:
+    """What it writes to its end; of one that says too much or takes too long, what there is."""
+    said, deadline = b"", time.monotonic() + OPEN_WITHIN_S
+    with contextlib.suppress(requests.RequestException, urllib3.exceptions.HTTPError, TimeoutError):
+        for piece in pieces:
+            said += piece
+            if len(said) > ANSWER_LIMIT or time.monotonic() > deadline:
+                break
+    return said[:ANSWER_LIMIT]

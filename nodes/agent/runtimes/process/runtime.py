@@ -1,0 +1,379 @@
+"""The ``process`` runtime: a task is a plain process tree under a small wrapper. Not isolated, for one machine.
+
+Each attempt has a folder: ``meta.json`` (labels), ``wrapper.json`` (pid and start time: it was started),
+``child.json``, ``exit.json``, ``out/`` (log records) and its home. No secret is written: the script and the
+environment go to the wrapper through a pipe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import psutil
+
+from nodes.agent.runtimes.base import CodePlace, Ending, Failed, Found, Image, RuntimeFacts, Status, Usage
+from nodes.agent.runtimes.ports import ports_check
+from nodes.agent.runtimes.process import wrapper
+from nodes.agent.runtimes.process.output import ProcessOutput
+from nodes.agent.runtimes.process.shell import ProcessShell
+from nodes.agent.runtimes.process.watch import ProcessWatch
+from nodes.agent.runtimes.script import script_command, script_environment
+from nodes.agent.runtimes.stop_notice import NOTICE_NAME, NOTICE_VARIABLE, notice_remove, notice_write
+from nodes.agent.runtimes.terms import Terms, told_of
+from nodes.agent.storage.delete_tree import folder_remove_or_say
+from nodes.agent.storage.folders import lease_place, own_job_folder
+from nodes.agent.storage.workspace import workspace_remove
+from nodes.protocol import Cause, ContainerSpec, Progress, ShellRequest, SshServer
+
+ISOLATION = "process (not isolated)"
+NOBODY = 65534
+ATTEMPT_VARIABLE = "BERTH_ATTEMPT_ID"
+"""In the environment of all that a task starts."""
+_START_DEADLINE_S = 20.0
+
+
+class ProcessRuntime:
+    """``Runtime`` over processes. ``folder`` holds the attempts, ``homes`` their home folders, which another
+    uid than the agent's must be able to reach."""
+
+    name = "process"
+    isolation = ISOLATION
+    profiles = False
+    notice = "this task runs as a plain process of its node: not isolated, and its image is not used"
+
+    def __init__(self, *, cluster: str, node: str, folder: Path, homes: Path) -> None:
+        self._cluster, self._node = cluster, node
+        self._folder, self._homes = folder, homes
+        self._closed = threading.Event()
+        self._ends: ProcessWatch | None = None
+        self._terms = Terms()
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        homes.mkdir(parents=True, exist_ok=True, mode=0o711)
+
+    def found(self) -> dict[str, Found]:
+        places = (path.name for path in self._folder.iterdir())
+        return {found.attempt: found for name in places if (found := self.find(name)) is not None}
+
+    def find(self, attempt: str) -> Found | None:
+        folder = self._folder / attempt
+        meta = _read(folder / "meta.json")
+        if meta is None or (meta["cluster"], meta["node"]) != (self._cluster, self._node):
+            return None
+        status, ending, ended_ms = _state(folder)
+        started = _read(folder / "child.json") or {}
+        return Found(
+            attempt=attempt,
+            container=attempt,
+            spec_hash=meta["spec"],
+            status=status,
+            gpus=tuple(meta["gpus"]),
+            digest=meta["digest"],
+            started_ms=started.get("started_ms"),
+            ended_ms=ended_ms,
+            ending=ending,
+        )
+
+    def image(
+        self,
+        spec: ContainerSpec,
+        *,
+        mirrors: Mapping[str, str],
+        progress: Callable[[Progress], None],
+        cancelled: Callable[[], bool],
+    ) -> Image:
+        """There are no images here: the task runs on the machine's own files."""
+        return Image(digest=spec.digest or "process", reference=spec.image)
+
+    def code_place(self, spec: ContainerSpec) -> CodePlace:
+        owner = _owner(spec)
+        place = self._workspace(spec.attempt)
+        return CodePlace(folder=place, uid=owner.get("uid"), gid=owner.get("gid"), mode=0o700)
+
+    def create(self, spec: ContainerSpec, spec_hash: str, image: Image) -> Found:
+        ports_check(spec)
+        folder = self._folder / spec.attempt
+        (folder / "out").mkdir(parents=True, exist_ok=True)
+        meta = {
+            **{"cluster": self._cluster, "node": self._node, "job": spec.job, "attempt": spec.attempt},
+            **{"spec": spec_hash, "gpus": spec.gpus, "digest": image.digest},
+        }
+        wrapper.write_once(folder / "meta.json", meta)
+        found = self.find(spec.attempt)
+        if found is None:
+            raise Failed(Cause.ENGINE_FAULT, "another node's agent has this attempt in its hands")
+        return found
+
+    def start(self, spec: ContainerSpec) -> Found:
+        folder = self._folder / spec.attempt
+        if not (folder / "wrapper.json").exists():
+            try:
+                self._launch(spec, folder)
+            except OSError as error:
+                cause = Cause.NO_SPACE if error.errno == errno.ENOSPC else Cause.ENGINE_FAULT
+                raise Failed(cause, f"its process could not be started: {error.strerror}") from error
+        self._await_start(folder)
+        self._watch_process(spec.attempt)
+        found = self.find(spec.attempt)
+        if found is None:
+            raise Failed(Cause.VANISHED, "its folder is gone")
+        if found.ending is not None and found.ending.error:
+            raise Failed(Cause.INVALID, f"the command could not be started: {found.ending.error}")
+        return found
+
+    def signal(self, attempt: str, number: int) -> None:
+        folder = self._folder / attempt
+        if number == signal.SIGTERM:
+            self._terms.begin(attempt, _told(folder))
+        else:
+            _send_all(folder, number)
+
+    def term_rest(self, attempt: str, *, last: bool) -> bool:
+        return self._terms.rest(attempt, _told(self._folder / attempt), last=last)
+
+    def warn(self, attempt: str, text: str) -> None:
+        notice_write(self._notice_folder(attempt), text)
+
+    def unwarn(self, attempt: str) -> None:
+        notice_remove(self._notice_folder(attempt))
+
+    def remove(self, attempt: str) -> None:
+        folder = self._folder / attempt
+        while _alive(folder):
+            _send_all(folder, signal.SIGKILL)
+            self._closed.wait(0.02)
+        self._terms.forget(attempt)
+        (folder / "meta.json").unlink(missing_ok=True)
+        for made in (folder, self._homes / attempt, self._notice_folder(attempt)):
+            folder_remove_or_say(made)
+        workspace_remove(self._workspace(attempt))
+
+    def source(self, attempt: str) -> ProcessOutput:
+        folder = self._folder / attempt
+        return ProcessOutput(folder, lambda: _alive(folder) is None, lambda number: _send_all(folder, number))
+
+    def shell(self, request: ShellRequest) -> ProcessShell:
+        folder = self._folder / request.attempt
+        task = _read(folder / "child.json")
+        if task is None or _alive(folder) is None:
+            raise Failed(Cause.INVALID, "The task does not run on this node any more")
+        workspace = self._workspace(request.attempt)
+        begins = workspace if workspace.exists() else self._homes / request.attempt
+        return ProcessShell(request, task=task["pid"], folder=begins, runs=lambda: _alive(folder) is not None)
+
+    def ssh_keys(self, attempt: str, text: str) -> None:
+        """Nobody reads them."""
+
+    def ssh_open(self, attempt: str, port: int) -> SshServer:
+        return SshServer(message="SSH is for containers, and this node runs tasks as plain processes")
+
+    def shells_end(self) -> None:
+        """They ended with the agent whose children they were."""
+
+    def watch(self, changed: Callable[[str], None]) -> None:
+        self._ends = ProcessWatch(changed)
+        for attempt, found in self.found().items():
+            if found.status is Status.RUNNING:
+                self._watch_process(attempt)
+
+    def owner(self, pid: int) -> str | None:
+        wrappers = {
+            data["pid"]: path.parent.name for path in self._folder.glob("*/wrapper.json") if (data := _read(path))
+        }
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(pid)
+            for parent in (process, *process.parents()):
+                if parent.pid in wrappers:
+                    return wrappers[parent.pid]
+        return None
+
+    def belongs(self, pid: int, container: str) -> bool:
+        with contextlib.suppress(psutil.Error):
+            return psutil.Process(pid).environ().get(ATTEMPT_VARIABLE) == container
+        return False
+
+    def usage(self) -> dict[str, Usage]:
+        return {
+            name: _usage(self._folder / name) for name, found in self.found().items() if found.status is Status.RUNNING
+        }
+
+    def store(self) -> None:
+        """It keeps no images."""
+        return
+
+    def facts(self) -> RuntimeFacts:
+        return RuntimeFacts(engine="", capabilities=(), disk=str(self._folder))
+
+    def close(self) -> None:
+        self._closed.set()
+        if self._ends is not None:
+            self._ends.close()
+
+    def _launch(self, spec: ContainerSpec, folder: Path) -> None:
+        home = self._home(spec)
+        order = {
+            "command": script_command(),
+            "env": self._environment(spec, home),
+            "folder": str(self._workspace(spec.attempt) if spec.code else home),
+            "limits": _limits(spec),
+            **_owner(spec),
+        }
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", wrapper.__file__, str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=(folder / "wrapper.log").open("ab"),
+            start_new_session=True,
+            cwd="/",
+        )
+        assert process.stdin is not None
+        with process.stdin as pipe, contextlib.suppress(BrokenPipeError):
+            pipe.write(json.dumps(order).encode())
+        threading.Thread(target=process.wait, name="process-reap", daemon=True).start()
+
+    def _await_start(self, folder: Path) -> None:
+        """Waits until the wrapper has started the command or says why not."""
+        for _ in range(int(_START_DEADLINE_S / 0.005)):
+            if (folder / "child.json").exists() or (folder / "exit.json").exists():
+                return
+            self._closed.wait(0.005)
+        raise Failed(Cause.ENGINE_FAULT, "the wrapper of the process did not start")
+
+    def _home(self, spec: ContainerSpec) -> Path:
+        return self._folder_for(spec, self._homes / spec.attempt)
+
+    def _folder_for(self, spec: ContainerSpec, folder: Path) -> Path:
+        """Made for the task's user."""
+        folder.mkdir(exist_ok=True, mode=0o700)
+        owner = _owner(spec)
+        if owner:
+            os.chown(folder, owner["uid"], owner["gid"])
+        return folder
+
+    def _workspace(self, attempt: str) -> Path:
+        """Where the code of the job lies, if some comes with it."""
+        return self._homes / f"{attempt}.workspace"
+
+    def _notice_folder(self, attempt: str) -> Path:
+        """Beside the home, whose owner may not write here where it is not the agent's own uid."""
+        return self._homes / f"{attempt}.notice"
+
+    def _environment(self, spec: ContainerSpec, home: Path) -> dict[str, str]:
+        """The spec's variables, with paths inside mounts and the job's code replaced by the node's own."""
+        places = {mount.target: mount.source for mount in spec.mounts}
+        if (own := own_job_folder(spec)) is not None:
+            places[own] = str(self._folder_for(spec, home / "job"))
+        if spec.code:
+            places[spec.workdir] = str(self._workspace(spec.attempt))
+        env = {name: on_node(places, value) for name, value in spec.env.items() if not name.startswith("NVIDIA_")}
+        env |= {"HOME": str(home), "USER": spec.user_name, ATTEMPT_VARIABLE: spec.attempt}
+        env |= {"PATH": env.get("PATH", os.defpath + ":/usr/local/bin"), "CUDA_VISIBLE_DEVICES": ",".join(spec.gpus)}
+        env[NOTICE_VARIABLE] = str(self._notice_folder(spec.attempt) / NOTICE_NAME)
+        if spec.job_dir is not None:
+            env["BERTH_JOB_DIR"] = on_node(places, spec.job_dir)
+        if lease_place(spec) is not None:
+            env["BERTH_LEASE"] = str(spec.lease)
+        return env | script_environment(spec.script)
+
+    def _watch_process(self, attempt: str) -> None:
+        claim = _read(self._folder / attempt / "wrapper.json")
+        if self._ends is not None and claim is not None:
+            self._ends.add(attempt, claim["pid"])
+
+
+def on_node(places: Mapping[str, str], value: str) -> str:
+    """``value`` with a path inside one of the task's folders (by its path there) replaced by the path on the node."""
+    if not value.startswith("/"):
+        return value
+    path = PurePosixPath(value)
+    for target in sorted(places, key=len, reverse=True):
+        if path.is_relative_to(target):
+            return str(PurePosixPath(places[target]) / path.relative_to(target))
+    return value
+
+
+def _owner(spec: ContainerSpec) -> dict[str, Any]:
+    """Under whose uid the command runs: never the agent's own where that is root."""
+    if os.geteuid() != 0:
+        return {}
+    if spec.uid == 0:
+        return {"uid": NOBODY, "gid": NOBODY, "groups": []}
+    return {"uid": spec.uid, "gid": spec.gid, "groups": list(spec.groups)}
+
+
+def _limits(spec: ContainerSpec) -> dict[str, int]:
+    """rlimits: what a process may write of private memory stands in for the container's memory limit."""
+    return {"RLIMIT_DATA": spec.limits.memory_mb << 20, "RLIMIT_CORE": 0, "RLIMIT_NOFILE": 1 << 20}
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        data: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return data
+
+
+def _alive(folder: Path) -> psutil.Process | None:
+    """The wrapper, while it lives: pid and start time must both be its own."""
+    claim = _read(folder / "wrapper.json")
+    if claim is None:
+        return None
+    with contextlib.suppress(psutil.Error, OSError, IndexError):
+        process = psutil.Process(claim["pid"])
+        if wrapper.start_time(claim["pid"]) == claim["start"] and process.status() != psutil.STATUS_ZOMBIE:
+            return process
+    return None
+
+
+def _state(folder: Path) -> tuple[Status, Ending | None, int | None]:
+    """(status, ending, end in unix ms) from the files: the end is written before the wrapper goes."""
+    if not (folder / "wrapper.json").exists():
+        return Status.CREATED, None, None
+    alive = _alive(folder) is not None
+    end = _read(folder / "exit.json")
+    if end is not None:
+        return Status.ENDED, Ending(code=end["code"], error=end["error"]), end["ended_ms"]
+    if alive:
+        return Status.RUNNING, None, None
+    return Status.ENDED, Ending(code=None, error="its wrapper was killed"), None
+
+
+def _told(folder: Path) -> list[psutil.Process]:
+    """Who is told to end."""
+    child, process = _read(folder / "child.json"), _alive(folder)
+    with contextlib.suppress(psutil.Error):
+        if child is not None and process is not None:
+            return told_of(process.children(recursive=True), child["pid"])
+    return []
+
+
+def _send_all(folder: Path, number: int) -> None:
+    """To every process below the wrapper, whatever group or session it went to."""
+    process = _alive(folder)
+    if process is not None:
+        with contextlib.suppress(psutil.Error):
+            for child in process.children(recursive=True):
+                with contextlib.suppress(psutil.Error):
+                    child.send_signal(number)
+
+
+def _usage(folder: Path) -> Usage:
+    cpu, memory = 0.0, 0
+    process = _alive(folder)
+    with contextlib.suppress(psutil.Error):
+        for child in process.children(recursive=True) if process else ():
+            with contextlib.suppress(psutil.Error):
+                times = child.cpu_times()
+                cpu += times.user + times.system + times.children_user + times.children_system
+                memory += child.memory_info().rss
+    return Usage(cpu_s=cpu, memory_mb=memory >> 20)

@@ -1,0 +1,61 @@
+"""Values that the portal has written into a storage: a process for each, with an end to the patience for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import msgspec
+
+from nodes.agent.sessions.files import answering
+from nodes.agent.sessions.folders import FilesFailed
+from nodes.agent.sessions.line import Line
+from nodes.agent.storage.probe import AWAY
+from nodes.agent.storage.proof import REFUSED, Proof
+from nodes.protocol import ProofRequest, SessionAnswer, SessionEnd, SessionFault
+
+WRITTEN = "written"
+PATIENCE_S = 4.0
+
+_HOME = Path(__file__).parents[3]
+"""Where Python finds this package."""
+
+
+class Proofs:
+    """``roots``: the mount roots of the server's policy. One is written at a time, and none while a file server that is
+    away keeps one from its end."""
+
+    def __init__(self, *, roots: tuple[str, ...]) -> None:
+        self._roots = roots
+        self._lock = threading.Lock()
+        self._last: subprocess.Popen[bytes] | None = None
+
+    def serve(self, line: Line, request: ProofRequest) -> None:
+        """Answers one request."""
+        with answering(line):
+            self.write(request)
+            line.answer(SessionAnswer(kind=WRITTEN))
+            line.end(SessionEnd())
+
+    def write(self, request: ProofRequest) -> None:
+        """Raises FilesFailed where it is not written."""
+        root = request.mount.root
+        with self._lock:
+            if self._last is not None and self._last.poll() is None:
+                raise FilesFailed(SessionFault.BUSY, "Another value is being written on this server.")
+            process = self._last = subprocess.Popen(
+                [sys.executable, "-m", "nodes.agent.storage.proof"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                start_new_session=True, cwd=_HOME,
+            )  # fmt: skip
+        proof = Proof(mount=request.mount, roots=self._roots, name=request.name, value=request.value)
+        try:
+            said, _ = process.communicate(msgspec.json.encode(proof), timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired as error:
+            process.kill()  # in vain where the kernel waits for the server
+            raise FilesFailed(SessionFault.UNFIT, f"{root} {AWAY}") from error
+        if process.returncode:
+            otherwise = f"The process that writes in {root} ended with status {process.returncode}."
+            told = said.decode(errors="replace") if process.returncode == REFUSED else otherwise
+            raise FilesFailed(SessionFault.UNFIT, told)

@@ -1,0 +1,95 @@
+"""Deletions of job folders that the portal asks for: a process for each, and answers about how far it is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from nodes.agent.sessions.files import answering
+from nodes.agent.sessions.folders import FilesFailed
+from nodes.agent.sessions.line import Line
+from nodes.agent.storage.delete_job_folder import KEPT, Removal
+from nodes.protocol import DeleteRequest, SessionAnswer, SessionEnd, SessionFault
+
+AT_ONCE = 16
+"""Most of the time they wait, to see that nobody writes."""
+REMEMBERED = 256
+GONE, GOING = "gone", "going"
+
+_HOME = Path(__file__).parents[3]
+"""Where Python finds this package."""
+
+log = structlog.get_logger(__name__)
+
+
+class Removals:
+    """``roots``: the mount roots of the server's policy; ``still_s``: how long a folder's leases must not change.
+
+    What came of a deletion is told to who asks next, and forgotten; who asks again then begins anew, which finds
+    nothing to do.
+    """
+
+    def __init__(self, *, roots: tuple[str, ...], still_s: float) -> None:
+        self._roots, self._still_s = roots, still_s
+        self._lock = threading.Lock()
+        self._begun: dict[str, subprocess.Popen[bytes]] = {}
+
+    def serve(self, line: Line, request: DeleteRequest) -> None:
+        """Answers one request."""
+        with answering(line):
+            line.answer(SessionAnswer(kind=self.ask(request)))
+            line.end(SessionEnd())
+
+    def ask(self, request: DeleteRequest) -> str:
+        """``gone`` or ``going``. Never waits for a storage. Raises FilesFailed where the folder is kept."""
+        source = request.mount.source
+        with self._lock:
+            process = self._begun.get(source)
+            if process is None:
+                self._begin(request)
+                return GOING
+            if process.poll() is None:
+                return GOING
+            del self._begun[source]
+        said = _said(process)
+        log.info("a job's folder was to be deleted", folder=source, status=process.returncode, kept=said)
+        if process.returncode == 0:
+            return GONE
+        otherwise = f"The process that deletes {source} ended with status {process.returncode}."
+        raise FilesFailed(SessionFault.UNFIT, said if process.returncode == KEPT else otherwise)
+
+    def close(self) -> None:
+        """Ends what goes on; another process goes on with it when the portal asks again."""
+        with self._lock:
+            for process in self._begun.values():
+                process.kill()
+
+    def _begin(self, request: DeleteRequest) -> None:
+        going = {source: one for source, one in self._begun.items() if one.poll() is None}
+        if len(going) >= AT_ONCE:
+            raise FilesFailed(SessionFault.BUSY, f"{AT_ONCE} folders are being deleted, as many as it may be at once.")
+        if len(self._begun) >= REMEMBERED:
+            self._begun = going
+        removal = Removal(
+            mount=request.mount, roots=self._roots, still_s=self._still_s, unwritten_s=request.unwritten_s
+        )
+        process = subprocess.Popen(
+            [sys.executable, "-m", "nodes.agent.storage.delete_job_folder"], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, start_new_session=True, cwd=_HOME,
+        )  # fmt: skip
+        self._begun[request.mount.source] = process
+        assert process.stdin is not None, "it was asked for"
+        process.stdin.write(msgspec.json.encode(removal))
+        process.stdin.close()
+
+
+def _said(process: subprocess.Popen[bytes]) -> str:
+    """What a process that has ended wrote."""
+    with process:
+        assert process.stdout is not None, "it was asked for"
+        return process.stdout.read().decode(errors="replace")

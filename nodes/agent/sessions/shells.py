@@ -1,0 +1,68 @@
+"""Serves a shell: what the portal sends goes to a program in a task, what that writes goes to the portal."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+
+import structlog
+
+from nodes.agent.runtimes.base import Failed, Runtime, RuntimeAway, Shell, ShellEnded, Status
+from nodes.agent.sessions.line import Line, LineClosed, Resized
+from nodes.protocol import STDERR, Cause, FrameKind, SessionAnswer, SessionEnd, SessionFault, ShellRequest
+
+TYPING_WITHIN_S = 5.0
+
+log = structlog.get_logger(__name__)
+
+
+def shell_serve(line: Line, request: ShellRequest, runtime: Runtime) -> None:
+    """Serves one shell to its end. Two threads: this one reads from the program, the other one writes to it."""
+    try:
+        shell = _open(request, runtime)
+    except RuntimeAway as away:
+        line.end(SessionEnd(fault=SessionFault.AWAY, message=f"{away.message}."))
+        return
+    except Failed as failed:
+        line.end(SessionEnd(fault=SessionFault.NOT_RUNNING, message=f"{failed.message}."))
+        return
+    line.closed = shell.hang_up
+    typing = threading.Thread(target=_type, args=(line, shell), name="shell-input", daemon=True)
+    typing.start()
+    try:
+        line.answer(SessionAnswer())
+        while (output := shell.read()) is not None:
+            stream, data = output
+            line.send(FrameKind.ERRORS if stream == STDERR else FrameKind.DATA, data)
+        if line.over:
+            raise LineClosed
+        line.end(SessionEnd(code=shell.wait()))
+    except LineClosed:
+        log.info("a shell ends with its session", attempt=request.attempt)
+    except RuntimeAway as away:
+        line.end(SessionEnd(fault=SessionFault.AWAY, message=f"{away.message}."))
+    finally:
+        line.close()
+        shell.hang_up()
+        typing.join(TYPING_WITHIN_S)  # before the ends that it writes to are closed
+        shell.close()
+
+
+def _open(request: ShellRequest, runtime: Runtime) -> Shell:
+    found = runtime.find(request.attempt)
+    if found is None or found.status is not Status.RUNNING:
+        raise Failed(Cause.INVALID, "The task does not run on this node any more")
+    return runtime.shell(request)
+
+
+def _type(line: Line, shell: Shell) -> None:
+    with suppress(LineClosed, ShellEnded):
+        while True:
+            taken = line.input()
+            if isinstance(taken, Resized):
+                shell.resize(taken.rows, taken.columns)
+            elif taken is None:
+                shell.finish()
+            else:
+                shell.write(taken)
+                line.took(len(taken))

@@ -1,0 +1,227 @@
+"""Brings the code of jobs to the node: over HTTP from the portal, by its hash, kept for the next task that wants it.
+
+The agent's only HTTP. Each file is named by the SHA-256 of its content and compared with it at every use, so that
+whatever happened to it (a broken download, a bad disk, somebody's hand) it is fetched again rather than used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+from urllib.parse import urlsplit
+
+import requests
+import structlog
+from urllib3.exceptions import HTTPError
+
+from nodes.agent.connecting import portal_place
+from nodes.agent.log_throttle import Saying
+from nodes.agent.runtimes.base import Cancelled, Failed
+from nodes.agent.storage.workspace import disk_failure
+from nodes.protocol import Cause, Code, Progress, connection_fault
+
+log = structlog.get_logger(__name__)
+
+TRIES = 3
+"""How often code that arrives damaged is fetched before the task is given up."""
+_TIMEOUTS_S = (10, 30)
+_PIECE = 64 * 1024
+_WAIT_S = 0.2
+_PART = ".part"
+
+
+class CodeAway(Exception):
+    """The code cannot be had now; ask again soon. ``message`` is one sentence for people."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class _NotGiven(Exception):
+    """The portal does not give it now; the text says why, and what to do."""
+
+
+class CodeStore:
+    """Archives under ``folder``, at most about ``limit`` bytes of them: the one unused for longest goes first.
+    ``authority``: file of the one that signed the portal's certificate, where it is none of the system's."""
+
+    def __init__(self, folder: Path, limit: int, authority: Path | None = None) -> None:
+        self._folder, self._limit = folder, limit
+        self._trusted = str(authority) if authority else True
+        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._session = requests.Session()
+        self._sayings: defaultdict[str, Saying] = defaultdict(Saying)
+        self._speaking = threading.Lock()
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def open(
+        self,
+        code: Code,
+        *,
+        address: Callable[[], str | None],
+        progress: Callable[[Progress], None],
+        cancelled: Callable[[], bool],
+    ) -> IO[bytes]:
+        """The archive, fetched where it is not here. ``address`` gives the newest that was ordered.
+
+        Raises ``CodeAway`` when the portal does not give it now, ``Failed`` when it never will or the disk is full,
+        ``Cancelled``.
+        """
+        lock = self._locks[code.sha256]
+        while not lock.acquire(timeout=_WAIT_S):
+            progress(Progress(code="code", message="its code is fetched by another task"))
+            if cancelled():
+                raise Cancelled
+        try:
+            path = self._folder / code.sha256
+            for _ in range(TRIES):
+                if (file := self._good(path, code)) is not None:
+                    return file
+                self._fetch(path, code, address, progress, cancelled)
+            if (file := self._good(path, code)) is not None:
+                return file
+            raise Failed(Cause.CODE_MISSING, f"its code arrived {TRIES} times with another content than it was sent")
+        except OSError as error:
+            raise disk_failure("its code cannot be kept", error) from error
+        finally:
+            lock.release()
+
+    def _good(self, path: Path, code: Code) -> IO[bytes] | None:
+        """The file, open at its start, if it is there and is what it should be; one that is not goes away."""
+        try:
+            file = path.open("rb")
+        except FileNotFoundError:
+            return None
+        if hashlib.file_digest(file, "sha256").hexdigest() == code.sha256:
+            file.seek(0)
+            os.utime(file.fileno())
+            return file
+        file.close()
+        log.warning("code is not what its name says", sha256=code.sha256)
+        path.unlink()
+        return None
+
+    def _fetch(
+        self,
+        path: Path,
+        code: Code,
+        address: Callable[[], str | None],
+        progress: Callable[[Progress], None],
+        cancelled: Callable[[], bool],
+    ) -> None:
+        """Downloads to ``path``, going on where an earlier try broke off."""
+        part = path.with_suffix(_PART)
+        have = part.stat().st_size if part.exists() else 0
+        if have < code.size:
+            url = address()
+            if url is None:
+                raise CodeAway("waits for the address of its code")
+            try:
+                have = self._download(url, part, have, code.size, progress, cancelled)
+            except _NotGiven as fault:
+                self._say(url, str(fault))
+                raise CodeAway(f"waits for its code: {fault}") from fault
+            self._say_well(url)
+        if have < code.size:
+            raise CodeAway("waits for its code: less came than it has; asks for the rest")
+        part.replace(path)
+        self._make_room(keep=path)
+
+    def _download(
+        self,
+        url: str,
+        part: Path,
+        have: int,
+        size: int,
+        progress: Callable[[Progress], None],
+        cancelled: Callable[[], bool],
+    ) -> int:
+        """Appends what comes to ``part``; how many bytes are there then. Raises ``_NotGiven``, ``Failed``,
+        ``Cancelled``."""
+        with self._answer(url, have) as answer:
+            have = _kept(answer, have)
+            with part.open("ab") as file:
+                file.truncate(have)
+                for piece in _pieces(answer):
+                    file.write(piece)
+                    have += len(piece)
+                    progress(Progress(code="code", percent=min(100, 100 * have // size), message="its code"))
+                    if cancelled():
+                        raise Cancelled
+                    if have > size:
+                        break
+        return have
+
+    def _answer(self, url: str, have: int) -> requests.Response:
+        """What the portal says to a request for all behind the first ``have`` bytes. Raises ``_NotGiven``."""
+        headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={have}-"} if have else {})}
+        try:
+            return self._session.get(
+                url, headers=headers, stream=True, timeout=_TIMEOUTS_S, allow_redirects=False, verify=self._trusted
+            )
+        except (requests.RequestException, HTTPError, OSError) as error:
+            why = connection_fault(error, portal_place(url), now_ms=int(time.time() * 1000))
+            raise _NotGiven(why) from error
+
+    def _say(self, url: str, why: str) -> None:
+        """Once for all tasks that wait for code from there: an address that was mended fails on for older orders."""
+        with self._speaking:
+            if self._sayings[urlsplit(url).netloc].new(why):
+                log.warning("code is not fetched", reason=why)
+
+    def _say_well(self, url: str) -> None:
+        with self._speaking:
+            if self._sayings.pop(urlsplit(url).netloc, None):
+                log.info("code is fetched again")
+
+    def _make_room(self, *, keep: Path) -> None:
+        """Deletes what was unused for longest while there is too much, downloads that nobody finished as well."""
+        taken = 0
+        for path in sorted(self._folder.iterdir(), key=_used_at, reverse=True):
+            with contextlib.suppress(FileNotFoundError):
+                taken += path.stat().st_size
+                if taken > self._limit and path != keep and not self._locks[path.stem].locked():
+                    path.unlink()
+
+    def close(self) -> None:
+        self._session.close()
+
+
+def _used_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _pieces(answer: requests.Response) -> Iterator[bytes]:
+    """What comes. Raises ``_NotGiven``."""
+    try:
+        yield from answer.iter_content(_PIECE)
+    except requests.RequestException as error:
+        raise _NotGiven(
+            f"The download from {portal_place(answer.url).at} broke off: look at the network, and at proxies between; "
+            "it goes on where it was."
+        ) from error
+
+
+def _kept(answer: requests.Response, have: int) -> int:
+    """How many of the bytes that are here stay. Raises ``_NotGiven``, ``Failed``."""
+    if answer.status_code == requests.codes.partial_content:
+        return have
+    if answer.status_code == requests.codes.ok:
+        return 0
+    if answer.status_code == requests.codes.gone:
+        raise Failed(Cause.CODE_MISSING, "the portal has its code no more: submit it again with its folder")
+    place = portal_place(answer.url)
+    cure = "look at its own log" if answer.status_code >= 500 else f"look whether {place.setting} leads to it"
+    at = f"{place.at[:1].upper()}{place.at[1:]}"
+    raise _NotGiven(f"{at} does not give the code (HTTP status {answer.status_code}): if it stays so, {cure}.")

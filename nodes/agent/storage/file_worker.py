@@ -1,0 +1,108 @@
+"""Work with the files of storages. Where their file server dies it hangs in a way that no signal ends; so it is done
+in threads that may hang, and never in the one that has to stop a task.
+
+Not ``nodes.agent.storage.probe``: that would be a process for each task and five seconds.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from queue import SimpleQueue
+from typing import Generic, TypeVar
+
+import structlog
+
+from nodes.agent.runtimes.base import Cancelled
+
+log = structlog.get_logger(__name__)
+
+PATIENCE_S = 0.5
+"""How long one waits for an errand; a file server that is well takes milliseconds."""
+_LOOK_EVERY_S = 0.2
+T = TypeVar("T")
+
+
+class Errand(Generic[T]):
+    """Something small that is done again and again with the files of one storage, for one keeper. ``told``: what it
+    gave last."""
+
+    def __init__(self, root: str, work: Callable[[], T], told: T) -> None:
+        self.root, self.told = root, told
+        self._work = work
+        self._done = threading.Event()
+        self._done.set()
+
+    def begin(self) -> bool:
+        """False where it is still under way."""
+        begins = self._done.is_set()
+        self._done.clear()
+        return begins
+
+    def do(self) -> None:
+        try:
+            self.told = self._work()
+        except Exception:
+            log.exception("a look at a storage failed", root=self.root)
+        self._done.set()
+
+    def wait(self) -> None:
+        self._done.wait(PATIENCE_S)
+
+
+class Errands:
+    """Runs the errands of all keepers: one thread for each storage, so that one that is away holds no other up."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queues: dict[str, SimpleQueue[Callable[[], None] | None]] = {}
+
+    def run(self, errand: Errand[T]) -> T:
+        """Has it done once more, and gives what it told; where that takes longer than a moment, what it told before.
+        One that is still under way is neither begun anew nor waited for."""
+        queue = self._queue(errand.root)
+        if errand.begin():
+            queue.put(errand.do)
+            errand.wait()
+        return errand.told
+
+    def close(self) -> None:
+        """Ends the threads, one that hangs when its server answers. The agent's end waits for none of them."""
+        with self._lock:
+            queues, self._queues = self._queues, {}
+        for queue in queues.values():
+            queue.put(None)
+
+    def _queue(self, root: str) -> SimpleQueue[Callable[[], None] | None]:
+        with self._lock:
+            if root not in self._queues:
+                queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+                threading.Thread(target=_serve, args=(queue,), name=f"storage {root}", daemon=True).start()
+                self._queues[root] = queue
+            return self._queues[root]
+
+
+def _serve(queue: SimpleQueue[Callable[[], None] | None]) -> None:
+    while (work := queue.get()) is not None:
+        work()
+
+
+def aside(work: Callable[[], T], unwanted: Callable[[], bool]) -> T:
+    """What ``work`` gives or raises; it has a thread of its own, which is left alone as soon as nobody wants the result
+    any more. Raises Cancelled then."""
+    future: Future[T] = Future()
+    threading.Thread(target=_fulfil, args=(future, work), name="storage", daemon=True).start()
+    while not wait([future], _LOOK_EVERY_S).done:
+        if unwanted():
+            raise Cancelled
+    return future.result()
+
+
+def _fulfil(future: Future[T], work: Callable[[], T]) -> None:
+    try:
+        result = work()
+    except BaseException as error:
+        future.set_exception(error)
+    else:
+        future.set_result(result)

@@ -1,0 +1,308 @@
+"""Storages on this node: NFS exports are mounted and taken off again, and each storage is looked at before it is
+offered.
+
+Nothing here touches a storage itself (``probe`` does): what is mounted is read from the kernel's own list, and every
+look at files, every mount and unmount is a process of its own, with an end to the patience for it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+
+import msgspec
+import structlog
+
+from nodes.agent.storage.nosuid import Guards
+from nodes.agent.storage.probe import Looks, last_line, mounted_at, mounts
+from nodes.protocol import StorageWish
+from nodes.protocol.decoding import decoded
+
+log = structlog.get_logger(__name__)
+
+LOOK_EVERY_S = 15.0
+_FORCED = ("nosuid", "nodev")
+_OPTIONS = frozenset((
+    "ro", "vers", "nfsvers", "minorversion", "proto", "port", "mountport", "mountproto", "rsize", "wsize", "timeo",
+    "retrans", "retry", "hard", "soft", "softerr", "nconnect", "max_connect", "sec", "noatime", "nodiratime",
+    "relatime", "acregmin", "acregmax", "acdirmin", "acdirmax", "actimeo", "ac", "noac", "lookupcache", "nolock",
+    "lock", "local_lock", "rdirplus", "nordirplus", "noresvport", "resvport", "async", "sync", "fsc", "noexec",
+))  # fmt: skip
+"""What a storage may ask for; whatever else a mount could be told (``suid``, ``bind``, ``context``) is refused."""
+_SERVER = re.compile(r"[^:,=\[\]\s]+|\[[0-9A-Za-z:.%]+\]")
+"""``mount`` takes what stands before the first colon or comma for the server, but for an address in brackets."""
+_WORD = re.compile(r"[a-z_]+(=[A-Za-z0-9._:-]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class StorageState:
+    """``roots``: folders that answer, below which storages may lie; ``faults``: of storages that this node shall have
+    and does not offer, by their root, why; ``unguarded``: of those that it offers to write in, by their root, why
+    setuid programs in them count here."""
+
+    roots: tuple[str, ...] = ()
+    faults: Mapping[str, str] = field(default_factory=dict)
+    unguarded: Mapping[str, str] = field(default_factory=dict)
+
+
+_STAYS = '[ "$(realpath -- "$1")" = "$(realpath -- "$2")$3" ]'
+_NO_NFS = ("unknown filesystem type", "No such device")
+"""What mount says where the kernel has no NFS."""
+_HELPERS = "/sbin:/usr/sbin:/sbin/fs.d:/sbin/fs"
+"""Where mount looks for the program of a file system's own, which for NFS comes with nfs-common."""
+
+
+class StorageKeeper:
+    """``allowed``: folders of the administrator's below which storages may lie; ``own``: the folder below which exports
+    are mounted; ``servers``: shell patterns of the servers from which they may be; ``state``: the file that keeps what
+    shall be there; ``kind``: the file system's type, as ``mount`` takes it; ``guards`` sees to it that nobody leaves
+    rights in them."""
+
+    def __init__(
+        self,
+        *,
+        allowed: tuple[str, ...],
+        own: str,
+        servers: tuple[str, ...],
+        state: Path,
+        guards: Guards,
+        changed: Callable[[bool], None] = lambda at_once: None,
+        kind: str = "nfs",
+        patience_s: float = 5.0,
+        mount_s: float = 30.0,
+    ) -> None:
+        self._allowed, self._own, self._servers = allowed, own, servers
+        self._path, self._changed, self._kind = state, changed, kind
+        self._family = kind.partition(".")[0]  # of fuse.bindfs it is fuse
+        self._patience_s, self._mount_s = patience_s, mount_s
+        self._wishes = wishes_kept(state)
+        self._mounted_path = state.with_name(f"{state.stem}-mounted.json")
+        self._mounted_with = _read_mounted(self._mounted_path)
+        self._looks, self._guards = Looks(patience_s), guards
+        self._closed, self._woken, self._looked = threading.Event(), threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="storages", daemon=True)
+        self.state = StorageState()
+
+    def open(self) -> None:
+        """Returns after the first look, unless a file server holds that up."""
+        self._thread.start()
+        self._looked.wait(self._patience_s)
+
+    def close(self) -> None:
+        """Ends the thread; what is mounted stays."""
+        self._closed.set()
+        self._woken.set()
+
+    def want(self, wishes: Iterable[StorageWish]) -> None:
+        """The storages that this node shall have, all of them. Returns at once."""
+        wanted = tuple(sorted(wishes, key=lambda one: one.root))
+        if wanted != self._wishes:
+            self._wishes = wanted
+            self._woken.set()
+
+    def answers(self, root: str) -> bool:
+        """False where the last look at this storage found something wrong."""
+        return root not in self.state.faults
+
+    def look(self) -> StorageState:
+        """Brings about what shall be, and tells what is."""
+        wishes = self._wishes
+        self._keep(wishes)
+        self._take_off({one.root for one in wishes if one.export})
+        faults = {one.root: fault for one in wishes if (fault := self._fault(one))}
+        roots = [root for root in self._allowed if not self._looks.fault(root)]
+        mounted = [one.root for one in wishes if one.export and one.root not in faults]
+        unguarded = {one.root: fault for one in wishes if one.root not in faults and (fault := self._unguarded(one))}
+        self.state = StorageState(tuple(dict.fromkeys([*roots, *mounted])), faults, unguarded)
+        return self.state
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            self._woken.clear()
+            before = self.state
+            try:
+                if self.look() != before:
+                    self._changed(False)
+            except Exception:
+                log.exception("look at the storages failed")
+            self._looked.set()
+            self._woken.wait(LOOK_EVERY_S)
+
+    # ------------------------------------------------------------ one storage
+
+    def _fault(self, wish: StorageWish) -> str:
+        """Why this node does not offer it; empty where it does."""
+        if wish.export and self._is_own(wish.root):
+            return self._refusal(wish) or self._mounted(wish)
+        above = [root for root in self._allowed if PurePosixPath(wish.root).is_relative_to(root)]
+        if not above:
+            where = f", and {wish.export} is mounted by it below {self._own} only" if wish.export else ""
+            return f"its agent allows no storage at {wish.root} (BERTH_NODE_MOUNT_ROOTS){where}"
+        if is_mount(wish) and mounted_at(wish.root) is None:
+            return f"nothing is mounted at {wish.root}"
+        return self._looks.fault(wish.root) or self._elsewhere(wish.root, above)
+
+    def _elsewhere(self, root: str, above: Iterable[str]) -> str:
+        """What the policy refuses when a task comes: a link below the allowed folder, which users could have made."""
+        for one in above:
+            rest = os.path.relpath(root, one)
+            steps = [root, one, "" if rest == "." else f"/{rest}"]
+            if not self._process(["sh", "-c", _STAYS, "sh", *steps], self._patience_s):
+                return ""
+        return f"a link leads away from {root}: name the folder itself"
+
+    def _unguarded(self, wish: StorageWish) -> str:
+        """Why setuid programs that jobs leave in it count here; in one that they only read, they leave none."""
+        return "" if wish.read_only else self._guards.fault(wish.root, is_mount=is_mount(wish))
+
+    def _is_own(self, root: str) -> bool:
+        path = PurePosixPath(root)
+        return ".." not in path.parts and path != PurePosixPath(self._own) and path.is_relative_to(self._own)
+
+    def _refusal(self, wish: StorageWish) -> str:
+        server = wish.export.partition(":/")[0]
+        if not _SERVER.fullmatch(server):
+            return f"{wish.export} names no server and folder"
+        if around := self._around(wish.root):
+            return f"it lies inside {around}: whoever writes there could put a link in its place"
+        if not any(fnmatchcase(server, pattern) for pattern in self._servers):
+            return f"its agent may mount nothing from {server} (BERTH_NODE_NFS_SERVERS)"
+        bad = [word for word in _words(wish.options) if not _WORD.fullmatch(word) or word.split("=")[0] not in _OPTIONS]
+        return f"the mount option {bad[0]} is not allowed" if bad else ""
+
+    def _around(self, root: str) -> str:
+        """Another storage that is or shall be mounted, in which this one would lie."""
+        others = [one.root for one in self._wishes if one.export] + [one.place for one in mounts()]
+        mine = [one for one in others if self._is_own(one) and one != root]
+        return next((one for one in mine if PurePosixPath(root).is_relative_to(one)), "")
+
+    def _mounted(self, wish: StorageWish) -> str:
+        """Mounts it where it is not, and once more where it went stale."""
+        there = mounted_at(wish.root)
+        if there is not None and there.source.rstrip("/") != wish.export.rstrip("/"):
+            if not there.kind.startswith(self._family):
+                return f"{there.source} is mounted at {wish.root}"
+            if fault := self._umount(wish.root):
+                return fault
+            there = None
+        if there is not None:
+            fault = self._looks.fault(wish.root)
+            if self._looks.hangs(wish.root):
+                return fault
+            if not fault and self._is_as_wished(wish):
+                return ""
+            log.warning("a storage is mounted anew", root=wish.root, why=fault or "its options are others now")
+            self._umount(wish.root, lazy=True)
+        return self._mount(wish) or self._looks.fault(wish.root)
+
+    def _is_as_wished(self, wish: StorageWish) -> bool:
+        """Whether it was mounted with these options; of what an agent mounted that noted none, nobody knows better."""
+        return self._mounted_with.get(wish.root, _options(wish)) == _options(wish)
+
+    def _mount(self, wish: StorageWish) -> str:
+        fault = self._process(["mkdir", "-p", "--", wish.root], self._patience_s)
+        if fault:
+            return f"the mount point cannot be made: {fault}"
+        options = _options(wish)
+        self._note_mounted(self._mounted_with | {wish.root: options})  # before: what is noted in vain is mounted next
+        fault = self._process(["mount", "-t", self._kind, "-o", options, "--", wish.export, wish.root], self._mount_s)
+        if not fault:
+            log.info("a storage is mounted", root=wish.root, export=wish.export)
+            return "" if mounted_at(wish.root) else f"{wish.export} is not mounted though mount said so"
+        helper = shutil.which(f"mount.{self._family}", path=_HELPERS)
+        if helper is None or any(words in fault for words in _NO_NFS):
+            return f"this server cannot mount NFS: install nfs-common, and a kernel with NFS ({fault})"
+        return f"{wish.export} cannot be mounted: {fault}"
+
+    def _umount(self, root: str, *, lazy: bool = False) -> str:
+        fault = self._process(["umount", *(["--lazy"] if lazy else []), "--", root], self._mount_s)
+        return f"{root} cannot be unmounted: {fault}" if fault else ""
+
+    def _take_off(self, wanted: set[str]) -> None:
+        """Unmounts what was mounted here and is not wanted any more. What a container has of it stays to the container:
+        its mount is one of its own."""
+        for one in mounts():
+            mine = self._is_own(one.place) and one.kind.startswith(self._family)
+            if mine and one.place not in wanted:
+                fault = self._umount(one.place) and self._umount(one.place, lazy=True)
+                log.info("a storage is unmounted", root=one.place, fault=fault)
+                if not fault:
+                    self._process(["rmdir", one.place], self._patience_s)
+        self._note_mounted({root: told for root, told in self._mounted_with.items() if root in wanted})
+
+    def _process(self, command: list[str], seconds: float) -> str:
+        """What went wrong; empty where nothing did."""
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            env={**os.environ, "LC_ALL": "C"},  # whose words are known here
+        )
+        try:
+            _, errors = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return f"{command[0]} took longer than {seconds:.0f} s: does the server answer?"
+        return "" if process.returncode == 0 else last_line(errors, f"{command[0]} failed")
+
+    def _keep(self, wishes: tuple[StorageWish, ...]) -> None:
+        """So that a restarted agent offers the same before it hears of the portal."""
+        _write(self._path, msgspec.json.encode(wishes))
+
+    def _note_mounted(self, options: dict[str, str]) -> None:
+        """With which options each was mounted, also for a later agent: the kernel tells them in words of its own."""
+        self._mounted_with = options
+        _write(self._mounted_path, msgspec.json.encode(options))
+
+
+def _options(wish: StorageWish) -> str:
+    """As ``mount`` takes them."""
+    return ",".join(dict.fromkeys([*_FORCED, *(["ro"] if wish.read_only else []), *_words(wish.options)]))
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        if not path.exists() or path.read_bytes() != data:
+            fresh = path.with_suffix(".new")
+            fresh.write_bytes(data)
+            fresh.replace(path)
+    except OSError as error:
+        log.warning("the list of storages is not kept", path=str(path), error=str(error))
+
+
+def _read_mounted(path: Path) -> dict[str, str]:
+    try:
+        return decoded(path.read_bytes(), dict[str, str])
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return {}
+
+
+def storages_path(state_dir: Path) -> Path:
+    """The file that keeps what shall be there."""
+    return state_dir / "storages.json"
+
+
+def is_mount(wish: StorageWish) -> bool:
+    """Whether it is offered only where something is mounted at its root."""
+    return wish.must_be_mount or bool(wish.export)
+
+
+def wishes_kept(path: Path) -> tuple[StorageWish, ...]:
+    """What an agent was told last; nothing where that cannot be read."""
+    try:
+        return decoded(path.read_bytes(), tuple[StorageWish, ...])
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return ()
+
+
+def _words(options: str) -> list[str]:
+    return [word.strip() for word in options.split(",") if word.strip()]

@@ -1,0 +1,271 @@
+"""Storages in which jobs write are mounted ``nosuid,nodev``: root in a container is root on its server, and what it
+leaves there with a setuid bit would give root to whoever runs it outside.
+
+``python -m nodes.agent.storage.nosuid ABOVE ROOT HOW`` sees to one storage and tells by a line of JSON (``Done``);
+``HOW``: ``bind``, ``remount`` or ``look``. A process of its own, since who opens a folder of a file server that is away
+hangs. Killed at any moment, the next one goes on where it was. See ``docs/decisions/storages.md``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from nodes.agent.storage.mount_table import MountPoint, mount_table, reached
+from nodes.agent.storage.probe import AWAY
+from nodes.protocol.decoding import decoded
+
+PATIENCE_S = 5.0
+MOST = 1000
+"""Of what is mounted below a storage so many are seen to at a time."""
+LOCK = Path("/run/berth-guard.lock")
+"""Two agents of one server do not both mount a folder over itself."""
+SERVERS_MOUNTS = "/proc/1/ns/mnt"
+_HOME = Path(__file__).parents[3]
+_RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _NOSYMFOLLOW, _BIND, _REC = 1, 2, 4, 8, 32, 256, 4096, 16384
+_KEPT = {"ro": _RDONLY, "noexec": _NOEXEC, "nosymfollow": _NOSYMFOLLOW}
+"""What a mount had before and would lose where it is not said again; of its times the kernel keeps all."""
+
+
+class How(StrEnum):
+    """What may be done to guard a storage."""
+
+    BIND = "bind"  # a folder that is no mount is mounted over itself
+    REMOUNT = "remount"  # only what is mounted already gets the options
+    LOOK = "look"  # nothing
+
+
+class Done(msgspec.Struct, frozen=True):
+    """``real``: the storage's path without links; ``fault``: what went wrong first."""
+
+    real: str = ""
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Exposed:
+    """A mount in which a setuid program or a device counts; ``folder``: it is the one in which a storage lies as a
+    plain folder, which has to be mounted over itself."""
+
+    mount: MountPoint
+    folder: bool
+
+
+def exposed(real: str, how: How) -> list[Exposed]:
+    """Of a storage at ``real``. By ``REMOUNT`` a plain folder is left out: no task of that runtime is root."""
+    found = [
+        Exposed(one, folder=not PurePosixPath(one.place).is_relative_to(real))
+        for one in reached(mount_table(), real)
+        if not one.guarded
+    ]
+    return [one for one in found if not (one.folder and how is How.REMOUNT)]
+
+
+def unable() -> str:
+    """Why this agent cannot mount anything that its server would see; empty where it may try."""
+    if os.geteuid() != 0:
+        return "its agent is not root"
+    try:
+        apart = os.readlink(SERVERS_MOUNTS) != os.readlink("/proc/self/ns/mnt")
+    except OSError:
+        return ""  # the mount itself will tell
+    return "its agent has mounts of its own, as in a container" if apart else ""
+
+
+class Guards:
+    """Of the storages of one node. ``above``: the folders below which they lie; ``binds``: tasks here may be root, so
+    that a plain folder is guarded too, but for one that shall be a mount (``is_mount``)."""
+
+    def __init__(self, above: Sequence[str], *, binds: bool, patience_s: float = PATIENCE_S) -> None:
+        self._above, self._binds, self._patience_s = above, binds, patience_s
+        self._real: dict[str, str] = {}
+        self._hanging: dict[str, subprocess.Popen[bytes]] = {}
+
+    def hold(self, root: str, *, is_mount: bool) -> None:
+        """Guards it now, before a task writes there; hangs where its file server does. Raises nothing: what could not
+        be guarded is told by ``fault``."""
+        if unable():
+            return
+        how = self._how(is_mount)
+        with suppress(OSError):
+            if exposed(_real(self._over(root), root), how):
+                self._see_to(root, how)
+
+    def fault(self, root: str, *, is_mount: bool) -> str:
+        """Guards it where that is not so, and tells why it could not be; empty where it is. Where its real path has
+        been told once, the kernel's list alone is asked."""
+        how = self._how(is_mount)
+        why = unable()
+        if why or (root in self._real and not exposed(self._real[root], how)):
+            return self.look(root, is_mount=is_mount)
+        done = self._see_to(root, how)
+        return self._told(root, how, done.fault)
+
+    def look(self, root: str, *, is_mount: bool) -> str:
+        """The same, and nothing is done."""
+        done = Done() if root in self._real else self._see_to(root, How.LOOK)
+        return self._told(root, self._how(is_mount), done.fault or unable())
+
+    def _told(self, root: str, how: How, why: str) -> str:
+        if root not in self._real:
+            return unguarded(root, why)
+        left = exposed(self._real[root], how)
+        return unguarded(_place(left[0], self._real[root]), why or "nobody has yet") if left else ""
+
+    def _how(self, is_mount: bool) -> How:
+        return How.BIND if self._binds and not is_mount else How.REMOUNT
+
+    def _see_to(self, root: str, how: How) -> Done:
+        """By a process of its own; one that hangs is waited for before there is another."""
+        before = self._hanging.get(root)
+        if before is not None and before.poll() is None:
+            return Done(fault=AWAY)
+        process = _begun([self._over(root), root, how])
+        try:
+            told, _ = process.communicate(timeout=self._patience_s)
+        except subprocess.TimeoutExpired:
+            process.kill()  # in vain where the kernel waits for the server
+            self._hanging[root] = process
+            return Done(fault=AWAY)
+        done = _said(told, process.returncode)
+        if done.real:
+            self._real[root] = done.real
+        return done
+
+    def _over(self, root: str) -> str:
+        """The nearest folder of the administrator's; itself it may be a link."""
+        return max((one for one in self._above if PurePosixPath(root).is_relative_to(one)), key=len, default=root)
+
+
+def unguarded(place: str, why: str) -> str:
+    return f"setuid programs that jobs leave there count on this server: {place} is not mounted nosuid,nodev ({why})"
+
+
+def cure(root: str) -> str:
+    """What an administrator does where the agent cannot."""
+    return (
+        f"Mount it nosuid,nodev: in /etc/fstab, a mount has these among its options, a plain folder the line "
+        f"`{root} {root} none rbind,nosuid,nodev 0 0`; at once: mount --bind {root} {root}; "
+        f"mount -o remount,bind,nosuid,nodev {root}. Then start the agent anew."
+    )
+
+
+def _real(above: str, root: str) -> str:
+    """Without the administrator's links; users' folders begin below ``above``, and what is a link there is refused.
+    Raises OSError."""
+    return str(Path(above).resolve(strict=True) / PurePosixPath(root).relative_to(above))
+
+
+def _place(one: Exposed, real: str) -> str:
+    return real if one.folder else one.mount.place
+
+
+def _begun(words: Sequence[str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "nodes.agent.storage.nosuid", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, start_new_session=True, cwd=_HOME,
+    )  # fmt: skip
+
+
+def _said(told: bytes, status: int) -> Done:
+    try:
+        return decoded(told, Done)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return Done(fault=f"the look at it ended with status {status}")
+
+
+# ------------------------------------------------------------ in that process
+
+
+def see_to(above: str, root: str, how: How) -> Done:
+    """Guards one storage as far as it can be; one fault keeps no other mount from it."""
+    try:
+        real = _real(above, root)
+        os.close(_opened(real, os.O_DIRECTORY))
+    except OSError as error:
+        return Done(fault=str(error.strerror))
+    if how is How.LOOK:
+        return Done(real)
+    faults = [_tried(partial(_bind, real))] if any(one.folder for one in exposed(real, how)) else []
+    found = [one.mount for one in exposed(real, how) if not one.folder]
+    faults += [_tried(partial(_remount, mount)) for mount in found[:MOST]]
+    return Done(real, next(filter(None, faults), ""))
+
+
+def _tried(act: Callable[[], None]) -> str:
+    """Why it failed; empty where it did not."""
+    try:
+        act()
+    except OSError as error:
+        forbidden = error.errno in (errno.EPERM, errno.EACCES)
+        return "its agent may not mount" if forbidden else str(error.strerror)
+    return ""
+
+
+def _bind(real: str) -> None:
+    """Mounts a folder over itself, with what is mounted in it. Raises OSError."""
+    with LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if any(one.folder for one in exposed(real, How.BIND)):
+            folder = _opened(real, os.O_DIRECTORY)
+            try:
+                _mount(f"/proc/self/fd/{folder}", folder, _BIND | _REC)
+            finally:
+                os.close(folder)
+
+
+def _remount(one: MountPoint) -> None:
+    """Adds the options to a mount, which keeps its own. Raises OSError."""
+    place = _opened(one.place, 0)
+    try:
+        if _mount_of(place) != one.id:
+            raise OSError(0, f"{one.place} leads elsewhere")
+        kept = sum(flag for word, flag in _KEPT.items() if word in one.options)
+        _mount(None, place, _REMOUNT | _BIND | _NOSUID | _NODEV | kept)
+    finally:
+        os.close(place)
+
+
+def _opened(path: str, last: int) -> int:
+    """Step by step, through no link. Raises OSError."""
+    place = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    steps = PurePosixPath(path).parts[1:]
+    for number, step in enumerate(steps, 1):
+        kind = os.O_DIRECTORY if number < len(steps) else last
+        try:
+            place, before = os.open(step, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC | kind, dir_fd=place), place
+        except OSError:
+            os.close(place)
+            raise
+        os.close(before)
+    return place
+
+
+def _mount_of(place: int) -> int:
+    lines = Path(f"/proc/self/fdinfo/{place}").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("mnt_id:"))
+
+
+def _mount(source: str | None, target: int, flags: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    told = source.encode() if source else None
+    if libc.mount(told, f"/proc/self/fd/{target}".encode(), None, ctypes.c_ulong(flags), None) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+if __name__ == "__main__":
+    done = see_to(sys.argv[1], sys.argv[2], How(sys.argv[3]))
+    print(msgspec.json.encode(done).decode())

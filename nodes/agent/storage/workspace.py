@@ -1,0 +1,87 @@
+"""The folder of code of one task attempt: unpacked whole or not at all, gone with its container."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from nodes.agent.runtimes.base import CodePlace, Failed
+from nodes.agent.storage.delete_tree import folder_remove_or_say
+from nodes.protocol import Bounds, Cause, Code, PackedInvalid, packed_read
+from nodes.protocol.packed import Entry, Kind
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def workspace_make(archive: IO[bytes], code: Code, place: CodePlace) -> None:
+    """Unpacks the archive to ``place``, as its owner's. Beside it first: what was begun by an agent that died is begun
+    anew. Raises ``Failed``."""
+    fresh = _fresh(place.folder)
+    folder_remove_or_say(fresh)
+    try:
+        place.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fresh.mkdir(mode=0o700)  # nobody else may be inside before all is there: no link can appear under our feet
+        for entry, data in packed_read(archive, Bounds(unpacked=_tar_bytes(code), entries=code.entries)):
+            _put(fresh, entry, data, place)
+        _give(fresh, place)
+        fresh.chmod(place.mode)
+        fresh.rename(place.folder)
+    except PackedInvalid as invalid:
+        raise Failed(Cause.CODE_MISSING, f"its code cannot be unpacked: {invalid.reason}") from invalid
+    except OSError as error:
+        raise disk_failure("its code cannot be unpacked", error) from error
+
+
+def workspace_remove(folder: Path) -> None:
+    """Takes the folder away, also one that is half made; nothing happens when there is none. What cannot be deleted is
+    told to the log, and lies beside it."""
+    for made in (folder, _fresh(folder)):
+        folder_remove_or_say(made)
+
+
+def disk_failure(what: str, error: OSError) -> Failed:
+    """A failed write as the node's fault."""
+    cause = Cause.NO_SPACE if error.errno in _FULL else Cause.ENGINE_FAULT
+    return Failed(cause, f"{what}: {error.strerror or error}")
+
+
+def _tar_bytes(code: Code) -> int:
+    """What the archive may take as a tar: its files with headers, long names and padding."""
+    return code.unpacked + (code.entries + 1) * 4096 + (1 << 20)
+
+
+def _fresh(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.new")
+
+
+def _put(root: Path, entry: Entry, data: Iterator[bytes], place: CodePlace) -> None:
+    path = root / entry.path
+    _folders(root, path if entry.kind is Kind.FOLDER else path.parent, place)
+    if entry.kind is Kind.LINK:
+        path.symlink_to(entry.target)
+        _give(path, place)
+    elif entry.kind is Kind.FILE:
+        mode = 0o755 if entry.executable else 0o644
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode), "wb") as file:
+            for piece in data:
+                file.write(piece)
+        path.chmod(mode)
+        _give(path, place)
+
+
+def _folders(root: Path, path: Path, place: CodePlace) -> None:
+    """Makes the missing folders down to ``path``."""
+    if path == root or path.is_dir():
+        return
+    _folders(root, path.parent, place)
+    path.mkdir()
+    path.chmod(0o755)
+    _give(path, place)
+
+
+def _give(path: Path, place: CodePlace) -> None:
+    if place.uid is not None and place.gid is not None and os.geteuid() == 0:
+        os.chown(path, place.uid, place.gid, follow_symlinks=False)

@@ -1,6 +1,0 @@
-"""What answers on the server without authentication, where tasks with the host network reach it."""
-
-from nodes.listeners.look import Looked, look
-from nodes.listeners.watch import ListenerWatch
-
-__all__ = ["ListenerWatch", "Looked", "look"]
