@@ -70,7 +70,7 @@ _GPUS = (
     gettext_noop("a process that no job started uses it: %(processes)s"),
     gettext_noop("it is in MIG mode, which Berth does not share yet: nvidia-smi -i %(index)s -mig 0 switches it off"),
 )
-"""What a server says of a GPU (``nodes/gpus``)."""
+"""What a server says of a GPU (``nodes/agent/hardware/gpus``)."""
 _EVENTS = (
     gettext_noop("Node %(node)s tells of %(number)s unknown containers; %(noted)s of them are noted."),
     gettext_noop("Node %(node)s was registered."),
