@@ -27,7 +27,7 @@ TOKENS = [
     ("", api.TokensView),
 ]
 V2 = [
-    at("", api.InfoView),
+    path("", api.InfoView.as_view()),
     at("info", api.InfoView),
     at("authn/info", api.AuthnInfoView),
     at("authn/basic/login", api.LoginView),
@@ -67,7 +67,7 @@ V2 = [
     re_path("", api.NoApi.as_view()),
 ]
 V1 = [
-    at("", api.InfoView),
+    path("", api.InfoView.as_view()),
     at("authn/info", api.AuthnInfoView),
     at("authn/basic/login", api.LoginView),
     at("authn/basic/logout", api.LogoutView),

@@ -135,7 +135,7 @@ CASES = {
     "firm_right_end": Case("vc.configure", "DELETE", "virtual-clusters/vision/firm-rights/alice", None, 403),
     "cluster_export": Case("cluster.configure", "GET", "cluster", None, 404),
     "cluster_import": Case(
-        "cluster.configure", "PUT", "cluster?dry_run=true", {"physicalCluster": {"physicalCells": []}}, 404
+        "cluster.configure", "PUT", "cluster?dry_run=true", {"virtualClusters": {"vision": {}}}, 404
     ),
     "quota_list": Case("vc.read", "GET", "quotas"),
     "quota_set": Case("cluster.configure", "PATCH", "quotas?dry_run=true", {"lines": []}, 403),

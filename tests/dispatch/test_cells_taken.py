@@ -32,7 +32,7 @@ def smaller() -> scheduling.Cluster:
     """A configuration in which gpu01 has its first GPU only."""
     kinds = {"one": {"childCellType": "A100", "childCellNumber": 1, "isNodeLevel": True}}
     physical = {"cellTypes": kinds, "physicalCells": [{"cellType": "one", "cellAddress": "gpu01"}]}
-    return configuration_read({"physicalCluster": physical, "virtualClusters": {}})
+    return configuration_read({"physicalCluster": physical, "virtualClusters": {"vision": {}}})
 
 
 def take(found: scheduling.Cluster) -> None:
