@@ -1,15 +1,18 @@
 """Agents killed, nodes gone, the broker emptied, the portal away: jobs run on, and no line is lost."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from nodes.protocol import LABEL
+from portal.jobs.services.orders import EXPIRES_S
 from tests.faults.conftest import LOST_AFTER_S
 from tests.support.docker_engine import DockerEngine
 from tests.support.invariants import assert_all_is_well, assert_log, assert_no_orphan, counted, counting
-from tests.support.person import Person
+from tests.support.person import Person, carol
 from tests.support.stack import Stack
 from tests.support.waiting import wait_until
 
@@ -153,6 +156,69 @@ def test_a_job_folder_never_has_two_writers_though_the_old_container_still_runs(
     stack.restart(first["node"])
     assert_all_is_well(user, [job])
     assert_no_orphan(running_docker, NODES)
+
+
+UNTIL_OVER = 'i=0; until [ -e "$BERTH_JOB_DIR/over" ]; do echo line $i; sleep 0.25; i=$((i+1)); done'
+
+
+def test_what_comes_back_with_its_node_goes_on_or_counts_unless_it_was_begun_anew(
+    stack: Stack, user: Person, running_docker: DockerEngine
+) -> None:
+    """The agent of a node stands still until its tasks are given up and its order to stop has expired, and goes on."""
+    with _cordoned(stack, "gpu01"):
+        other = carol(stack)
+        filler = other.run("sleep 900", gpu=4, name="filler")
+        running(other, filler)
+    with _cordoned(stack, "gpu02"):
+        goes_on = user.run(UNTIL_OVER, name="goes-on")
+        done = user.run(UNTIL_OVER, name="done")
+        fails = user.run(UNTIL_OVER, "exit 3", name="fails")
+        moves = user.run('echo $BERTH_JOB_ATTEMPT >>"$BERTH_JOB_DIR/writers"', UNTIL_OVER, gpu=0, name="begun-anew")
+        for job in (goes_on, done, fails, moves):
+            user.wait(job, "running", deadline_s=240)
+    stack.processes["gpu01"].suspend()
+    for name in ("done", "fails"):
+        _let_end(stack, user, name)
+    waits = wait_until(lambda: _waiting_for_lease(user, moves), "the job to begin anew", deadline_s=240)
+    assert waits == "attempt 1 on gpu01 still writes"
+    back_at = time.monotonic() + EXPIRES_S + 1
+    wait_until(lambda: time.monotonic() > back_at, "the order to expire", deadline_s=60, every_s=0.5)
+    assert [user.job(job)["state"] for job in (goes_on, done, fails)] == ["waiting"] * 3
+    stack.processes["gpu01"].resume()
+
+    assert user.wait(goes_on, "running", deadline_s=120)["retries"] == 0
+    assert user.wait(done, "succeeded", deadline_s=120)["retries"] == 0
+    failed = user.wait(fails, "failed", deadline_s=120)
+    assert (failed["retries"], failed["exit_code"]) == (0, 3)
+    user.wait_for(moves, lambda one: one["state"] == "running" and one["retries"] == 1, deadline_s=120)
+    for name in ("goes-on", "begun-anew"):
+        _let_end(stack, user, name)
+    for job in (goes_on, moves):
+        user.wait(job, "succeeded")
+    assert started_over(user, [goes_on, moves]) == [0, 1]
+    for job in (goes_on, done, fails, moves):
+        lines = user.log_to_its_end(user.task_attempts(job)[0]["id"]).splitlines()
+        assert_log(user, job, counted(sum(line.startswith("line") for line in lines)))
+    new, old = user.tasks(moves)[0]["attempts"]
+    assert (old["node"], old["stop_reason"], new["node"], new["cause"]) == ("gpu01", "lost", "gpu02", "exited")
+    assert old["ended_at"] < new["started_at"]
+    assert _writers(stack.jobs_root / user.name / "begun-anew-1") == ["1", "2"]
+    other.stop(filler)
+    assert_all_is_well(other, [filler])
+    assert_all_is_well(user, [goes_on, done, fails, moves])
+    assert_no_orphan(running_docker, NODES)
+
+
+@contextmanager
+def _cordoned(stack: Stack, node: str) -> Iterator[None]:
+    with stack.client("root") as root:
+        assert root.patch(f"/nodes/{node}", json={"intent": "cordoned", "reason": "a test"}).is_success
+        yield
+        assert root.patch(f"/nodes/{node}", json={"intent": "open"}).is_success
+
+
+def _let_end(stack: Stack, user: Person, name: str) -> None:
+    (stack.jobs_root / user.name / f"{name}-1" / "over").touch()
 
 
 def _writers(folder: Path) -> list[str]:

@@ -106,7 +106,7 @@ def test_jobs_run_on_end_as_they_ended_and_what_nobody_knows_is_fenced(
     wait_until(lambda: user.log_lines(fresh) == ["the code of before"], "its log")
 
     (stranger,) = root.get("/nodes/here").json()["unknown_containers"]
-    assert stranger["gpus"] == [gpu["uuid"]]
+    assert (stranger["gpus"], stranger["folder"]) == ([gpu["uuid"]], str(stack.jobs_root / "carol" / "unknown-1"))
     path = f"/nodes/here/unknown-containers/{stranger['attempt']}/stop"
     assert root.post(path, json={"reason": "after the restore"}).status_code == 204
     wait_until(lambda: not root.get("/nodes/here").json()["unknown_containers"], "its end")

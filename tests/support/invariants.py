@@ -76,7 +76,8 @@ def _assert_ended_once(stack: Stack, jobs: Collection[int]) -> None:
         )
         assert [row[0] for row in attempts] == list(range(1, len(attempts) + 1))
         assert all(state == "ended" and reason for _, state, reason in attempts), attempts
-        assert codes.count("attempt_ended") == len(attempts)
+        opened_again = codes.count("task_back")  # one task each; of a gang that was lost the attempt had ended
+        assert len(attempts) <= codes.count("attempt_ended") <= len(attempts) + opened_again
         assert codes.count("placed") >= len(attempts)
 
 
