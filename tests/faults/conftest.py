@@ -15,7 +15,7 @@ from tests.support.stack import Agent, Stack
 LOST_AFTER_S = 15
 LEASE_STILL_S = 12
 SHORT = {"BERTH_NODE_LOST_AFTER": str(LOST_AFTER_S), "BERTH_GRACE_PERIOD": "2"}
-OF_AGENTS = (("BERTH_NODE_LEASE_STILL_S", str(LEASE_STILL_S)),)
+OF_AGENTS = (("BERTH_NODE_LEASE_STILL_S", str(LEASE_STILL_S)), ("BERTH_NODE_SIMULATED_CPUS", "8"))
 
 
 @pytest.fixture(scope="module")
