@@ -250,7 +250,7 @@ class _Reader:
         rows = changed(last.rows, gone, {key: JobRow._make(found[key][:-2]) for key in new})
         facts = _facts(last.facts, rows, new)
         made = {key: self._plain(rows[key], facts[key], last) for key in new}
-        told = {key: _told(found[key]) for key in new if rows[key].state == JobState.WAITING}
+        told = {key: _told(found[key], rows[key]) for key in new if rows[key].state == JobState.WAITING}
         plain = {key: job for key, job in made.items() if job is not None}
         return _Reading(
             found=found,
@@ -354,8 +354,8 @@ def _waiting(
     return _by_id([*(job for job in last.waiting if job.order_id not in moved), *come])
 
 
-def _told(found: Row) -> Told:
-    return Told(found[-2], None if found[-1] is None else ms_of(found[-1]))
+def _told(found: Row, row: JobRow) -> Told:
+    return Told(found[-2], None if found[-1] is None else ms_of(found[-1]), row.not_before)
 
 
 def _by_id(jobs: Iterable[scheduling.Job]) -> tuple[scheduling.Job, ...]:

@@ -33,6 +33,11 @@ def test_a_reason_is_due_when_its_code_changes_or_a_minute_has_passed() -> None:
     assert waits_due(codes=codes, told=known, now=NOW) == {2, 3}, "9999 does not wait any more"
 
 
+def test_a_reason_that_speaks_of_a_pause_is_due_when_that_is_over() -> None:
+    paused = {job: Told("storage", int(NOW.timestamp() - 5) * 1000, NOW + timedelta(seconds=job)) for job in (-6, 0, 1)}
+    assert waits_due(codes=dict.fromkeys(paused, "storage"), told=paused, now=NOW) == {0}
+
+
 def test_of_very_many_new_reasons_the_first_of_the_queue_are_due_first() -> None:
     jobs = range(3 * MOST_CHANGED)
     due = waits_due(codes=dict.fromkeys(jobs, "order"), told=dict.fromkeys(jobs, Told("", None)), now=NOW)

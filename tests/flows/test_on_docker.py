@@ -1,6 +1,8 @@
 """PostgreSQL, a real Docker Engine, two agents as two nodes: everything as on a cluster, but for the GPUs."""
 
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from tests.support.processes import free_port
 from tests.support.reader import reader_of
 from tests.support.ssh_image import ssh_image
 from tests.support.stack import Stack
+from tests.support.waiting import wait_until
 
 RENDEZVOUS = """
 import os, torch, torch.distributed as dist
@@ -28,11 +31,47 @@ dist.destroy_process_group()
 WHOAMI = ("id -u", "id -g", 'touch "$BERTH_JOB_DIR/mine" && echo written', 'echo "home $HOME of $USER"', "pwd")
 
 PLUGINS = "com.microsoft.pai.runtimeplugin"
+ON_DATA: dict[str, Any] = {"extras": {"storages": [{"name": "data", "mountPath": "/data"}]}}
+
+
+def mounted(folder: Path) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=755", "data", folder], check=True)
+
+
+@contextmanager
+def standing_still(stack: Stack) -> Iterator[None]:
+    """No agent does anything meanwhile, and the portal does not know."""
+    agents = [stack.processes[agent.name] for agent in stack.agents]
+    for agent in agents:
+        agent.suspend()
+    yield
+    for agent in agents:
+        agent.resume()
 
 
 @pytest.fixture(scope="module")
 def user(stack: Stack) -> Person:
     return alice(stack)
+
+
+@pytest.fixture
+def data(stack: Stack, user: Person) -> Iterator[Path]:
+    """A storage that is a mount, below the folder that both servers name."""
+    folder = stack.storages / "data"
+    folder.mkdir()
+    mounted(folder)
+    about = {"name": "data", "kind": "path", "root": str(folder), "must_be_mount": True}
+    about |= {"virtual_clusters": [user.vc], "servers": [agent.name for agent in stack.agents], "per_user": True}
+    with stack.client("root") as root:
+        made = root.post("/storages", json=about)
+        assert made.is_success, made.text
+        offered = lambda: len(root.get("/storages/data").json()["nodes"]) == len(stack.agents)  # noqa: E731
+        wait_until(offered, "both servers to offer it")
+        yield folder
+        user.clear()
+        assert root.delete("/storages/data").is_success
+    subprocess.run(["umount", "--lazy", folder], check=False)
+    folder.rmdir()
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +149,33 @@ class TestOnDocker(Journeys):
         assert lines[3] == ("home /home/alice of alice" if profile == "user" else "home /root of ")
         written = user.stack.jobs_root / "alice" / f"as-{profile}-1"
         assert (written.stat().st_uid, (written / "mine").stat().st_uid) == (20002, uid)
+
+    def test_a_result_in_a_storage_below_a_mount_root_is_there_and_in_the_jobs_folder_to_be_downloaded(
+        self, user: Person, data: Path
+    ) -> None:
+        job = user.run("echo weights >/data/model.pt", 'cp /data/model.pt "$BERTH_JOB_DIR"', name="result", **ON_DATA)
+        user.wait(job, "succeeded")
+        assert (data / user.name / "model.pt").read_text() == "weights\n"
+        assert (user.stack.jobs_root / user.name / "result-1" / "model.pt").read_text() == "weights\n"
+        assert user.http.get(f"/jobs/{job}/files/content?path=model.pt").text == "weights\n"
+
+    def test_a_storage_that_goes_between_placing_and_start_keeps_the_job_waiting_until_it_is_back(
+        self, user: Person, data: Path
+    ) -> None:
+        with standing_still(user.stack):
+            job = user.run("echo begun; echo weights >/data/model.pt", name="goes", **ON_DATA)
+            user.wait(job, "starting")
+            subprocess.run(["umount", "--lazy", data], check=True)
+        waiting = user.wait_for(job, lambda one: one["waiting"] and one["waiting"]["code"])["waiting"]
+        assert (waiting["code"], "storage data is not mounted at" in waiting["message"]) == ("storage", True)
+        (first,) = user.task_attempts(job)
+        assert (first["cause"], first["started_at"], list(data.iterdir())) == ("storage_missing", None, [])
+        assert "begun" not in user.log_lines(job)
+        nobody = user.wait_for(job, lambda one: "no server that it may run on offers" in one["waiting_message"])
+        assert f"nothing is mounted at {data}" in nobody["waiting_message"]
+        mounted(data)
+        user.wait(job, "succeeded", deadline_s=120)
+        assert (data / user.name / "model.pt").read_text() == "weights\n"
 
     def test_requests_share_their_connections_to_the_database(self, user: Person, stack: Stack) -> None:
         sessions = "SELECT sum(sessions) FROM pg_stat_database"

@@ -72,7 +72,8 @@ class Stack:
         self.agents = agents
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self.jobs_root = self.folder / "jobs"
+        self.storages = self.folder / "mnt"  # as the docs have it: storages lie below the folder that a server names
+        self.jobs_root = self.storages / "jobs"
         self.tokens: dict[str, str] = {}
         self.sessions: dict[str, str] = {}  # of who has signed in with a browser: name -> session id
         self.processes: dict[str, Process] = {}
@@ -95,8 +96,9 @@ class Stack:
 
     def start(self, *only: str) -> None:
         """Everything up, the nodes reporting, each virtual cluster with its quota; ``only`` these processes, if any."""
-        self.jobs_root.mkdir()
-        self.jobs_root.chmod(0o755)
+        for folder in (self.storages, self.jobs_root):
+            folder.mkdir()
+            folder.chmod(0o755)
         self._forks = self._services.portal(self.folder, self.environment)
         self.redis.start()
         seed, made = self._seeding()
@@ -275,7 +277,7 @@ class Stack:
             "ADDRESS": "127.0.0.1",
             "INTERFACE": "lo",
             "PORT_RANGE": self._ports(agent),
-            "MOUNT_ROOTS": str(self.jobs_root),
+            "MOUNT_ROOTS": str(self.storages),
             "DISK_CLEAN": "off",
             "DISK_FULL_PERCENT": "0",
             "HOME_DIR": str(self.state_of(agent) / "homes"),

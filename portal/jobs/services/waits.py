@@ -41,21 +41,28 @@ class Waiting:
 
 
 class Told(NamedTuple):
-    """What is stored of why a job waits: the code, and since when (ms since 1970)."""
+    """What is stored of why a job waits: the code, since when (ms since 1970), and until when the job paused then."""
 
     code: str
     written_ms: int | None
+    paused_until: datetime | None = None
+
+    def speaks_of_a_pause_that_is_over(self, now: datetime) -> bool:
+        """Whether it was written before the pause had ended, and that has."""
+        until, written_ms = self.paused_until, self.written_ms
+        return until is not None and written_ms is not None and written_ms < until.timestamp() * 1000 and until <= now
 
 
 def waits_due(*, codes: Mapping[int, str], told: Mapping[int, Told], now: datetime) -> set[int]:
     """Of the waiting jobs (row id -> code of today's reason) those whose reason is to be stored: first those with
-    another code than was told, in their order, then those that were told longest ago."""
+    another code than was told, or whose pause has ended since, in their order, then those that were told longest
+    ago."""
     before = int((now - REASON_REWRITE).timestamp() * 1000)
     changed, old = [], []
     for job, code in codes.items():
         if (last := told.get(job)) is None:
             continue
-        if last.code != code:
+        if last.code != code or last.speaks_of_a_pause_that_is_over(now):
             changed.append(job)
         if last.written_ms is not None and last.written_ms <= before:
             old.append((last.written_ms, job))
