@@ -14,7 +14,7 @@ from portal.accounts.models import AuditEntry, ClusterRole, User
 from portal.clusters.models import Node, Storage
 from portal.clusters.selectors import proofs_due
 from portal.clusters.services import storage_change, storage_create, storage_tie, tie_proven
-from portal.clusters.ties import SEEN
+from portal.clusters.ties import SEEN, below
 from portal.common.errors import Invalid, Unavailable
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.selectors.folders import job_folder
@@ -294,6 +294,11 @@ def test_a_server_that_tells_a_folder_inside_an_accepted_one_or_around_it_offers
     assert admin.get("storages/data")["nodes"] == ["gpu01"]
     made(world, "other", root="/mnt/other")
     assert admin.get("storages/other")["nodes"] == [], "nobody has accepted that"
+
+
+@pytest.mark.parametrize(("root", "lies"), [("/mnt/a", True), ("/mnt/a/b", True), ("/mnt/ab", False), ("/mnt", False)])
+def test_a_folder_lies_in_itself_and_in_those_above_and_in_none_whose_name_begins_alike(root: str, lies: bool) -> None:
+    assert below(root, ["/srv", "/mnt/a"]) is lies
 
 
 # ------------------------------------------------------------ how a tie comes
