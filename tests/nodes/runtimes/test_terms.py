@@ -106,7 +106,7 @@ def test_what_a_trainer_prints_while_it_saves_reaches_its_log_and_the_checkpoint
     wait_until(lambda: log.exists() and "ready" in log.read_text(), "the trainer")
 
     assert stopped(runtime, attempt) == 143
-    assert saved.exists()
+    assert saved.exists(), (log.read_text(), output(runtime, attempt))
     assert log.read_text() == "ready\nsaving\nsaved\n"
     printed = [line for line in output(runtime, attempt).splitlines() if line in ("ready", "saving", "saved")]
     assert printed == ["ready", "saving", "saved"], "whatever shells say of the signal"
