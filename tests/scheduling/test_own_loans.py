@@ -377,7 +377,11 @@ def check_plan(before: Snapshot, plan: Plan, now: int) -> None:
     by_right = {
         use.leaf for one in plan.answers for place in one.placements for use in place.leaves if use.virtual_cell
     }
-    leaving = any(task.leaving for one in before.running for task in one.tasks if one.job.vc == "guests")
+    # Until who must end has ended, what it has on loan counts against what may be lent.
+    told = {gone.job for preempt in plan.preemptions for gone in preempt.victims}
+    leaving = any(
+        one.job.id in told or task.leaving for one in before.running for task in one.tasks if one.job.vc == "guests"
+    )
     ready = set() if leaving else {claim.claimant for claim in lent.values()}
     for name in ready - starts:
         mine = {claim.leaf for claim in lent.values() if claim.claimant == name}
