@@ -70,7 +70,7 @@ def unknown(texts: set[str]) -> set[str]:
 
 def of_docker(path: str, text: str) -> bool:
     """Whether it is by this that the Engine's own words are known."""
-    return path.endswith("docker_faults.py") and "X" not in text
+    return path.endswith("docker/faults.py") and "X" not in text
 
 
 @pytest.mark.parametrize("cause", Cause)
