@@ -1,4 +1,4 @@
-"""What would be said with every try: said once, and again after a while if it stays."""
+"""Throttles a repeated log message: once, then every ten minutes while it stays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ AGAIN_S = 600.0
 _NUMBER = re.compile(r"[0-9]+")
 
 
-class Saying:
+class LogThrottle:
     """Of one thing that is tried again and again. Sentences that differ in their numbers alone (a time, an age) are one
     and the same."""
 

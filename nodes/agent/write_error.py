@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 
-from nodes.agent.log_throttle import Saying
+from nodes.agent.log_throttle import LogThrottle
 
 _CURES = {
     errno.ENOSPC: "no room is left on its disk: make room there, or name a folder on another in BERTH_NODE_STATE_DIR",
@@ -40,7 +40,7 @@ class NoRoomOnce:
     traceback of each of the many things that are tried again."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._saying = folder, Saying()
+        self._folder, self._saying = folder, LogThrottle()
 
     def __call__(self, logger: object, method: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         error = sys.exception() if entry.get("exc_info") is True else None

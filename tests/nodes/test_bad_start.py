@@ -20,7 +20,7 @@ from nodes.agent.clock import SystemClock
 from nodes.agent.config.options import key_make
 from nodes.agent.hardware.gpus import GpusUnavailable, backend_from
 from nodes.agent.hardware.inventory import AGENT_VERSION
-from nodes.agent.log_throttle import AGAIN_S, Saying
+from nodes.agent.log_throttle import AGAIN_S, LogThrottle
 from nodes.agent.write_error import NoRoomOnce
 from nodes.protocol import DESIRED_TASK, Desired, Envelope, PortalKey, encode, envelope_seal
 from tests.support.disk import fill, full_disk
@@ -185,7 +185,7 @@ def test_orders_that_another_portal_signed_are_told_once_with_the_setting_and_th
 
 def test_what_stays_is_said_again_after_a_while_and_what_comes_anew_at_once() -> None:
     now = [0.0]
-    saying = Saying(lambda: now[0])
+    saying = LogThrottle(lambda: now[0])
     heard = []
     for at, why in ((0, "expired 5 s ago"), (1, "expired 6 s ago"), (2, "no server"), (3, "no server")):
         now[0] = at

@@ -53,7 +53,7 @@ class Server:
         values = {"name": name, "root": str(self.own / name), "export": str(self.export(name)), **changes}
         return StorageWish(**values)
 
-    def keeper(self, **changes: Any) -> StorageKeeper:
+    def controller(self, **changes: Any) -> StorageKeeper:
         values: dict[str, Any] = {
             "allowed": (), "own": str(self.own), "servers": ("*",), "state": self.folder / "storages.json",
             "kind": "fuse.bindfs", "patience_s": 1.0, "mount_s": 5.0, "guards": Guards((str(self.own),), binds=False),
@@ -88,26 +88,26 @@ def faults(state: StorageState) -> dict[str, str]:
 
 def test_an_export_is_mounted_offered_and_taken_off_again(server: Server) -> None:
     (server.export("data") / "hello").write_text("there")
-    keeper = server.keeper()
-    keeper.want([server.wish()])
-    assert keeper.look() == StorageState((str(server.own / "data"),), {})
+    controller = server.controller()
+    controller.want([server.wish()])
+    assert controller.look() == StorageState((str(server.own / "data"),), {})
     assert (server.own / "data" / "hello").read_text() == "there"
     lines = Path("/proc/self/mounts").read_text().splitlines()
     options = next(line.split()[3] for line in lines if line.split()[1] == str(server.own / "data"))
     assert {"nosuid", "nodev"} <= set(options.split(","))
-    assert keeper.look().faults == {}
+    assert controller.look().faults == {}
     assert server.mounts() == ["data"], "once"
 
-    again = server.keeper()  # an agent that was restarted offers the same before it hears of the portal
+    again = server.controller()  # an agent that was restarted offers the same before it hears of the portal
     assert again.look().roots == (str(server.own / "data"),)
-    keeper.want([server.wish("other", read_only=True)])
-    assert keeper.look() == StorageState((str(server.own / "other"),), {})
+    controller.want([server.wish("other", read_only=True)])
+    assert controller.look() == StorageState((str(server.own / "other"),), {})
     assert server.mounts() == ["other"]
     assert not (server.own / "data").exists()
     with pytest.raises(OSError, match="Read-only"):
         (server.own / "other" / "x").touch()
-    keeper.want([])
-    assert keeper.look() == StorageState()
+    controller.want([])
+    assert controller.look() == StorageState()
     assert server.mounts() == []
 
 
@@ -119,9 +119,9 @@ def test_a_storage_that_a_link_leads_away_from_is_not_offered_as_no_task_may_hav
     (server.folder / "other").symlink_to(real)  # the administrator's own way to an allowed folder
     roots = [str(share), str(share / "well"), str(share / "data"), str(server.folder / "other" / "inner")]
     allowed = (str(share), str(server.folder / "other"))
-    keeper = server.keeper(allowed=allowed)
-    keeper.want([StorageWish(name=Path(root).name, root=root, read_only=True) for root in roots])
-    faults = keeper.look().faults
+    controller = server.controller(allowed=allowed)
+    controller.want([StorageWish(name=Path(root).name, root=root, read_only=True) for root in roots])
+    faults = controller.look().faults
     assert faults == {roots[2]: f"a link leads away from {roots[2]}: name the folder itself"}
     assert [Policy(mount_roots=allowed).allows_root(root) for root in roots] == [root not in faults for root in roots]
 
@@ -131,26 +131,26 @@ def test_one_that_somebody_mounted_before_without_them_gets_the_options_that_kee
     Path(wish.root).mkdir(parents=True)
     subprocess.run(["bindfs", wish.export, wish.root], check=True)
     subprocess.run(["mount", "-o", "remount,bind,suid,dev,noexec", wish.root], check=True)
-    keeper = server.keeper()
-    keeper.want([wish])
-    assert keeper.look() == StorageState((wish.root,), {}, {})
+    controller = server.controller()
+    controller.want([wish])
+    assert controller.look() == StorageState((wish.root,), {}, {})
     lines = Path("/proc/self/mounts").read_text().splitlines()
     options = [line.split()[3].split(",") for line in lines if line.split()[1] == wish.root]
     assert [{"nosuid", "nodev", "noexec"} <= set(one) for one in options] == [True]
 
 
 def test_other_options_of_a_storage_that_is_mounted_hold_from_then_on(server: Server) -> None:
-    keeper = server.keeper()
-    keeper.want([server.wish()])
-    keeper.look()
+    controller = server.controller()
+    controller.want([server.wish()])
+    controller.look()
     (server.own / "data" / "first").touch()
 
-    keeper.want([server.wish(read_only=True)])
-    assert keeper.look() == StorageState((str(server.own / "data"),), {})
+    controller.want([server.wish(read_only=True)])
+    assert controller.look() == StorageState((str(server.own / "data"),), {})
     with pytest.raises(OSError, match="Read-only"):
         (server.own / "data" / "second").touch()
 
-    again = server.keeper()  # an agent that was restarted knows with what it is mounted
+    again = server.controller()  # an agent that was restarted knows with what it is mounted
     again.want([server.wish()])
     assert again.look().faults == {}
     (server.own / "data" / "second").touch()
@@ -158,19 +158,19 @@ def test_other_options_of_a_storage_that_is_mounted_hold_from_then_on(server: Se
 
 
 def test_a_server_that_hangs_holds_nobody_up_and_comes_back_by_itself(server: Server) -> None:
-    keeper = server.keeper()
-    keeper.want([server.wish(), server.wish("well")])
-    assert keeper.look().faults == {}
+    controller = server.controller()
+    controller.want([server.wish(), server.wish("well")])
+    assert controller.look().faults == {}
     server.process().suspend()
     began = time.monotonic()
     for _ in range(3):
-        state = keeper.look()
+        state = controller.look()
     assert faults(state) == {"data": f"{server.own}/data does not answer: its file server is away"}
     assert state.roots == (str(server.own / "well"),)
     assert time.monotonic() - began < 4, "asked once, and not again before it answers"
-    assert not keeper.answers(str(server.own / "data"))
+    assert not controller.answers(str(server.own / "data"))
     server.process().resume()
-    wait_until(lambda: keeper.look().faults == {}, "the server to be back")
+    wait_until(lambda: controller.look().faults == {}, "the server to be back")
 
 
 # ---------------------------------------------------------------- tasks whose file server has just died
@@ -196,9 +196,9 @@ def test_a_running_task_is_stopped_within_its_grace_though_its_file_server_died(
     server: Server, node: Node, uses: str
 ) -> None:
     """Its checkpoint lies there, or the lease that the agent touches as long as its container is frozen."""
-    keeper = server.keeper()
-    keeper.want([server.wish()])
-    keeper.look()
+    controller = server.controller()
+    controller.want([server.wish()])
+    controller.look()
     place = server.own / "data" / "job" / ".berth" / uses
     node.runtime = MemoryRuntime(obeys=lambda number: number == signal.SIGKILL, output=Backlog)
     spec = on_the_storage(server, **{uses: str(place)})
@@ -227,9 +227,9 @@ def test_a_running_task_is_stopped_within_its_grace_though_its_file_server_died(
 
 
 def test_a_task_that_is_being_prepared_is_stopped_though_its_file_server_died(server: Server, node: Node) -> None:
-    keeper = server.keeper()
-    keeper.want([server.wish()])
-    keeper.look()
+    controller = server.controller()
+    controller.want([server.wish()])
+    controller.look()
     server.process().suspend()
     spec = on_the_storage(server)
     with node.life() as supervisor:
@@ -243,9 +243,9 @@ def test_a_task_that_is_being_prepared_is_stopped_though_its_file_server_died(se
 
 
 def test_what_is_known_of_a_storage_comes_back_with_its_server(server: Server) -> None:
-    keeper = server.keeper()
-    keeper.want([server.wish(), server.wish("well")])
-    keeper.look()
+    controller = server.controller()
+    controller.want([server.wish(), server.wish("well")])
+    controller.look()
     errands = Errands()
     here, there = (server.own / name / "file" for name in ("data", "well"))
     looks = [Errand(str(path.parent), path.exists, False) for path in (here, there)]
@@ -263,13 +263,13 @@ def test_what_is_known_of_a_storage_comes_back_with_its_server(server: Server) -
 
 
 def test_a_stale_one_is_mounted_anew(server: Server) -> None:
-    keeper = server.keeper()
-    keeper.want([server.wish()])
-    keeper.look()
+    controller = server.controller()
+    controller.want([server.wish()])
+    controller.look()
     process = server.process()
     process.kill()
     process.wait(5)
-    wait_until(lambda: keeper.look().faults == {}, "another mount")
+    wait_until(lambda: controller.look().faults == {}, "another mount")
     assert server.mounts() == ["data"]
     assert (server.own / "data").is_dir()
 
@@ -279,10 +279,10 @@ def test_a_storage_inside_another_is_never_mounted_through_a_link(server: Server
     target = server.own / "etc"
     target.mkdir(parents=True)
     (server.export("data") / "inner").symlink_to(target)
-    keeper = server.keeper()
-    keeper.want([server.wish(), server.wish("inner", root=str(server.own / "data" / "inner"))])
+    controller = server.controller()
+    controller.want([server.wish(), server.wish("inner", root=str(server.own / "data" / "inner"))])
     inside = f"it lies inside {server.own}/data: whoever writes there could put a link in its place"
-    assert keeper.look().faults == {f"{server.own}/data/inner": inside}
+    assert controller.look().faults == {f"{server.own}/data/inner": inside}
     assert server.mounts() == ["data"], "nothing in the link's folder"
 
 
@@ -303,18 +303,18 @@ def test_a_storage_inside_another_is_never_mounted_through_a_link(server: Server
 def test_what_cannot_be_mounted_says_why(
     server: Server, changes: dict[str, str], limits: dict[str, Any], fault: str
 ) -> None:
-    keeper = server.keeper(**limits)
-    keeper.want([server.wish(**changes)])
-    (told,) = keeper.look().faults.values()
+    controller = server.controller(**limits)
+    controller.want([server.wish(**changes)])
+    (told,) = controller.look().faults.values()
     assert told.startswith(fault)
     assert server.mounts() == []
 
 
 def test_nfs_itself_says_whether_the_file_server_or_this_server_lacks_something(server: Server) -> None:
-    keeper = server.keeper(kind="nfs", servers=("127.0.0.1",))
-    keeper.want([server.wish(export="127.0.0.1:/nothing", options="vers=4.2,retry=0,timeo=1,retrans=1,soft")])
+    controller = server.controller(kind="nfs", servers=("127.0.0.1",))
+    controller.want([server.wish(export="127.0.0.1:/nothing", options="vers=4.2,retry=0,timeo=1,retrans=1,soft")])
     began = time.monotonic()
-    (told,) = keeper.look().faults.values()
+    (told,) = controller.look().faults.values()
     assert time.monotonic() - began < 8
     # Looked at afterwards: the kernel loads what it has for the mount.
     known = {"nfs", "nfs4"} & set(Path("/proc/filesystems").read_text().split())
@@ -324,9 +324,9 @@ def test_nfs_itself_says_whether_the_file_server_or_this_server_lacks_something(
 
 def test_a_server_whose_kernel_has_the_file_system_alone_is_told_what_to_install(server: Server) -> None:
     """`tmpfs` in the place of NFS: it has no program of its own that would understand these options, either."""
-    keeper = server.keeper(kind="tmpfs", servers=("127.0.0.1",))
-    keeper.want([server.wish(export="127.0.0.1:/nothing", options="vers=4.2")])
-    (told,) = keeper.look().faults.values()
+    controller = server.controller(kind="tmpfs", servers=("127.0.0.1",))
+    controller.want([server.wish(export="127.0.0.1:/nothing", options="vers=4.2")])
+    (told,) = controller.look().faults.values()
     assert told.startswith(LACKING)
     assert server.mounts() == []
 
@@ -334,14 +334,14 @@ def test_a_server_whose_kernel_has_the_file_system_alone_is_told_what_to_install
 def test_folders_of_the_administrators_are_looked_at_too(server: Server) -> None:
     plain = server.folder / "plain"
     plain.mkdir()
-    keeper = server.keeper(allowed=(str(plain), str(server.folder / "gone")))
+    controller = server.controller(allowed=(str(plain), str(server.folder / "gone")))
     wishes = [
         StorageWish(name="plain", root=str(plain)),
         StorageWish(name="mount", root=f"{plain}/m", must_be_mount=True),
         StorageWish(name="sub", root=f"{plain}/sub"),
     ]
-    keeper.want(wishes)
-    state = keeper.look()
+    controller.want(wishes)
+    state = controller.look()
     assert state.roots == (str(plain),)
     assert faults(state)["m"] == f"nothing is mounted at {plain}/m"
     assert "No such file" in faults(state)["sub"]
@@ -349,10 +349,10 @@ def test_folders_of_the_administrators_are_looked_at_too(server: Server) -> None
 
 
 def test_a_users_folder_is_the_users_alone_and_none_is_made_where_nothing_is_mounted(server: Server) -> None:
-    keeper = server.keeper()
+    controller = server.controller()
     wish = server.wish()
-    keeper.want([wish])
-    keeper.look()
+    controller.want([wish])
+    controller.look()
     own = Mount(
         storage="data", root=wish.root, source=f"{wish.root}/alice", target="/data", create=True, must_be_mount=True
     )

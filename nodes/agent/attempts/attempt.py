@@ -20,7 +20,7 @@ from nodes.agent.attempts.prepare import Preparing, body_of
 from nodes.agent.attempts.stop import GRACE_S, Halting
 from nodes.agent.attempts.task_files import TaskFiles
 from nodes.agent.disk.layer_limit import Measured
-from nodes.agent.log_throttle import Saying
+from nodes.agent.log_throttle import LogThrottle
 from nodes.agent.runtimes.base import Cancelled, Failed, Found, RuntimeAway, Status
 from nodes.agent.runtimes.ssh import FORBIDDEN, SshCare, ssh_note
 from nodes.agent.write_error import cannot_write
@@ -52,7 +52,7 @@ GPUS_DENIED = (
 )
 
 
-class Keeper:
+class AttemptController:
     """Keeps one attempt. ``give`` and ``report`` are called by others; all else runs in its own thread."""
 
     def __init__(self, record: Record, world: World) -> None:
@@ -64,7 +64,7 @@ class Keeper:
         self._ended_at: float | None = None
         self._layer: Measured | None = None
         self._unwritten = self._gpus_denied = False
-        self._log_trouble = Saying(world.clock.monotonic)
+        self._log_trouble = LogThrottle(world.clock.monotonic)
         self._wake = threading.Event()
         self._ssh = SshCare(record.attempt, world.runtime, self._wake.set)
         self._files = TaskFiles(world)

@@ -1,4 +1,4 @@
-"""What all keepers of a node share."""
+"""What all controllers of a node share."""
 
 from __future__ import annotations
 

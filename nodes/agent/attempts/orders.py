@@ -10,7 +10,7 @@ from celery import Celery
 
 from nodes.agent.clock import Clock
 from nodes.agent.hardware.inventory import AGENT_VERSION
-from nodes.agent.log_throttle import Saying
+from nodes.agent.log_throttle import LogThrottle
 from nodes.protocol import (
     DESIRED_TASK,
     Desired,
@@ -28,7 +28,7 @@ def tasks_register(
     app: Celery, *, node: str, portal_public_key: str, clock: Clock, take: Callable[[Desired], None]
 ) -> None:
     """Registers ``node.desired`` on the app: check, decode, ``take``, return."""
-    saying = Saying(clock.monotonic)
+    saying = LogThrottle(clock.monotonic)
 
     @app.task(name=DESIRED_TASK, ignore_result=True, shared=False)
     def desired(envelope: str) -> None:

@@ -20,7 +20,7 @@ from nodes.agent.attempts.supervisor import View
 from nodes.agent.clock import Clock
 from nodes.agent.connecting import redis_fault
 from nodes.agent.contact import Contact
-from nodes.agent.log_throttle import Saying
+from nodes.agent.log_throttle import LogThrottle
 from nodes.protocol import (
     REPORT_TASK,
     REPORTS_QUEUE,
@@ -82,7 +82,7 @@ class Reporter:
         self._changed, self._at_once = threading.Event(), threading.Event()
         self._closed = threading.Event()
         self._connection: Connection | None = None
-        self._saying = Saying(clock.monotonic)
+        self._saying = LogThrottle(clock.monotonic)
         self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
 
     def open(self) -> None:

@@ -1,4 +1,4 @@
-"""All task attempts of this node: takes ``Desired`` in, keeps one keeper per attempt, shows what there is.
+"""All task attempts of this node: takes ``Desired`` in, keeps one controller per attempt, shows what there is.
 
 Level-triggered: a ``Desired`` replaces what came before, and whatever was missed is found again in the runtime's
 own listing, which is read every few seconds.
@@ -14,7 +14,7 @@ from functools import partial
 import msgspec
 import structlog
 
-from nodes.agent.attempts.attempt import LOOK_EVERY_S, Keeper
+from nodes.agent.attempts.attempt import LOOK_EVERY_S, AttemptController
 from nodes.agent.attempts.context import World
 from nodes.agent.attempts.journal import Journal, Record, attempt_is_safe
 from nodes.agent.clock import Clock
@@ -23,7 +23,7 @@ from nodes.agent.contact import Contact
 from nodes.agent.disk.layer_limit import LayerRule, Measured
 from nodes.agent.hardware.gpus.base import GpuBackend
 from nodes.agent.hardware.machine import Machine
-from nodes.agent.log_throttle import Saying
+from nodes.agent.log_throttle import LogThrottle
 from nodes.agent.logs import LogPipeline
 from nodes.agent.runtimes.base import Found, Runtime, RuntimeAway, Status
 from nodes.agent.runtimes.engine_watch import EngineWatch
@@ -94,14 +94,14 @@ class Supervisor:
         self._machine, self._contact, self._changed = machine, contact, changed
         self._errands, self._engine = Errands(), EngineWatch(clock)
         self._lock = threading.RLock()
-        self._keepers: dict[str, Keeper] = {}
+        self._controllers: dict[str, AttemptController] = {}
         self._absent: dict[str, Record] = {}
         self._specs: dict[str, ContainerSpec] = {}
         self._generation = self._answers = 0
         self._mirrors: Mapping[str, str] = {}
         self._ready = False
         self._waiting: Desired | None = None
-        self._saying = Saying(clock.monotonic)
+        self._saying = LogThrottle(clock.monotonic)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
         self._world = World(
@@ -138,12 +138,12 @@ class Supervisor:
         """Ends all threads. Every container runs on."""
         self._closed.set()
         with self._lock:
-            keepers = list(self._keepers.values())
-        for keeper in keepers:
-            keeper.close()
+            controllers = list(self._controllers.values())
+        for controller in controllers:
+            controller.close()
         deadline = self._clock.monotonic() + _CLOSE_WITHIN_S
-        for keeper in keepers:
-            keeper.join(max(0.0, deadline - self._clock.monotonic()))
+        for controller in controllers:
+            controller.join(max(0.0, deadline - self._clock.monotonic()))
         self._errands.close()
 
     def take(self, desired: Desired) -> None:
@@ -174,9 +174,9 @@ class Supervisor:
     def view(self) -> View:
         with self._lock:
             generation, answers = self._generation, self._answers
-            keepers, absent = list(self._keepers.values()), list(self._absent.values())
+            controllers, absent = list(self._controllers.values()), list(self._absent.values())
             specs = tuple(sorted(self._specs))
-        there = (keeper.report(generation) for keeper in keepers)
+        there = (controller.report(generation) for controller in controllers)
         return View(
             generation=generation,
             answers=answers,
@@ -187,8 +187,8 @@ class Supervisor:
     def images(self) -> set[str]:
         """Names and digests of the images that live orders name."""
         with self._lock:
-            keepers, specs = list(self._keepers.values()), list(self._specs.values())
-        digests = {keeper.record.digest for keeper in keepers if keeper.record.exit is None}
+            controllers, specs = list(self._controllers.values()), list(self._specs.values())
+        digests = {controller.record.digest for controller in controllers if controller.record.exit is None}
         pinned = {f"{spec.image}@{spec.digest}" for spec in specs if spec.digest}
         return {spec.image for spec in specs} | pinned | {digest for digest in digests if digest}
 
@@ -204,24 +204,24 @@ class Supervisor:
     def layer_graces(self) -> dict[str, int]:
         """Of tasks that were warned of their container's layer, when their grace is over, unix ms."""
         with self._lock:
-            warned = {attempt: keeper.record.layer_warned_ms for attempt, keeper in self._keepers.items()}
+            warned = {attempt: controller.record.layer_warned_ms for attempt, controller in self._controllers.items()}
         grace_ms = int(self._world.layers.grace_s * 1000)
         return {attempt: at_ms + grace_ms for attempt, at_ms in warned.items() if at_ms is not None}
 
     def layers(self, taken: Mapping[str, Measured]) -> None:
-        """Tells each keeper what its container has written into its own layer."""
+        """Tells each controller what its container has written into its own layer."""
         with self._lock:
-            keepers = {attempt: self._keepers.get(attempt) for attempt in taken}
-        for attempt, keeper in keepers.items():
-            if keeper is not None:
-                keeper.layer(taken[attempt])
+            controllers = {attempt: self._controllers.get(attempt) for attempt in taken}
+        for attempt, controller in controllers.items():
+            if controller is not None:
+                controller.layer(taken[attempt])
 
     def wake(self, attempt: str) -> None:
-        """Makes one keeper look at once."""
+        """Makes one controller look at once."""
         with self._lock:
-            keeper = self._keepers.get(attempt)
-        if keeper is not None:
-            keeper.wake()
+            controller = self._controllers.get(attempt)
+        if controller is not None:
+            controller.wake()
 
     # ------------------------------------------------------------ orders
 
@@ -229,8 +229,8 @@ class Supervisor:
         if not attempt_is_safe(order.attempt):
             log.warning("an order with an impossible id")
             return
-        keeper = self._keepers.get(order.attempt)
-        if keeper is None:
+        controller = self._controllers.get(order.attempt)
+        if controller is None:
             record = self._journal.read(order.attempt)
             gone = record if record is not None and record.removed_ms is not None else None
             if record is None and order.phase in (Phase.PREPARE, Phase.RUN) and self._may_have_run(order):
@@ -244,7 +244,7 @@ class Supervisor:
             self._keep(record or fresh, order)
             return
         self._learn(order)
-        keeper.give(order)
+        controller.give(order)
 
     def _may_have_run(self, order: Order) -> bool:
         """Of what no record tells of: the portal knows that it has begun, or its record is there and cannot be read."""
@@ -282,20 +282,20 @@ class Supervisor:
         if desired.answers == 0:
             self._changed(False)
 
-    # ------------------------------------------------------------ keepers
+    # ------------------------------------------------------------ controllers
 
     def _keep(self, record: Record, order: Order | None = None) -> None:
         """Begins to keep an attempt; the order is there before the first look, which then does the first step."""
-        keeper = Keeper(record, self._world)
+        controller = AttemptController(record, self._world)
         if order is not None:
-            keeper.give(order)
-        keeper.open()
-        self._keepers[record.attempt] = keeper
+            controller.give(order)
+        controller.open()
+        self._controllers[record.attempt] = controller
 
     def _gone(self, attempt: str) -> None:
         with self._lock:
-            self._keepers.pop(attempt, None)
-            wanted = {k.order.spec_hash for k in self._keepers.values() if k.order is not None}
+            self._controllers.pop(attempt, None)
+            wanted = {k.order.spec_hash for k in self._controllers.values() if k.order is not None}
             for spec_hash in self._specs.keys() - wanted:
                 del self._specs[spec_hash]
         self._changed(False)
@@ -303,7 +303,7 @@ class Supervisor:
     def _conflict(self, attempt: str, gpus: tuple[str, ...]) -> str | None:
         """Another attempt that holds one of the GPUs; of two that were prepared for the same, the first keeps it."""
         with self._lock:
-            others = [k for k in self._keepers.values() if k.record.attempt != attempt]
+            others = [k for k in self._controllers.values() if k.record.attempt != attempt]
         live = (k for k in others if reached(k.record.state, ContainerState.STARTING))
         return next((k.record.attempt for k in live if set(k.holds()) & set(gpus)), None)
 
@@ -332,7 +332,7 @@ class Supervisor:
             self._closed.wait(LOOK_EVERY_S if self._ready else 1.0)
 
     def _pass(self) -> None:
-        """Compares the runtime's listing with the keepers; the first one takes up what an earlier agent left."""
+        """Compares the runtime's listing with the controllers; the first one takes up what an earlier agent left."""
         with self._engine.asked():
             found = self._runtime.found()
         if self._saying.over():
@@ -341,9 +341,9 @@ class Supervisor:
             if not self._ready:
                 self._take_up()
             for container in found.values():
-                if container.attempt not in self._keepers and attempt_is_safe(container.attempt):
+                if container.attempt not in self._controllers and attempt_is_safe(container.attempt):
                     self._adopt(container)
-            live = [k for k in self._keepers.values() if k.record.exit is None]
+            live = [k for k in self._controllers.values() if k.record.exit is None]
             first, self._ready = not self._ready, True
             waiting, self._waiting = self._waiting, None
         if first:
@@ -351,13 +351,13 @@ class Supervisor:
             self._sweep_logs()
         if waiting is not None:
             self.take(waiting)
-        for keeper in live:
-            keeper.wake()
+        for controller in live:
+            controller.wake()
         self._journal.forget_old(self._clock.now_ms())
 
     def _sweep_logs(self) -> None:
         with self._lock:
-            known = set(self._keepers)
+            known = set(self._controllers)
         removed = {record.attempt for record in self._journal.records() if record.removed_ms is not None}
         self._world.logs.sweep(known=known, removed=removed)
 
@@ -366,7 +366,7 @@ class Supervisor:
         rest."""
         failures: list[Exception] = []
         for record in self._journal.records():
-            if record.removed_ms is None and record.attempt not in self._keepers:
+            if record.removed_ms is None and record.attempt not in self._controllers:
                 try:
                     self._keep(record)
                 except Exception as error:

@@ -18,7 +18,7 @@ import structlog
 from nodes.agent.clock import Clock
 from nodes.agent.disk.layer_limit import Measured
 from nodes.agent.disk.usage import PATIENCE, Patience, SizeWatch
-from nodes.agent.log_throttle import Saying
+from nodes.agent.log_throttle import LogThrottle
 from nodes.agent.runtimes.base import ImageStore, Runtime, RuntimeAway, StoredImage
 from nodes.protocol import DiskShare
 
@@ -72,7 +72,7 @@ class DiskGuard:
         self._wanted, self._changed = wanted, changed
         self._clock, self._every_s = clock, every_s
         self._state, self._folder, self._images = str(state), "", ""
-        self._sayings: defaultdict[str, Saying] = defaultdict(lambda: Saying(clock.monotonic))
+        self._sayings: defaultdict[str, LogThrottle] = defaultdict(lambda: LogThrottle(clock.monotonic))
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="disk", daemon=True)
         self._lock = threading.Lock()

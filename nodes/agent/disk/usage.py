@@ -16,7 +16,7 @@ import structlog
 
 from nodes.agent.clock import Clock
 from nodes.agent.disk.layer_limit import Measured
-from nodes.agent.log_throttle import Saying
+from nodes.agent.log_throttle import LogThrottle
 from nodes.agent.runtimes.base import ImageStore, Runtime, RuntimeAway, Writing
 from nodes.protocol import DiskShare
 
@@ -47,7 +47,7 @@ class _Asked:
     slow: bool = False
     due_s: float = 0
     asked_ms: int = 0
-    saying: Saying = field(default_factory=Saying)
+    saying: LogThrottle = field(default_factory=LogThrottle)
 
 
 @dataclass(slots=True, kw_only=True)

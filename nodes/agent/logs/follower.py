@@ -10,7 +10,7 @@ from pathlib import Path
 
 import structlog
 
-from nodes.agent.log_throttle import Saying
+from nodes.agent.log_throttle import LogThrottle
 from nodes.agent.logs.base import MAX_PAYLOAD, FrameSource
 from nodes.agent.logs.masking import Masking
 from nodes.agent.logs.masks import Masks
@@ -175,7 +175,7 @@ class Follower:
 
     def _until_written(self, write: Callable[[], None]) -> None:
         """Calls ``write`` until the disk takes it; meanwhile the container stands still."""
-        saying = Saying()
+        saying = LogThrottle()
         try:
             while not self._closing.is_set():
                 try:

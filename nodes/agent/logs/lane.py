@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from nodes.agent.log_throttle import Saying
+from nodes.agent.log_throttle import LogThrottle
 from nodes.agent.logs.spool import BATCH, Spool
 
 MOST = 16 * BATCH
@@ -57,7 +57,7 @@ class Lane:
     exists: bool = False
     full: bool = False
     blocks: deque[Block] = field(default_factory=deque)
-    saying: Saying = field(default_factory=Saying)
+    saying: LogThrottle = field(default_factory=LogThrottle)
     tail: Tail = field(default_factory=Tail)
 
     @property

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import structlog
 
-from nodes.agent.log_throttle import Saying
+from nodes.agent.log_throttle import LogThrottle
 from nodes.agent.logs.base import FrameSource, LogStatus
 from nodes.agent.logs.follower import Follower
 from nodes.agent.logs.masks import MOST, Masks
@@ -34,7 +34,7 @@ class _Log:
     spool: Spool
     follower: Follower | None = None
     finished: bool = False
-    saying: Saying = field(default_factory=Saying)
+    saying: LogThrottle = field(default_factory=LogThrottle)
 
     @property
     def complete(self) -> bool:

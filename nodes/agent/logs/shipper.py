@@ -13,7 +13,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from nodes.agent.connecting import redis_fault
-from nodes.agent.log_throttle import Saying
+from nodes.agent.log_throttle import LogThrottle
 from nodes.agent.logs.lane import TAIL_KEPT_S, Lane
 from nodes.agent.logs.spool import Spool
 from nodes.protocol import WAKE_CHANNEL, NodeKey, log_stream, log_tail, signed_batch, signed_tail
@@ -113,7 +113,7 @@ class Shipper:
     # ------------------------------------------------------------ the thread
 
     def _run(self) -> None:
-        away, full, pause, saying = AWAY_FIRST_S, FULL_FIRST_S, 0.0, Saying()
+        away, full, pause, saying = AWAY_FIRST_S, FULL_FIRST_S, 0.0, LogThrottle()
         while not self._closing.wait(PACE_S):
             self._woken.wait(pause)
             self._woken.clear()
@@ -130,7 +130,7 @@ class Shipper:
             full = FULL_FIRST_S if moved else min(2 * full, FULL_LAST_S)
             pause = 0.0 if moved else full if self._any_waiting() else CHECK_S
 
-    def _say(self, saying: Saying, error: Exception) -> None:
+    def _say(self, saying: LogThrottle, error: Exception) -> None:
         known = isinstance(error, redis.RedisError | OSError)
         why = redis_fault(error, self._redis_url, now_ms=self._now_ns() // 1_000_000) if known else repr(error)
         if saying.new(why):

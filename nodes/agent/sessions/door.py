@@ -15,7 +15,7 @@ from redis.retry import Retry
 from nodes.agent.clock import Clock
 from nodes.agent.config.policy import Policy
 from nodes.agent.connecting import redis_fault
-from nodes.agent.log_throttle import Saying
+from nodes.agent.log_throttle import LogThrottle
 from nodes.agent.runtimes.base import Runtime, RuntimeAway
 from nodes.agent.sessions.files import files_serve
 from nodes.agent.sessions.line import Line, LineClosed
@@ -72,7 +72,7 @@ class Door:
         )
         self._removals = Removals(roots=policy.mount_roots, still_s=lease_still_s)
         self._proofs = Proofs(roots=policy.mount_roots)
-        self._redis_url, self._saying = redis_url, Saying(clock.monotonic)
+        self._redis_url, self._saying = redis_url, LogThrottle(clock.monotonic)
         self._requests = session_requests(node)
         self._last = b"$"
         self._lines: dict[str, tuple[Line, bool]] = {}
@@ -210,7 +210,7 @@ class Door:
 
     def _sweep(self) -> None:
         """Ends the shells that an agent which was killed left behind."""
-        saying = Saying(self._clock.monotonic)
+        saying = LogThrottle(self._clock.monotonic)
         while not self._closing.is_set():
             try:
                 self._runtime.shells_end()

@@ -22,7 +22,7 @@ import structlog
 from urllib3.exceptions import HTTPError
 
 from nodes.agent.connecting import portal_place
-from nodes.agent.log_throttle import Saying
+from nodes.agent.log_throttle import LogThrottle
 from nodes.agent.runtimes.base import Cancelled, Failed
 from nodes.agent.storage.workspace import disk_failure
 from nodes.protocol import Cause, Code, Progress, connection_fault
@@ -58,7 +58,7 @@ class CodeStore:
         self._trusted = str(authority) if authority else True
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._session = requests.Session()
-        self._sayings: defaultdict[str, Saying] = defaultdict(Saying)
+        self._sayings: defaultdict[str, LogThrottle] = defaultdict(LogThrottle)
         self._speaking = threading.Lock()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 

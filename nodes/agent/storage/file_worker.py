@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Errand(Generic[T]):
-    """Something small that is done again and again with the files of one storage, for one keeper. ``told``: what it
+    """Something small that is done again and again with the files of one storage, for one controller. ``told``: what it
     gave last."""
 
     def __init__(self, root: str, work: Callable[[], T], told: T) -> None:
@@ -52,7 +52,7 @@ class Errand(Generic[T]):
 
 
 class Errands:
-    """Runs the errands of all keepers: one thread for each storage, so that one that is away holds no other up."""
+    """Runs the errands of all controllers: one thread for each storage, so that one that is away holds no other up."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,5 +1,4 @@
-"""The ``docker`` runtime: containers on the local Docker Engine. Only this file and its ``docker_*`` siblings talk
-to Docker."""
+"""The ``docker`` runtime: containers on the local Docker Engine. Only this package talks to Docker."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from docker.types import CancellableStream
 
 from nodes.agent.disk.image_use import ImageUses
 from nodes.agent.hardware.numa import cpus_near
-from nodes.agent.log_throttle import Saying
+from nodes.agent.log_throttle import LogThrottle
 from nodes.agent.runtimes.base import CodePlace, Failed, Found, Image, RuntimeAway, RuntimeFacts, Status, Usage
 from nodes.agent.runtimes.cgroups import cgroup_container, cgroup_denies_gpus, cgroup_usage
 from nodes.agent.runtimes.docker.accounts import AccountFiles
@@ -363,7 +362,7 @@ class DockerRuntime:
     def _watch(self, changed: Callable[[str], None]) -> None:
         labels = [f"{LABEL.CLUSTER}={self._cluster}", f"{LABEL.NODE}={self._node}"]
         filters = {"type": "container", "label": labels, "event": ["start", "die", "destroy"]}
-        saying = Saying()
+        saying = LogThrottle()
         while not self._closed.is_set():
             try:
                 with answering():
