@@ -40,16 +40,19 @@ def main(argv: Sequence[str]) -> int:
     try:
         return _run(argv)
     except OptionMissing as error:
-        print(f"berth-node: {error}; berth-node join URL TOKEN sets all that is needed", file=sys.stderr)
-        return 2
+        return _refused(f"{error}; berth-node join URL TOKEN sets all that is needed")
     except (OptionInvalid, PolicyInvalid, GpusUnavailable, JoinFailed) as error:
-        print(f"berth-node: {error}", file=sys.stderr)
-        return 2
+        return _refused(str(error))
     except OSError as error:
         if not is_known(error):
             raise
-        print(f"berth-node: {cannot_write(error, state_dir_load([], os.environ))}", file=sys.stderr)
-        return 2
+        return _refused(cannot_write(error, state_dir_load([], os.environ)))
+
+
+def _refused(why: str) -> int:
+    """The exit status. The line is written in one piece, since a thread may be writing to the log meanwhile."""
+    sys.stderr.write(f"berth-node: {why}\n")
+    return 2
 
 
 def _run(argv: Sequence[str]) -> int:
