@@ -58,7 +58,7 @@ class Engine:
 
     def submit(self, job: Job) -> None:
         """The job waits from now on; in place of what waited under its id. Raises JobRefused."""
-        found = self._terrain.refusals(job)
+        found = self._context.refusals(job)
         if found:
             raise JobRefused(found)
         self._job_index.enqueue(job)
@@ -157,7 +157,7 @@ class Engine:
 
     def set_node(self, node: Node) -> None:
         """The node is new or has changed: its state, its health, its size. Raises ClusterError."""
-        cluster = self._terrain.layout.cluster
+        cluster = self._context.layout.cluster
         nodes = {one.id: one for one in cluster.nodes} | {node.id: node}
         self.reconfigure(replace(cluster, nodes=tuple(nodes[one] for one in sorted(nodes))))
 
@@ -173,11 +173,11 @@ class Engine:
 
         `nodes` limits where it may go; `may_preempt` allows Preempt as an answer.
         """
-        layout = self._terrain.layout
+        layout = self._context.layout
         reason = explain.hold(job, layout)
         if reason is not None:
             return Wait(job, reason)
-        shape, placer = self._terrain.shapes.of(job), self._basis.placer(now)
+        shape, placer = self._context.shapes.of(job), self._basis.placer(now)
         limited = not job.opportunistic and capped(layout.team(job.vc).rules)
         choices = self._within_limits(job, shape, now) if limited or job.opportunistic else shape.choices
         if isinstance(choices, Reason):
@@ -197,7 +197,7 @@ class Engine:
         state = self._state(now, to_change=False)
         if not job.opportunistic:
             return cap_passed(state, job, shape) or within_caps(state, job, shape.choices)
-        every = self._terrain.layout.policy.hived
+        every = self._context.layout.policy.hived
         return [one for one in apart(shape.choices, job.gang) if every or may_borrow(state, job, one)]
 
     def plan(self, now: int, *, told: bool = True) -> Plan:
@@ -276,7 +276,7 @@ class Engine:
     def look(self, job: Job, nodes: NodeIds = ALL) -> None:
         """Under the policy `hived` a job is being asked about: the one thing that is remembered of that is the order
         of the (virtual) nodes, from which HiveD goes on (`scheduling.placement.hived.Views`)."""
-        self._basis.placer(0).look(job, self._terrain.shapes.of(job), nodes)
+        self._basis.placer(0).look(job, self._context.shapes.of(job), nodes)
 
     # All of it, as data
 
@@ -284,7 +284,7 @@ class Engine:
         """Everything known, in the order of ids."""
         job_index = self._job_index
         return Snapshot(
-            cluster=self._terrain.layout.cluster,
+            cluster=self._context.layout.cluster,
             running=tuple(job_index.running[one] for one in sorted(job_index.running)),
             waiting=tuple(job_index.waiting[one] for one in sorted(job_index.waiting)),
             claims=tuple(self._claims.all()),
@@ -302,7 +302,7 @@ class Engine:
     def follow(self, snapshot: Snapshot) -> None:
         """Be what `restore` would make of this snapshot, for the price of what differs. Raises PlacementConflict."""
         with paused():
-            same = not self._fallen and snapshot.cluster == self._terrain.layout.cluster
+            same = not self._fallen and snapshot.cluster == self._context.layout.cluster
             if same and caught_up(self._job_index, self._allocator, snapshot):
                 self._reservations, self._memory = snapshot.reservations, CycleMemory()
             else:
@@ -321,13 +321,13 @@ class Engine:
 
     def _settle(self, cluster: Cluster) -> None:
         """Everything that follows from the cluster, made anew, with who holds what entered again."""
-        self._terrain = ClusterContext(cluster)
+        self._context = ClusterContext(cluster)
         self._memory = CycleMemory()
         self._allocator, self._fallen = entered(
-            self._terrain.layout, self._job_index.running, self._claims, self._job_index.waiting
+            self._context.layout, self._job_index.running, self._claims, self._job_index.waiting
         )
-        self._job_index.settle(self._terrain.layout, self._terrain.shapes)
-        self._basis = EngineContext(self._terrain, self._allocator, self._job_index, self._claims, self._views)
+        self._job_index.settle(self._context.layout, self._context.shapes)
+        self._basis = EngineContext(self._context, self._allocator, self._job_index, self._claims, self._views)
 
     def _state(self, now: int, *, to_change: bool = True) -> CycleState:
         """What answers are worked out on. A pass changes it: then its maps are copies."""

@@ -19,8 +19,8 @@ from scheduling.preemption.victim_cost import VictimCosts
 from scheduling.preemption.victim_selection import LowerPriorities
 from scheduling.queue.caps import LimitUsage
 from scheduling.queue.job_index import JobIndex
+from scheduling.queue.loan_cooldown import LoanCooldown
 from scheduling.queue.loan_limits import Loans
-from scheduling.queue.resting import LoanCooldown
 
 
 class ClusterContext:
@@ -50,7 +50,7 @@ class ClusterContext:
 class EngineContext:
     """The engine's own books, as long as the cluster stays as it is."""
 
-    terrain: ClusterContext
+    context: ClusterContext
     allocator: Allocator
     job_index: JobIndex
     claims: Claims
@@ -67,7 +67,7 @@ class EngineContext:
     ) -> CycleState:
         """What a pass works on: it changes the allocator in a trial, and maps of its own. Unless
         `to_change`: the books themselves."""
-        terrain, job_index = self.terrain, self.job_index
+        context, job_index = self.context, self.job_index
         running, claims, loans = job_index.running, self.claims.by_claimant, job_index.loans
         loans.set_own_apart(self.allocator)
         if to_change:
@@ -75,9 +75,9 @@ class EngineContext:
         claimants = self._claimants(claims)
         placer = self._placer(now, running, claims, claimants, loans)
         return CycleState(
-            placer, terrain.shapes, job_index.book.shares(now), loans, job_index.queues, job_index.opportunistic,
+            placer, context.shapes, job_index.book.shares(now), loans, job_index.queues, job_index.opportunistic,
             running, job_index.waiting, claims, claimants, job_index.demotions, reservations,
-            terrain.layout.cluster.leaf_types, memory, LimitUsage(terrain.layout, running, job_index.waiting, claims),
+            context.layout.cluster.leaf_types, memory, LimitUsage(context.layout, running, job_index.waiting, claims),
         )  # fmt: skip
 
     def _claimants(self, claims: Mapping[str, object]) -> dict[str, Job]:
@@ -92,11 +92,11 @@ class EngineContext:
         claimants: Mapping[str, Job],
         loans: Loans,
     ) -> Placer:
-        terrain, allocator = self.terrain, self.allocator
+        context, allocator = self.context, self.allocator
         allocator.stirred.clear()
-        costs = VictimCosts(running, loans.shares, now, terrain.layout.policy)
+        costs = VictimCosts(running, loans.shares, now, context.layout.policy)
         lower = LowerPriorities(allocator, running, claimants, costs, self.job_index.ranks.lowest)
-        resting = LoanCooldown(terrain.layout.leaf_at, self.job_index.freed, now)
+        resting = LoanCooldown(context.layout.leaf_at, self.job_index.freed, now)
         return Placer(
-            allocator, terrain.idle, running, claims, costs, lower, now, terrain.holdable, resting, views=self.views
+            allocator, context.idle, running, claims, costs, lower, now, context.holdable, resting, views=self.views
         )  # fmt: skip

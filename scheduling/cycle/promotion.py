@@ -1,5 +1,5 @@
-"""Promotion: a job on loan moves into its quota where it is. Only the names of its cells
-change; nothing that runs is touched."""
+"""Promotion: a job on loan moves into its quota where it is. Only the names of its cells change; nothing that runs is
+touched."""
 
 from collections.abc import Collection, Iterable, Sequence
 

@@ -36,7 +36,7 @@ from scheduling.preemption.victim_selection import (
     spare_untouched,
 )
 from scheduling.queue.dominant_share import DominantShares
-from scheduling.queue.resting import LoanCooldown
+from scheduling.queue.loan_cooldown import LoanCooldown
 
 NodeIds = frozenset[str] | None
 """Nodes by their ids; None is every node."""

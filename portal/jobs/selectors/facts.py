@@ -9,7 +9,7 @@ from portal.jobs.spec import ClusterFacts
 from scheduling import Cluster
 from scheduling.cycle.context import ClusterContext
 
-_terrain: tuple[Cluster, ClusterContext] | None = None
+_context: tuple[Cluster, ClusterContext] | None = None
 """The last one, and of which cluster."""
 
 
@@ -17,12 +17,12 @@ def cluster_facts(*, user: User, also: VirtualCluster | None = None) -> ClusterF
     """The virtual clusters into which the user may submit, and ``also``, and the cluster as the scheduler has it. A
     fixed number of queries, however large the cluster is."""
     vcs = {*vcs_for_submit(user), *([also] if also else [])}
-    return ClusterFacts(vcs=tuple(sorted(vc.name for vc in vcs)), terrain=_terrain_of(cluster_read().cluster))
+    return ClusterFacts(vcs=tuple(sorted(vc.name for vc in vcs)), context=_context_of(cluster_read().cluster))
 
 
-def _terrain_of(cluster: Cluster) -> ClusterContext:
+def _context_of(cluster: Cluster) -> ClusterContext:
     """What follows from the cluster; the last one where it is the same."""
-    global _terrain
-    if (last := _terrain) is None or last[0] is not cluster:
-        last = _terrain = cluster, ClusterContext(cluster)
+    global _context
+    if (last := _context) is None or last[0] is not cluster:
+        last = _context = cluster, ClusterContext(cluster)
     return last[1]

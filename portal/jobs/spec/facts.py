@@ -32,22 +32,22 @@ class NodeShape:
 class ClusterFacts:
     """The cluster as one user may use it.
 
-    `vcs`: the virtual clusters the user may submit to. `terrain`: the cluster as the scheduler has it, sick or cordoned
+    `vcs`: the virtual clusters the user may submit to. `context`: the cluster as the scheduler has it, sick or cordoned
     nodes included, since they come back.
     """
 
     vcs: tuple[str, ...]
-    terrain: ClusterContext
+    context: ClusterContext
 
     def refusals(self, job: scheduling.Job) -> tuple[scheduling.Refusal, ...]:
         """Why the scheduler would never start the job, though nothing else ran and all were well."""
         with _asking:
-            return self.terrain.refusals(job)
+            return self.context.refusals(job)
 
     @cached_property
     def quotas(self) -> Mapping[str, Mapping[str, int]]:
         """For each of the user's virtual clusters, its GPUs by SKU, without what is reserved for it."""
-        layout, owned = self.terrain.layout, {vc: Counter[str]() for vc in self.vcs}
+        layout, owned = self.context.layout, {vc: Counter[str]() for vc in self.vcs}
         for quota in layout.quotas:
             if quota.vc in owned and not quota.pinned:
                 owned[quota.vc][layout.leaf_type[quota.chain]] += quota.leaves
@@ -58,7 +58,7 @@ class ClusterFacts:
         """Equal nodes are one shape."""
         shapes = Counter(
             (node.cell_type or None, len(node.leaves), node.cpu_milli // 1000, node.memory_mb, node.takes_cpu_tasks)
-            for node in self.terrain.layout.nodes
+            for node in self.context.layout.nodes
         )
         return tuple(NodeShape(*shape, count=count) for shape, count in shapes.items())
 

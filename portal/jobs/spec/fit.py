@@ -84,7 +84,7 @@ def limit_problems(spec: JobSpec, cluster: ClusterFacts) -> Iterator[Problem]:
 
 
 def _refusals(spec: JobSpec, cluster: ClusterFacts) -> tuple[scheduling.Refusal, ...]:
-    return cluster.refusals(engine_job(spec, (node.id for node in cluster.terrain.layout.nodes)))
+    return cluster.refusals(engine_job(spec, (node.id for node in cluster.context.layout.nodes)))
 
 
 def _told(refusal: scheduling.Refusal, spec: JobSpec, cluster: ClusterFacts) -> Finding:
@@ -109,7 +109,7 @@ def _told(refusal: scheduling.Refusal, spec: JobSpec, cluster: ClusterFacts) -> 
 
 
 def _no_pin(refusal: scheduling.Refusal, spec: JobSpec, cluster: ClusterFacts) -> Finding:
-    role, own = spec.role(refusal.role or ""), cluster.terrain.layout.virtual_clusters[spec.vc].pinned
+    role, own = spec.role(refusal.role or ""), cluster.context.layout.virtual_clusters[spec.vc].pinned
     path: Path = (*_SKUS, role.name, "pinnedCellId")
     if role.pinned_cell in own:
         return Finding(path, refusal.sentence, "never_fits")

@@ -12,7 +12,7 @@ def share_hints(spec: JobSpec, cluster: ClusterFacts) -> Iterator[str]:
     """A sentence for each role of a guaranteed job whose tasks want more than the share of their GPUs on each node of
     the SKU that they may have."""
     for role in spec.roles if spec.priority >= 0 else ():
-        gpus, layout = role.resources.gpu, cluster.terrain.layout
+        gpus, layout = role.resources.gpu, cluster.context.layout
         shares = [
             share
             for node, share in zip(layout.nodes, layout.shares, strict=True)

@@ -96,7 +96,7 @@ def facts(
         for name, quota in quotas.items()
     )
     cluster = Cluster(tuple(nodes), vcs, cell_types=cell_types, pinned_cells=tuple(cells.values()))
-    return ClusterFacts(vcs=tuple(sorted(quotas)), terrain=ClusterContext(cluster))
+    return ClusterFacts(vcs=tuple(sorted(quotas)), context=ClusterContext(cluster))
 
 
 def _change(at: Any, path: list[str], value: Any) -> None:

@@ -200,7 +200,7 @@ def files(draw: st.DrawFn, cluster: Cluster) -> str:
 def test_a_job_is_accepted_exactly_when_it_would_run_on_the_empty_cluster(data: st.DataObject) -> None:
     cluster = data.draw(described())
     text = data.draw(files(cluster))
-    known = ClusterFacts(vcs=tuple(vc.id for vc in cluster.virtual_clusters), terrain=ClusterContext(cluster))
+    known = ClusterFacts(vcs=tuple(vc.id for vc in cluster.virtual_clusters), context=ClusterContext(cluster))
     job = engine_job(parse(text), [node.id for node in cluster.nodes])
     alone = [job.wanted] if job.gang else [(task,) for task in job.wanted]
     runs = all(starts(cluster, job._replace(wanted=tasks)) for tasks in alone)
