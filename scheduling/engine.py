@@ -12,6 +12,7 @@ from scheduling.cycle.cycle import Overtaken, make_plan
 from scheduling.cycle.cycle_state import CycleMemory, CycleState, leaving, lent
 from scheduling.cycle.diagnose import alone
 from scheduling.cycle.gc_pause import paused
+from scheduling.cycle.preemptors import is_for_loan
 from scheduling.cycle.restore import check_start, entered
 from scheduling.cycle.sync import caught_up
 from scheduling.cycle.within_caps import cap_passed, may_borrow, within_caps
@@ -171,8 +172,20 @@ class Engine:
     def decide(self, job: Job, now: int, nodes: NodeIds = ALL, may_preempt: bool = True) -> Start | Preempt | Wait:
         """What would become of this job alone, asked at `now` (ms): the queue's order is not looked at.
 
-        `nodes` limits where it may go; `may_preempt` allows Preempt as an answer.
+        `nodes` limits where it may go; `may_preempt` allows Preempt as an answer. What is claimed for a loan is open
+        to a guaranteed job, as in a cycle.
         """
+        allocator, claims = self._basis.allocator, {} if job.opportunistic else self._basis.claims.by_claimant
+        allocator.begin()
+        try:
+            for name, claimed in claims.items():
+                if is_for_loan(claimed):
+                    allocator.unclaim(name, claimed)
+            return self._decide(job, now, nodes, may_preempt)
+        finally:
+            allocator.take_back()
+
+    def _decide(self, job: Job, now: int, nodes: NodeIds, may_preempt: bool) -> Start | Preempt | Wait:
         layout = self._context.layout
         reason = explain.hold(job, layout)
         if reason is not None:

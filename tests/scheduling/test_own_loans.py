@@ -19,6 +19,7 @@ from scheduling import (
     Rules,
     Running,
     Snapshot,
+    Start,
     refusals,
 )
 from tests.scheduling.builders import cluster, give_back, job, node, role, start_of, victims_of, wait_of, with_rules
@@ -115,7 +116,11 @@ def test_the_owner_beats_it_at_once(gone: bool) -> None:
     made.advance(2 * HOUR)
     if gone:
         made.finish("test")
-    made.submit(job("owner", vc="owners", order=100))
+    owner = job("owner", vc="owners", order=100)
+    before = made.snapshot()
+    assert isinstance(made.decide(owner, 2 * HOUR + 1), Start if gone else Preempt), "asked alone, too"
+    assert made.snapshot() == before
+    made.submit(owner)
     plan = made.advance(2 * HOUR + 1)
     assert [one.job.id for one in plan.answers] == ["owner"]
     if not gone:
