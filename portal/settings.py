@@ -9,36 +9,36 @@ from urllib.parse import quote, urlsplit
 
 from nodes.protocol import CELERY_DEFAULTS, REPORTS_QUEUE, ContainerState, PortalKey, transport_options
 from portal.common.priorities import PRIORITY_CLASSES
-from portal.env import (
-    HUNDRED_YEARS_D,
-    BadSetting,
+from portal.env.addresses import (
     env_authority,
     env_bind,
-    env_bool,
-    env_database,
-    env_filled,
-    env_grants,
     env_hosts,
-    env_int,
     env_issuer,
-    env_key,
-    env_level,
-    env_list,
     env_mail,
     env_mirrors,
-    env_name,
     env_networks,
     env_origins,
+    env_redis,
+    env_url,
+)
+from portal.env.database import env_database
+from portal.env.grants import env_grants
+from portal.env.keys import env_key, secret_hex, secret_text
+from portal.env.values import (
+    HUNDRED_YEARS_D,
+    BadSetting,
+    env_bool,
+    env_filled,
+    env_int,
+    env_level,
+    env_list,
+    env_name,
     env_path,
     env_rate,
-    env_redis,
     env_secret,
     env_str,
     env_time_zone,
-    env_url,
     env_word,
-    secret_hex,
-    secret_text,
 )
 
 BASE_DIR = Path(__file__).resolve().parent.parent

@@ -14,10 +14,10 @@ from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, Identity, User
-from portal.accounts.oidc import Person
+from portal.accounts.oidc.flow import Person
 from portal.accounts.services import user_create
 from portal.common.errors import Conflict, Denied
-from portal.env import Grant
+from portal.env.grants import Grant
 
 
 class NoAccount(Denied):

@@ -13,7 +13,7 @@ from django_htmx.middleware import HtmxDetails
 from portal.accounts.first import first_needed
 from portal.accounts.forms import LoginForm
 from portal.accounts.models import User
-from portal.accounts.oidc import configured, provider_name
+from portal.accounts.oidc.provider import configured, provider_name
 from portal.common.errors import Refused
 
 

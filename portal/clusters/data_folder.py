@@ -16,7 +16,7 @@ from typing import Any
 from celery import bootsteps
 from django.db import DatabaseError, connections
 
-from portal.clusters.services import FolderApart, data_folder_hold, data_folder_settle
+from portal.clusters.services.data_folder import FolderApart, data_folder_hold, data_folder_settle
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.models import User
 from portal.accounts.rights import ALLOWED, Action, Relation, allowed_everywhere
-from portal.clusters.selectors import vcs_of
+from portal.clusters.selectors.visible import vcs_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from django.utils.translation import gettext
 from rest_framework.exceptions import ValidationError
 
 from portal.clusters.bodies import UserBody
-from portal.clusters.services import ImportRow
+from portal.clusters.services.people_import import Row as ImportRow
 from portal.common.errors import Fault, Invalid
 from portal.common.problems import faults_in
 

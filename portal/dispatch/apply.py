@@ -20,26 +20,16 @@ from portal.dispatch.rights import Turn, turns
 from portal.dispatch.snapshot import Loaded
 from portal.dispatch.waits import waits_told
 from portal.jobs.models import Job
-from portal.jobs.services import (
-    NAMED,
-    Leaf,
-    Overtaken,
-    Placed,
-    Preempting,
-    Starting,
-    Taken,
-    attempts_start,
-    claims_release,
-    images_hold,
-    job_demote,
-    job_move_cells,
-    job_promote,
-    jobs_preempt,
-    orders_together,
-    storages_hold,
-    waits_due,
-    waits_write,
-)
+from portal.jobs.services.claims import claims_release
+from portal.jobs.services.holding import job_demote, job_move_cells, job_promote
+from portal.jobs.services.images import images_hold
+from portal.jobs.services.orders import orders_together
+from portal.jobs.services.placing import Leaf, Overtaken, Placed
+from portal.jobs.services.preempt import Preempting, Taken, jobs_preempt
+from portal.jobs.services.starting import Starting, attempts_start
+from portal.jobs.services.storages import storages_hold
+from portal.jobs.services.waits import waits_due, waits_write
+from portal.jobs.services.words import NAMED
 
 TOGETHER = 100
 """Jobs that are started, or for which GPUs are taken back, in one transaction: more would hold their rows too long."""

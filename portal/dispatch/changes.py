@@ -10,19 +10,15 @@ from django.db import transaction
 
 import scheduling
 from portal.clusters.models import Node, QuotaChange
-from portal.clusters.selectors import Line, lines_named
+from portal.clusters.selectors.details import Line, lines_named
 from portal.clusters.selectors.quotas import Lines, Planned, Quotas, base_lines, changes_planned
-from portal.clusters.services import (
-    configuration_import,
-    node_retire,
-    quota_change_create,
-    quota_changes_apply,
-    quotas_set,
-)
+from portal.clusters.services.configuration import configuration_import
+from portal.clusters.services.quotas import quota_change_create, quota_changes_apply, quotas_set
+from portal.clusters.services.retiring import node_retire
 from portal.dispatch.preview import Effect, effect_of
 from portal.jobs.models import Job
-from portal.jobs.selectors import jobs_waiting_for
-from portal.jobs.services import node_tasks_forget
+from portal.jobs.selectors.queue import jobs_waiting_for
+from portal.jobs.services.forgetting import node_tasks_forget
 
 
 def configuration_change(

@@ -12,14 +12,15 @@ from itertools import pairwise
 from django.conf import settings
 from prometheus_client import Counter, Histogram
 
-from portal.clusters.services import nodes_lose, quota_changes_apply
+from portal.clusters.services.quotas import quota_changes_apply
+from portal.clusters.services.silence import nodes_lose
 from portal.common.failpoint import failpoint, failpoint_statements
 from portal.common.wake import scheduler_flag_clear
 from portal.dispatch.apply import Applied, apply
 from portal.dispatch.lease import holder_own, lease_release, lease_take
 from portal.dispatch.snapshot import Loaded, load
 from portal.jobs.outlook import queue_keep
-from portal.jobs.services import jobs_reconcile
+from portal.jobs.services.upkeep import jobs_reconcile
 from scheduling import Engine, Plan, Snapshot
 from scheduling.cycle.gc_pause import paused
 

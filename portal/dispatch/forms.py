@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from portal.clusters.models import VirtualCluster
-from portal.clusters.selectors import Kind
+from portal.clusters.selectors.details import Kind
 from portal.clusters.selectors.quotas import Chains, LineKey, Lines
 from portal.common.errors import Fault, Invalid, Refused
 from portal.common.forms import SeenForm

@@ -14,7 +14,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from portal.clusters.models import Backup, Gpu, Node, ReportsLane, VirtualCluster
-from portal.clusters.selectors import gpus_live
+from portal.clusters.selectors.live import gpus_live
 from portal.clusters.selectors.overview import overview_all
 from portal.dispatch.alerts import alerts_all
 from portal.dispatch.models import CycleLease

@@ -11,7 +11,9 @@ from django.db.models import F, Q
 
 from portal.clusters.models import Node, takes_tasks
 from portal.common.failpoint import failpoint
-from portal.jobs.services import NoPortLeft, Overtaken, jobs_hold, nodes_hold
+from portal.jobs.services.moves import jobs_hold
+from portal.jobs.services.orders import nodes_hold
+from portal.jobs.services.placing import NoPortLeft, Overtaken
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,8 @@ from django.db.models.functions import Cast
 
 import scheduling
 from nodes.protocol import ContainerState, Phase
-from portal.clusters.selectors import ClusterRows, GivenUp
+from portal.clusters.selectors.engine import ClusterRows
+from portal.clusters.selectors.hardware import GivenUp
 from portal.common.prepared import Prepared
 from portal.common.row_versions import KeptRows, Row, changed
 from portal.dispatch.dependencies import job_key

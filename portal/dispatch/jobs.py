@@ -16,15 +16,21 @@ from django.db.models.functions import Cast
 import scheduling
 from nodes.protocol import Cause
 from portal.accounts.models import User
-from portal.clusters.selectors import ClusterRows, StorageTies, firm_rights, owners_gone, storage_ties
+from portal.clusters.selectors.engine import ClusterRows
+from portal.clusters.selectors.owners import owners_gone
+from portal.clusters.selectors.rights import firm_rights
+from portal.clusters.selectors.ties import StorageTies, storage_ties
 from portal.common.prepared import Among, Prepared
 from portal.common.row_versions import KeptRows, Row, changed
 from portal.dispatch.dependencies import NEWEST, Dependencies, HeldBack, dependencies, job_key
 from portal.dispatch.facts import STAMP, Facts, facts_of, facts_read, ms_of
 from portal.dispatch.ports import ports_short
 from portal.jobs.models import Job, JobAttempt, Task, TaskAttempt, TaskRole
-from portal.jobs.selectors import storages_place
-from portal.jobs.services import NONE_AVOIDED, PAUSE_FURTHEST, Told, grace_seconds, nodes_avoided
+from portal.jobs.selectors.storages import storages_place
+from portal.jobs.services.avoiding import NONE_AVOIDED, nodes_avoided
+from portal.jobs.services.backoff import PAUSE_FURTHEST
+from portal.jobs.services.specs import grace_seconds
+from portal.jobs.services.waits import Told
 from portal.jobs.states import JOB_LIVE, OWNER_GONE, JobState, TaskState
 from portal.jobs.waiting import owner_gone_words
 

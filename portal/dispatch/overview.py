@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from portal.accounts.models import User
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.common.errors import NotFound
-from portal.env import PERIODS
+from portal.env.values import PERIODS
 
 
 @dataclass(frozen=True, slots=True)

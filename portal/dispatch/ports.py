@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import scheduling
-from portal.jobs.services import NoPortLeft, Waiting
+from portal.jobs.services.placing import NoPortLeft
+from portal.jobs.services.waits import Waiting
 
 KEPT_FOR = timedelta(minutes=1)
 MOST_NAMED = 5

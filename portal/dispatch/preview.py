@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from django.db import transaction
 
-from portal.clusters.selectors import lines_named
+from portal.clusters.selectors.details import lines_named
 from portal.clusters.selectors.quotas import base_lines
 from portal.dispatch.snapshot import Loaded, read
 from portal.jobs.models import Job

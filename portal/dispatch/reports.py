@@ -12,9 +12,10 @@ from django.conf import settings
 
 from nodes.protocol import EnvelopeExpired, EnvelopeRejected, Report, decode, envelope_open, envelope_sender
 from portal.clusters.models import Node
-from portal.clusters.services import node_report, node_report_late, node_report_unread
+from portal.clusters.services.reports import node_report, node_report_late, node_report_unread
 from portal.common.samples import sample_keep
-from portal.jobs.services import containers_report, desired_send
+from portal.jobs.services.orders import desired_send
+from portal.jobs.services.reports import containers_report
 
 log = logging.getLogger(__name__)
 

@@ -10,14 +10,15 @@ from operator import attrgetter
 from django.db import connection, transaction
 
 import scheduling
-from portal.clusters.selectors import ClusterRows, StorageTies, cluster_read
+from portal.clusters.selectors.engine import ClusterRows, cluster_read
+from portal.clusters.selectors.ties import StorageTies
 from portal.dispatch.dependencies import HeldBack
 from portal.dispatch.holdings import Claims, Holdings, demotions_read
 from portal.dispatch.jobs import JobRows, jobs_read
 from portal.dispatch.reservations import Reserved, reservations_read
 from portal.dispatch.resting import leaves_freed, loans_lost
-from portal.jobs.selectors import usage_folded
-from portal.jobs.services import Told
+from portal.jobs.selectors.usage import usage_folded
+from portal.jobs.services.waits import Told
 
 HOUR_MS = 3_600_000
 

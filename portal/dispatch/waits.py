@@ -8,8 +8,10 @@ from collections.abc import Container, Iterable, Mapping
 import scheduling
 from portal.dispatch.snapshot import Loaded
 from portal.jobs.models import Job
-from portal.jobs.selectors import preemptions_open
-from portal.jobs.services import Waiting, job_of_others, preempting_words
+from portal.jobs.selectors.preemptions import preemptions_open
+from portal.jobs.services.preempt import preempting_words
+from portal.jobs.services.waits import Waiting
+from portal.jobs.services.words import job_of_others
 
 _JOB = re.compile(r"\bjob (\d+)\b")
 """How the engine's sentences name a job."""

@@ -16,8 +16,9 @@ from portal.dispatch.waits import Names
 from portal.jobs.models import Job
 from portal.jobs.outlook import Endless, StartRange
 from portal.jobs.problem_words import problem_words
-from portal.jobs.selectors import Forecast, forecast
-from portal.jobs.services import job_check, job_draft
+from portal.jobs.selectors.queue import Forecast, forecast
+from portal.jobs.services.admission import job_check
+from portal.jobs.services.submit import job_draft
 from scheduling import Code, JobRefused, Preempt, Start, Wait
 from scheduling.forecast.estimate import Estimate, what_if
 

@@ -82,7 +82,7 @@ def _stack(options: Options, *, sample: bool) -> int:
     from django.utils import timezone
 
     from portal.clusters.models import Node
-    from portal.clusters.services import redis_accounts_apply, redis_address
+    from portal.clusters.services.redis_accounts import redis_accounts_apply, redis_address
     from portal.common.checks import settings_stop
     from portal.common.wake import redis_once
     from portal.embedded.processes import Processes, commands

@@ -9,10 +9,13 @@ from pathlib import Path
 
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import CellType, Gpu, Node, QuotaLine, Storage, VirtualCluster
-from portal.clusters.services import member_set, node_add, node_key_lost, quota_set, vc_create
+from portal.clusters.services.joining import node_key_lost
+from portal.clusters.services.nodes import node_add
+from portal.clusters.services.quotas import quota_set
+from portal.clusters.services.teams import member_set, vc_create
 from portal.clusters.states import NodeHealth, VcRole
 from portal.embedded.options import ADMIN, ELSEWHERE, closed_above
-from portal.jobs.services import node_tasks_lose
+from portal.jobs.services.losing import node_tasks_lose
 
 SAMPLE_VCS = {"research": "A sample team", "default": "Another, which most of OpenPAI's job files name"}
 

@@ -10,7 +10,7 @@ from typing import Any
 from channels.db import database_sync_to_async
 
 from portal.accounts.websockets import SignedInConsumer
-from portal.clusters.selectors import JobSight, job_sight
+from portal.clusters.selectors.visible import JobSight, job_sight
 from portal.common.live import GROUP
 
 MOST_WAITING = 256

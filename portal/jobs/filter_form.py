@@ -10,7 +10,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.models import User
-from portal.clusters.selectors import vc_restrict
+from portal.clusters.selectors.visible import vc_restrict
 from portal.common.forms import NameInput
 from portal.common.priorities import PRIORITY_CLASSES, priority_name
 from portal.jobs.models import TAG_LENGTH

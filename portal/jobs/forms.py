@@ -13,12 +13,13 @@ from django.utils.translation import gettext_lazy as _
 from portal.accounts.models import User
 from portal.clusters.models import VirtualCluster
 from portal.clusters.models.names import NAME
-from portal.clusters.selectors import vc_restrict, vcs_for_submit
+from portal.clusters.selectors.visible import vc_restrict, vcs_for_submit
 from portal.common.priorities import PRIORITY_CLASSES, PriorityClass, priority_name
 from portal.common.versions import version_of
 from portal.jobs.models import Job, JobTemplate
-from portal.jobs.selectors import template_homes
-from portal.jobs.services import DEEPEST, Place, template_told
+from portal.jobs.selectors.templates import template_homes
+from portal.jobs.services.order import DEEPEST, Place
+from portal.jobs.services.templates import template_told
 
 _SELECT = {"class": "form-select"}
 

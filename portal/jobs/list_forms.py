@@ -9,8 +9,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from portal.jobs.models import TAG_LENGTH, VIEW_NAME_LENGTH
-from portal.jobs.services import tag_fault
 from portal.jobs.services.bulk import AT_ONCE
+from portal.jobs.services.tags import tag_fault
 
 
 class ViewForm(forms.Form):

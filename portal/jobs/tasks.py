@@ -13,7 +13,9 @@ from portal.jobs.logs.retention import logs_expire
 from portal.jobs.logs.stream import streams_client
 from portal.jobs.metrics.folding import samples_fold
 from portal.jobs.metrics.record import Records
-from portal.jobs.services import code_expire, idle_judge, usage_open_days_keep, usage_roll
+from portal.jobs.services.code import code_expire
+from portal.jobs.services.idle import idle_judge
+from portal.jobs.services.rollup import usage_open_days_keep, usage_roll
 from portal.jobs.sessions.deleting import folders_expire
 from portal.jobs.sessions.proving import storages_prove
 

@@ -12,9 +12,9 @@ from django.utils.translation import gettext_lazy as _
 from portal.accounts.models import User
 from portal.accounts.rights import Action
 from portal.clusters.models import Sku
-from portal.clusters.selectors import vc_restrict
+from portal.clusters.selectors.visible import vc_restrict
 from portal.common.forms import NameInput
-from portal.jobs.selectors import UsageQuery
+from portal.jobs.selectors.usage_report import UsageQuery
 
 MOST_DAYS = 3660
 MOST_BARS = 400

@@ -14,7 +14,7 @@ from portal.common.templatetags.frontend import cores, memory
 from portal.jobs.event_words import FILLED, OWNER_HELD
 from portal.jobs.models import Job
 from portal.jobs.problem_words import STORAGES_AWAY
-from portal.jobs.selectors import Forecast
+from portal.jobs.selectors.queue import Forecast
 
 Numbers = Mapping[str, Any]
 

@@ -10,7 +10,9 @@ from typing import Protocol
 from django.conf import settings
 from django.utils import timezone
 
-from portal.notices.services import delivery_send_next, lane_leave, lane_take, mail_send_next, mails_make
+from portal.notices.services.deliveries import delivery_send_next
+from portal.notices.services.mails import mail_send_next, mails_make
+from portal.notices.services.sending import lane_leave, lane_take
 
 BUDGET_S = 15.0
 """A lane begins nothing more after this time, so that logs are archived in between."""

@@ -6,7 +6,8 @@ from celery import shared_task
 from django.utils import timezone
 
 from portal.notices.lanes import send_deliveries, send_mails
-from portal.notices.services import notices_expire, notices_gather, notices_give_up
+from portal.notices.services.gather import notices_gather
+from portal.notices.services.upkeep import notices_expire, notices_give_up
 
 
 @shared_task(name="control.notices_gather")

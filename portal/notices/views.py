@@ -17,7 +17,8 @@ from portal.accounts.rights import Action, allowed_everywhere
 from portal.common.errors import Invalid, NotFound
 from portal.notices.forms import AdminChoiceForm, ChoiceForm, WebhookForm
 from portal.notices.selectors import deliveries, mails_latest, notice_choice, webhook_get, webhook_right
-from portal.notices.services import notice_choice_set, secret_make, webhook_delete, webhook_set, webhook_test
+from portal.notices.services.choices import notice_choice_set
+from portal.notices.services.webhook import secret_make, webhook_delete, webhook_set, webhook_test
 
 
 @login_required

@@ -12,7 +12,7 @@ from portal.jobs.models import Job, JobEvent, Task, TaskAttempt
 from portal.jobs.states import EndReason, JobState
 from portal.openpai.exits import container_code, container_sentence, ended_code, exit_spec, exit_type, job_code
 from portal.openpai.names import framework_name, ms, pai_name
-from portal.openpai.selectors import AttemptSeen
+from portal.openpai.selectors.jobs import AttemptSeen
 from portal.openpai.states import JOBS, PENDING, TASKS, Shown, attempt_shown, container_shown
 
 _CLASSES = {number: str(name) for name, number in PRIORITY_CLASSES.items()}

@@ -17,7 +17,7 @@ from portal.jobs.logs.archiver import log_of
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.stream import LogOf
 from portal.jobs.models import TaskAttempt
-from portal.jobs.selectors import task_attempt_visible
+from portal.jobs.selectors.visible import task_attempt_visible
 from portal.openpai.errors import BAD_TOKEN, PaiError, no_task_log
 
 STREAMS: dict[str, frozenset[int]] = {

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 
 from portal.accounts.pages import PageRequest
 from portal.openpai.errors import PaiError
-from portal.openpai.selectors import job_found
+from portal.openpai.selectors.jobs import job_found
 
 
 @login_required

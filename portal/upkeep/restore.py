@@ -26,12 +26,13 @@ from django.utils import timezone
 
 from nodes.protocol import decoded
 from portal.accounts.models import User
-from portal.clusters.services import FolderInUse, data_folder_alone, data_folder_take, restore_note
+from portal.clusters.services.data_folder import FolderInUse, data_folder_alone, data_folder_take
+from portal.clusters.services.upkeep import restore_note
 from portal.dispatch.lease import lease_held
 from portal.dispatch.models import CycleLease
-from portal.env import env_secret
+from portal.env.values import env_secret
 from portal.jobs.models import Job
-from portal.jobs.services import logs_told_anew
+from portal.jobs.services.restored import logs_told_anew
 from portal.upkeep.archive import PIECE, ArchiveReader
 from portal.upkeep.backup import part_folder
 from portal.upkeep.contents import FORMAT, MANIFEST, Manifest, table_entry

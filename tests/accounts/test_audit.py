@@ -18,7 +18,7 @@ from django.utils import timezone
 from portal.accounts.models import Audited, AuditEntry, ClusterRole, Token
 from portal.accounts.services import user_create
 from portal.clusters.models import Membership
-from portal.clusters.services import member_set
+from portal.clusters.services.teams import member_set
 from portal.jobs.models import Job
 from tests.accounts.matrix import CASES, SILENCED, STRANGER, TOMORROW
 from tests.accounts.test_rights import ask, in_an_order_that_works, kept, scene

@@ -25,19 +25,19 @@ from portal.clusters.models import (
     SecretKind,
     Storage,
 )
-from portal.clusters.selectors import quota_lines
-from portal.clusters.services import (
-    image_rule_add,
-    join_token_create,
-    quota_change_create,
-    secret_set,
-    storage_create,
-    vc_create,
-)
+from portal.clusters.selectors.quotas import quota_lines
+from portal.clusters.services.images import image_rule_add
+from portal.clusters.services.join_tokens import join_token_create
+from portal.clusters.services.quotas import quota_change_create
+from portal.clusters.services.secrets import secret_set
+from portal.clusters.services.storages import storage_create
+from portal.clusters.services.teams import vc_create
 from portal.dispatch.models import AlertSilence
 from portal.jobs.models import IdleExemption, IdlePolicy, IdleWarning, Job, JobTemplate
-from portal.jobs.services import code_upload, idle_exemption_add, template_create
-from portal.notices.services import webhook_set
+from portal.jobs.services.code import code_upload
+from portal.jobs.services.idle_policy import idle_exemption_add
+from portal.jobs.services.templates import template_create
+from portal.notices.services.webhook import webhook_set
 from tests.accounts.matrix import CASES, OWN_AFFAIRS, PEOPLE, RIGHTS, SAME_AS, SILENCED, STRANGER, TOMORROW, Case
 from tests.support.archives import HELLO, packed
 from tests.support.cast import HOST, Api, cast_of, person

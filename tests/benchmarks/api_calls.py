@@ -66,7 +66,7 @@ class Reader:
         from portal.accounts.services import token_create
         from portal.clusters.models import Node, Storage, VirtualCluster
         from portal.jobs.models import JobTemplate
-        from portal.jobs.selectors import job_restrict
+        from portal.jobs.selectors.visible import job_restrict
 
         self.role, self.user, self._rng = role, user, random.Random(seed)
         self.token = token_create(

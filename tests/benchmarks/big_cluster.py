@@ -60,7 +60,8 @@ class Wish:
 
 def teams_make(teams: Sequence[str], users: int) -> None:
     """Teams with so many people each, who are named after the team."""
-    from portal.clusters.services import lane_pulse, member_set, vc_create
+    from portal.clusters.services.silence import lane_pulse
+    from portal.clusters.services.teams import member_set, vc_create
     from tests.support.cast import person
 
     now = timezone.now()
@@ -74,7 +75,7 @@ def teams_make(teams: Sequence[str], users: int) -> None:
 def nodes_make(count: int, gpus: int, teams: Sequence[str]) -> None:
     """Equal nodes, in pairs and quads where they have 8 GPUs, shared out among the teams as whole nodes."""
     from portal.clusters.models import Gpu, Node, VirtualCluster
-    from portal.clusters.services import quota_set
+    from portal.clusters.services.quotas import quota_set
     from tests.support.scripted_node import ScriptedNode
 
     first = ScriptedNode("gpu0000", gpus=gpus, cpus=96)
@@ -124,7 +125,8 @@ class Submitter:
         Task.objects.bulk_create(tasks, batch_size=BATCH)
 
     def _draft(self, wish: Wish) -> tuple[Job, list[TaskRole]]:
-        from portal.jobs.services import job_check, job_draft
+        from portal.jobs.services.admission import job_check
+        from portal.jobs.services.submit import job_draft
 
         if wish.shape not in self._drafts:
             user = self._users[wish.user]

@@ -31,7 +31,8 @@ def people(now: datetime) -> dict[str, str]:
     from portal.accounts.models import Scope, User
     from portal.accounts.services import token_create, user_create
     from portal.clusters.models import CellType, VirtualCluster
-    from portal.clusters.services import member_set, quota_set, vc_create
+    from portal.clusters.services.quotas import quota_set
+    from portal.clusters.services.teams import member_set, vc_create
     from tests.support.seed import PASSWORD
 
     tokens = {}
@@ -89,7 +90,7 @@ def _usage(now: datetime, rng: random.Random) -> None:
     from portal.accounts.models import User
     from portal.clusters.models import Sku, VirtualCluster
     from portal.jobs.models import UsageDay, UsageProgress
-    from portal.jobs.services import usage_progress
+    from portal.jobs.services.progress import usage_progress
 
     skus = {sku.name: sku for sku in Sku.objects.all()}
     rows = []

@@ -6,7 +6,7 @@ from typing import Any
 
 from portal.accounts.models import User
 from portal.clusters.models import Membership
-from portal.env import Grant
+from portal.env.grants import Grant
 from tests.support.oidc.provider import Provider
 from tests.support.pages import Browser, Page
 

@@ -9,8 +9,9 @@ import pytest
 
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import CellType, Gpu, Node, Sku
-from portal.clusters.selectors import vc_quotas
-from portal.clusters.services import member_set, quota_set, vc_create
+from portal.clusters.selectors.shares import vc_quotas
+from portal.clusters.services.quotas import quota_set
+from portal.clusters.services.teams import member_set, vc_create
 from portal.jobs.models import Allocation
 from tests.support.cast import Api, person
 from tests.support.world import World

@@ -13,7 +13,7 @@ from django.core.management import CommandError, call_command
 from nodes.protocol import NodeKey
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import Node
-from portal.clusters.services import redis_address
+from portal.clusters.services.redis_accounts import redis_address
 
 pytestmark = pytest.mark.django_db
 

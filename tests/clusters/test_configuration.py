@@ -12,8 +12,10 @@ from django.utils.translation import override
 from portal.accounts.models import AuditEntry
 from portal.clusters.configuration_words import FORMS
 from portal.clusters.models import CellType, Gpu, Node, PinnedCell, Sku, VirtualCluster
-from portal.clusters.selectors import cluster_read, vc_quotas
-from portal.clusters.services import configuration_export, configuration_import, configuration_read, quota_set
+from portal.clusters.selectors.engine import cluster_read
+from portal.clusters.selectors.shares import vc_quotas
+from portal.clusters.services.configuration import configuration_export, configuration_import, configuration_read
+from portal.clusters.services.quotas import quota_set
 from portal.common.errors import Invalid
 from tests.clusters.test_topology import grouped
 from tests.scheduling.test_config import LAB

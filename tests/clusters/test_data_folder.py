@@ -18,7 +18,7 @@ from pytest_django.fixtures import Settings
 
 from portal.clusters.data_folder import folder_fault_at_start, folder_first
 from portal.clusters.models import DataFolder
-from portal.clusters.services import (
+from portal.clusters.services.data_folder import (
     FolderApart,
     FolderInUse,
     data_folder_alone,

@@ -28,7 +28,8 @@ from nodes.agent.config.options import options_load
 from nodes.protocol import NodeKey, PortalKey
 from portal.accounts.models import AuditEntry, ClusterRole
 from portal.clusters.models import JoinToken, Node
-from portal.clusters.services import join_token_create, redis_address
+from portal.clusters.services.join_tokens import join_token_create
+from portal.clusters.services.redis_accounts import redis_address
 from portal.common.errors import Invalid
 from tests.support.cast import HOST, Api, person
 from tests.support.live_web import live_web

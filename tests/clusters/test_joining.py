@@ -17,10 +17,12 @@ from django.utils import timezone
 from nodes.protocol import NodeKey, Report, decode, envelope_open
 from portal.accounts.models import AuditEntry, ClusterRole
 from portal.clusters.models import Node, NodeEvent
-from portal.clusters.services import node_new_key, node_report, node_report_late, redis_address
+from portal.clusters.services.joining import node_new_key
+from portal.clusters.services.redis_accounts import redis_address
+from portal.clusters.services.reports import node_report, node_report_late
 from portal.clusters.states import NodeHealth
 from portal.dispatch.reports import report_take
-from portal.jobs.services import jobs_reconcile
+from portal.jobs.services.upkeep import jobs_reconcile
 from tests.support.cast import Api, cast_of, person
 from tests.support.pages import Browser, Page
 from tests.support.scripted_node import ScriptedNode

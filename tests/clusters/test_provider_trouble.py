@@ -13,8 +13,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django.fixtures import Settings
 
-from portal.accounts.oidc import SignInFault
 from portal.accounts.oidc import provider as oidc
+from portal.accounts.oidc.faults import SignInFault
 from portal.accounts.services import user_create
 from tests.clusters.signing_in import CALLBACK, sign_in
 from tests.support.cast import Api, person

@@ -9,8 +9,9 @@ import pytest
 from django.db.models import F
 
 from portal.clusters.models import CellType, ClusterVersion, FirmRight, QuotaChange, QuotaLine, VcEvent, VirtualCluster
-from portal.clusters.selectors import quota_lines, vc_quotas
-from portal.clusters.services import (
+from portal.clusters.selectors.quotas import quota_lines
+from portal.clusters.selectors.shares import vc_quotas
+from portal.clusters.services.quotas import (
     Wish,
     lines_resolve,
     quota_change_create,
@@ -18,8 +19,8 @@ from portal.clusters.services import (
     quota_changes_apply,
     quota_set,
     quotas_set,
-    vc_create,
 )
+from portal.clusters.services.teams import vc_create
 from portal.clusters.services.versions import cluster_change, cluster_version
 from portal.common.errors import Conflict, Invalid
 from tests.clusters.test_topology import grouped

@@ -10,13 +10,9 @@ from django.utils import timezone
 
 from nodes.protocol import node_account, reports_account, reports_url
 from portal.clusters.models import Node
-from portal.clusters.services import (
-    node_new_key,
-    node_register,
-    node_retire,
-    redis_accounts_apply,
-    redis_address,
-)
+from portal.clusters.services.joining import node_new_key, node_register
+from portal.clusters.services.redis_accounts import redis_accounts_apply, redis_address
+from portal.clusters.services.retiring import node_retire
 from portal.common.checks import redis_keeps_nodes_apart
 from tests.support.redis_server import RedisServer
 

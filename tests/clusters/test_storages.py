@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from portal.accounts.models import AuditEntry, ClusterRole
 from portal.clusters.models import Node, Storage
-from portal.clusters.services import member_set, vc_create
+from portal.clusters.services.teams import member_set, vc_create
 from portal.jobs.models import Job
 from tests.support.cast import Api, person
 from tests.support.pages import Browser

@@ -11,7 +11,8 @@ from nodes.agent.storage.nosuid import unguarded
 from nodes.protocol import StorageWish
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import Node, Storage
-from portal.clusters.services import storage_change, storage_create, storage_tie
+from portal.clusters.services.storages import storage_change, storage_create
+from portal.clusters.services.ties import storage_tie
 from portal.common.errors import Invalid, Unavailable
 from portal.jobs.models import TaskAttempt
 from portal.jobs.selectors.folders import job_folder

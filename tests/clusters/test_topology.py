@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from portal.clusters.models import CellType, Gpu, Node, NodeEvent, UpperCell
-from portal.clusters.selectors import cluster_read
-from portal.clusters.services import quota_set, topology_take
+from portal.clusters.selectors.engine import cluster_read
+from portal.clusters.services.quotas import quota_set
+from portal.clusters.services.topology import topology_take
 from portal.clusters.topology import GpuSite, levels_of, shape_of
 from portal.common.errors import Conflict
 from tests.support.scripted_node import ScriptedNode

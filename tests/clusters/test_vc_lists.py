@@ -6,10 +6,10 @@ import pytest
 
 from portal.accounts.models import AuditEntry, ClusterRole
 from portal.clusters.models import CellType, Gpu, Membership, Node, StoredSecret, VirtualCluster
-from portal.clusters.selectors import vc_shares
-from portal.clusters.selectors.shares import _shared_out
-from portal.clusters.services import member_set, quota_set, vc_create
-from portal.jobs.services import job_stop
+from portal.clusters.selectors.shares import _shared_out, vc_shares
+from portal.clusters.services.quotas import quota_set
+from portal.clusters.services.teams import member_set, vc_create
+from portal.jobs.services.stop import job_stop
 from tests.support.cast import cast_of, person
 from tests.support.pages import Browser
 from tests.support.world import World

@@ -11,8 +11,10 @@ from django.utils import timezone
 from portal.accounts.models import Audited, AuditEntry, ClusterRole
 from portal.clusters.fairness import shares_keep
 from portal.clusters.models import CellType, FirmRight, QuotaChange, QuotaLine, VirtualCluster
-from portal.clusters.selectors import quota_lines
-from portal.clusters.services import firm_right_set, quota_change_create, vc_create
+from portal.clusters.selectors.quotas import quota_lines
+from portal.clusters.services.quotas import quota_change_create
+from portal.clusters.services.rules import firm_right_set
+from portal.clusters.services.teams import vc_create
 from tests.support.cast import cast_of, person
 from tests.support.pages import Browser, Page
 from tests.support.world import World

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from django.test import override_settings
 
-from portal.env import BadSetting, env_mirrors
+from portal.env.addresses import env_mirrors
+from portal.env.values import BadSetting
 from tests.support.world import World
 
 NAME = "BERTH_REGISTRY_MIRROR"

@@ -17,7 +17,7 @@ from django.conf import settings as now
 from pytest_django.fixtures import Settings as Changed
 
 from portal.common.checks import data_is_closed, settings_fit, settings_stop
-from portal.env import BadSetting
+from portal.env.values import BadSetting
 from tests.support.stack import BIN, CELERY
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ from portal.accounts.models import User
 from portal.dispatch.apply import Applied, apply
 from portal.dispatch.snapshot import Loaded, load
 from portal.jobs.models import Job
-from portal.jobs.services import job_submit
+from portal.jobs.services.submit import job_submit
 from portal.jobs.states import JobState
 from scheduling import LeafUse, Plan, Preempt, Standing, Start, TaskPlacement, TaskRef, Victim
 from tests.support.world import World, job_file

@@ -10,7 +10,8 @@ from nodes.protocol import GpuInfo, NodeKey
 from portal.accounts.models import ClusterRole
 from portal.clusters.acceptance import offer_checked
 from portal.clusters.models import Gpu, Node, NodeEvent
-from portal.clusters.services import join_token_create, node_accept, node_join
+from portal.clusters.services.acceptance import node_accept
+from portal.clusters.services.join_tokens import join_token_create, node_join
 from portal.common.errors import Conflict, Invalid
 from portal.dispatch.alerts.every import alerts_all
 from portal.jobs.models import TaskAttempt

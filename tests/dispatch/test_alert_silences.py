@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from portal.accounts.models import Audited, AuditEntry, ClusterRole, User
 from portal.clusters.models import Node
-from portal.clusters.services import member_set
+from portal.clusters.services.teams import member_set
 from portal.dispatch.models import AlertSilence
 from tests.support.cast import Api, person
 from tests.support.pages import Browser

@@ -19,7 +19,8 @@ from portal.accounts.models import ClusterRole, User
 from portal.clusters.doomed import DoomedCells, doomed_keep
 from portal.clusters.models import Gpu, KeptLogs, Node, ReportsLane, VirtualCluster
 from portal.clusters.selectors.kept_logs import GB
-from portal.clusters.services import member_set, storage_create, vc_create
+from portal.clusters.services.storages import storage_create
+from portal.clusters.services.teams import member_set, vc_create
 from portal.common.asking import Asking
 from portal.dispatch.alerts import parts
 from portal.dispatch.gauges import gauges

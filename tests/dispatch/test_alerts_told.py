@@ -17,15 +17,15 @@ from pytest_django.fixtures import Settings
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import Backup, KeptLogs, Node, ReportsLane, VirtualCluster
 from portal.clusters.selectors.kept_logs import GB
-from portal.clusters.services import lane_pulse
+from portal.clusters.services.silence import lane_pulse
 from portal.dispatch.alerts import alerts_look, silence_set
 from portal.dispatch.alerts.watch import AlertThread
 from portal.dispatch.lease import lease_release, lease_take
 from portal.dispatch.models import AlertWatch, CycleLease
 from portal.notices.models import Delivery, Lane, Mail
 from portal.notices.selectors import mails_failing
-from portal.notices.services import webhook_test
 from portal.notices.services.sending import lane_shut
+from portal.notices.services.webhook import webhook_test
 from tests.dispatch.looking import looks, quiet_world
 from tests.notices.telling import hook, hook_round, mail_of, mail_round
 from tests.support.cast import Api, person

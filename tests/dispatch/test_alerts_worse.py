@@ -12,7 +12,8 @@ from pytest_django.fixtures import Settings
 
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import Node
-from portal.clusters.services import member_set, storage_create
+from portal.clusters.services.storages import storage_create
+from portal.clusters.services.teams import member_set
 from portal.dispatch.alerts import silence_set
 from portal.dispatch.alerts.telling import BEGUN_AFTER, OVER_AFTER
 from portal.dispatch.models import AlertSilence

@@ -11,10 +11,9 @@ from django.utils import timezone
 from nodes.protocol import Cause, Exit
 from portal.clusters.models import Node, ReportsLane
 from portal.clusters.outages import LATE
-from portal.clusters.services import lane_pulse
+from portal.clusters.services.silence import lane_pulse
 from portal.jobs.models import Job, TaskAttempt
-from portal.jobs.services import nodes_avoided
-from portal.jobs.services.avoiding import ENDLESS, node_avoid
+from portal.jobs.services.avoiding import ENDLESS, node_avoid, nodes_avoided
 from portal.jobs.states import JobState
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World

@@ -14,12 +14,13 @@ from django.utils import timezone
 import scheduling
 from portal.accounts.models import User
 from portal.clusters.models import Gpu, Node, QuotaLine
-from portal.clusters.services import configuration_import, configuration_read, topology_take
+from portal.clusters.services.configuration import configuration_import, configuration_read
+from portal.clusters.services.topology import topology_take
 from portal.common.errors import Conflict, Invalid
 from portal.dispatch.apply import Applied
 from portal.dispatch.preview import effect_of
 from portal.jobs.models import Job
-from portal.jobs.services import job_stop
+from portal.jobs.services.stop import job_stop
 from tests.dispatch.plans import carry_out, read, running, start, submitted
 from tests.support.waiting import wait_until
 from tests.support.world import World

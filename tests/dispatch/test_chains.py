@@ -8,7 +8,8 @@ import pytest
 
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import CellType, Node, QuotaLine
-from portal.clusters.services import Wish, configuration_import, configuration_read, lines_resolve, quotas_set
+from portal.clusters.services.configuration import configuration_import, configuration_read
+from portal.clusters.services.quotas import Wish, lines_resolve, quotas_set
 from portal.clusters.services.retiring import node_retire
 from portal.jobs.models import Allocation, Standing
 from tests.support.cast import Api, person

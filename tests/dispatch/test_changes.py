@@ -14,10 +14,13 @@ from django.core.management import CommandError, call_command
 
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import QuotaChange, QuotaLine
-from portal.clusters.services import configuration_export, firm_right_set, member_set, vc_create
+from portal.clusters.services.configuration import configuration_export
+from portal.clusters.services.rules import firm_right_set
+from portal.clusters.services.teams import member_set, vc_create
 from portal.jobs.models import Allocation, Job, JobEvent, TaskAttempt
-from portal.jobs.services import job_stop, job_submit
 from portal.jobs.services.holding import task_attempt_release
+from portal.jobs.services.stop import job_stop
+from portal.jobs.services.submit import job_submit
 from tests.clusters.test_configuration import RACK
 from tests.support.cast import Api, person
 from tests.support.world import World, job_file

@@ -10,9 +10,10 @@ from django.utils import timezone
 from nodes.protocol import Cause, Exit, Phase
 from portal.accounts.models import User
 from portal.clusters.models import CellType
-from portal.clusters.services import member_set, quota_set, vc_create
+from portal.clusters.services.quotas import quota_set
+from portal.clusters.services.teams import member_set, vc_create
 from portal.jobs.models import Claim, Job, Preemption
-from portal.jobs.services import job_submit
+from portal.jobs.services.submit import job_submit
 from portal.jobs.states import JobState
 from tests.support.cast import person
 from tests.support.scripted_node import ScriptedNode

@@ -7,7 +7,8 @@ from django.utils import timezone
 
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import CellType, Gpu, Node
-from portal.clusters.services import member_set, quota_set
+from portal.clusters.services.quotas import quota_set
+from portal.clusters.services.teams import member_set
 from portal.dispatch.doomed import doomed_find
 from tests.support.cast import Api, person
 from tests.support.pages import Browser

@@ -18,7 +18,8 @@ from portal.accounts.models import ClusterRole
 from portal.clusters.models import Node, ReportsLane
 from portal.clusters.states import NodeHealth
 from portal.jobs.models import Allocation, Claim, Job, JobEvent, TaskAttempt, Usage
-from portal.jobs.services import job_stop, jobs_reconcile
+from portal.jobs.services.stop import job_stop
+from portal.jobs.services.upkeep import jobs_reconcile
 from portal.jobs.states import EndReason, JobState
 from tests.dispatch.plans import PROD
 from tests.support.cast import Api, person

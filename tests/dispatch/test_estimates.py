@@ -14,8 +14,8 @@ from portal.dispatch.estimates import run_times, scores, starts_estimate
 from portal.dispatch.models import StartEstimate
 from portal.jobs.models import Job, JobAttempt, TaskAttempt
 from portal.jobs.outlook import Endless, Score, starts_read
-from portal.jobs.selectors import job_forecast
-from portal.jobs.services import job_stop
+from portal.jobs.selectors.queue import job_forecast
+from portal.jobs.services.stop import job_stop
 from portal.jobs.states import EndReason, JobState
 from portal.jobs.waiting import no_start_words
 from scheduling import all_tasks

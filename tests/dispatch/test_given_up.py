@@ -11,10 +11,10 @@ from django.utils import timezone
 from nodes.protocol import NodeKey
 from portal.accounts.models import AuditEntry, ClusterRole
 from portal.clusters.models import Node, NodeEvent, ReportsLane
-from portal.clusters.services import lane_pulse, nodes_lose
+from portal.clusters.services.silence import lane_pulse, nodes_lose
 from portal.clusters.states import NodeHealth
 from portal.jobs.models import Allocation, Job
-from portal.jobs.services import job_stop
+from portal.jobs.services.stop import job_stop
 from portal.jobs.states import JobState
 from tests.support.cast import Api, person
 from tests.support.pages import Browser

@@ -14,7 +14,7 @@ from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import Node
 from portal.clusters.states import NodeHealth
 from portal.jobs.models import Allocation, Job, Standing, TaskAttempt, Usage
-from portal.jobs.services import jobs_reconcile
+from portal.jobs.services.upkeep import jobs_reconcile
 from portal.jobs.states import JobState
 from tests.support.cast import Api, person
 from tests.support.pages import Browser

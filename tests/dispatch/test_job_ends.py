@@ -22,7 +22,8 @@ from portal.common.errors import Conflict
 from portal.dispatch.reports import text_storable
 from portal.jobs.event_words import event_words
 from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Task, TaskAttempt
-from portal.jobs.services import attempt_end, job_stop
+from portal.jobs.services.attempts import attempt_end
+from portal.jobs.services.stop import job_stop
 from portal.jobs.states import EndReason, JobState
 from portal.jobs.waiting import why_waits
 from tests.support.world import World

@@ -12,10 +12,10 @@ from pytest_django.fixtures import Settings
 from nodes.protocol import Cause, ContainerState, Exit, Phase, Progress
 from portal.clusters.models import Node, NodeEvent, Storage, takes_tasks
 from portal.clusters.selectors.closed import servers_closed
-from portal.clusters.services import lane_pulse, nodes_lose
+from portal.clusters.services.silence import lane_pulse, nodes_lose
 from portal.jobs.models import Allocation, Job, JobEvent, Task, TaskAttempt
-from portal.jobs.services import job_stop
-from portal.jobs.spec import SpecInvalid
+from portal.jobs.services.stop import job_stop
+from portal.jobs.spec.problems import SpecInvalid
 from portal.jobs.states import EndReason, JobState
 from tests.support.scripted_node import DIGEST
 from tests.support.world import World

@@ -10,7 +10,7 @@ from portal.accounts.models import User
 from portal.clusters.models import Node
 from portal.clusters.states import NodeHealth
 from portal.jobs.models import Allocation, Claim, Job, TaskAttempt
-from portal.jobs.services import job_stop
+from portal.jobs.services.stop import job_stop
 from portal.jobs.states import JobState
 from tests.dispatch.plans import PROD, submitted
 from tests.support.pages import Browser

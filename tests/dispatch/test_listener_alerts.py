@@ -11,7 +11,7 @@ import pytest
 from nodes.protocol import Listener
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import LoanLimit, Node, Sku, VirtualCluster
-from portal.clusters.services import member_set, vc_create
+from portal.clusters.services.teams import member_set, vc_create
 from tests.support.cast import Api, person
 from tests.support.pages import Browser
 from tests.support.scripted_node import ScriptedNode

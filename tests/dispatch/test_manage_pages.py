@@ -14,7 +14,8 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 
 from portal.accounts.models import AuditEntry, ClusterRole
 from portal.clusters.models import ImageRule, QuotaLine, Sku, Storage
-from portal.clusters.services import configuration_export, storage_create
+from portal.clusters.services.configuration import configuration_export
+from portal.clusters.services.storages import storage_create
 from tests.support.cast import Api, cast_of, person
 from tests.support.pages import Browser
 from tests.support.world import World

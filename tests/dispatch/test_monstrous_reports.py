@@ -30,7 +30,7 @@ from nodes.protocol import (
 )
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import Gpu, Node, NodeEvent
-from portal.clusters.selectors import gpus_live
+from portal.clusters.selectors.live import gpus_live
 from portal.common.samples import readings
 from portal.common.told import LONGEST_LOG, MOST
 from portal.common.wake import redis_once

@@ -13,10 +13,12 @@ from django.utils import timezone
 from nodes.protocol import Cause, Exit, Phase
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import Node, NodeEvent
-from portal.clusters.services import member_set, node_start_failed
+from portal.clusters.services.outages import node_start_failed
+from portal.clusters.services.teams import member_set
 from portal.common.errors import Conflict
 from portal.jobs.models import TaskAttempt
-from portal.jobs.services import job_stop, job_submit
+from portal.jobs.services.stop import job_stop
+from portal.jobs.services.submit import job_submit
 from tests.support.cast import Api, person
 from tests.support.waiting import wait_until
 from tests.support.world import World, job_file

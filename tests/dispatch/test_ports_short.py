@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from portal.jobs.models import Job, TaskAttempt
-from portal.jobs.spec import SpecInvalid
+from portal.jobs.spec.problems import SpecInvalid
 from portal.jobs.states import JobState
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World

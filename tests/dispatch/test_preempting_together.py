@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from portal.accounts.models import User
 from portal.jobs.models import Claim, Job, Preemption
-from portal.jobs.services import job_stop
+from portal.jobs.services.stop import job_stop
 from tests.dispatch.plans import PROD, carry_out, preempt, read, running, submitted
 from tests.support.world import World
 

@@ -12,7 +12,7 @@ from nodes.protocol import Cause, Exit, Phase, StopReason
 from portal.accounts.models import User
 from portal.common.wake import LOOK_FLAG, redis_once, scheduler_flag_clear
 from portal.jobs.models import Allocation, Claim, Job, JobEvent, Preemption, TaskAttempt
-from portal.jobs.services import job_stop
+from portal.jobs.services.stop import job_stop
 from portal.jobs.states import EndReason, JobState
 from scheduling import TaskRef
 from tests.dispatch.plans import (

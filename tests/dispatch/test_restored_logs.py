@@ -13,7 +13,7 @@ from portal.clusters.models import Node
 from portal.clusters.states import NodeHealth
 from portal.jobs.logs.ending import log_archived, log_lost_with
 from portal.jobs.models import TaskAttempt
-from portal.jobs.services import logs_told_anew
+from portal.jobs.services.restored import logs_told_anew
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World
 

@@ -9,9 +9,11 @@ from django.utils import timezone
 
 from nodes.protocol import Cause, ContainerState, Exit, Phase, StopReason
 from portal.clusters.models import Node, ReportsLane
-from portal.clusters.services import lane_pulse
+from portal.clusters.services.silence import lane_pulse
 from portal.jobs.models import Allocation, Job, Task, TaskAttempt, Usage
-from portal.jobs.services import job_pause, job_stop, node_tasks_lose
+from portal.jobs.services.losing import node_tasks_lose
+from portal.jobs.services.pausing import job_pause
+from portal.jobs.services.stop import job_stop
 from portal.jobs.states import JobState
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World

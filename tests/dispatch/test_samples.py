@@ -10,7 +10,7 @@ from portal.clusters.models import QuotaLine
 from portal.embedded.options import ADMIN, SIMULATED
 from portal.embedded.seed import SAMPLE_VCS, quotas_share, seed
 from portal.jobs.samples import samples
-from portal.jobs.services import job_submit
+from portal.jobs.services.submit import job_submit
 from portal.jobs.states import JobState
 from tests.support.world import World
 

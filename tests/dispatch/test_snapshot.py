@@ -14,8 +14,8 @@ from portal.accounts.models import User
 from portal.clusters.models import Gpu, Storage
 from portal.dispatch.reservations import reservations_read, reservations_write
 from portal.jobs.models import Claim, TaskAttempt
-from portal.jobs.services import job_stop
 from portal.jobs.services.order import Place, job_place
+from portal.jobs.services.stop import job_stop
 from scheduling import Borrow, Engine, RunningTask
 from tests.dispatch.plans import PROD, carry_out, engine_job, obey, preempt, read, running, submitted
 from tests.support.scripted_node import DIGEST, ScriptedNode

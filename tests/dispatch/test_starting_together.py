@@ -14,9 +14,9 @@ from django.utils import timezone
 from nodes.protocol import Cause, Exit, node_queue
 from portal.common.wake import redis_once
 from portal.jobs.models import Allocation, Job, TaskAttempt
-from portal.jobs.services import job_stop
 from portal.jobs.services.starting import ports_wanted
-from portal.jobs.spec import JobSpec
+from portal.jobs.services.stop import job_stop
+from portal.jobs.spec.model import JobSpec
 from tests.dispatch.plans import carry_out, read, start
 from tests.support.world import World
 

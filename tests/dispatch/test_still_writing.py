@@ -8,10 +8,11 @@ from django.utils import timezone
 from nodes.protocol import Cause, ContainerState, Exit, Progress, StopReason
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import Node
-from portal.clusters.services import restore_note
+from portal.clusters.services.upkeep import restore_note
 from portal.clusters.states import NodeHealth
 from portal.jobs.models import Job, JobAttempt, TaskAttempt
-from portal.jobs.services import attempt_end, jobs_reconcile
+from portal.jobs.services.attempts import attempt_end
+from portal.jobs.services.upkeep import jobs_reconcile
 from portal.jobs.states import EndReason
 from tests.support.cast import Api, person
 from tests.support.scripted_node import ScriptedNode

@@ -12,13 +12,14 @@ from django.utils import timezone
 from nodes.protocol import Cause, Exit
 from portal.accounts.models import AuditEntry, ClusterRole, User
 from portal.clusters.models import Node, Storage
-from portal.clusters.selectors import proofs_due
-from portal.clusters.services import storage_change, storage_create, storage_tie, tie_proven
+from portal.clusters.selectors.ties import proofs_due
+from portal.clusters.services.storages import storage_change, storage_create
+from portal.clusters.services.ties import storage_tie, tie_proven
 from portal.clusters.ties import SEEN, below
 from portal.common.errors import Invalid, Unavailable
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.selectors.folders import job_folder
-from portal.jobs.services import job_submit
+from portal.jobs.services.submit import job_submit
 from tests.support.cast import Api, person
 from tests.support.pages import Browser
 from tests.support.scripted_node import ScriptedNode

@@ -8,10 +8,11 @@ from django.utils import timezone
 from nodes.protocol import ContainerReport, ContainerState, Phase
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import Gpu, NodeEvent
-from portal.clusters.services import restore_note
+from portal.clusters.services.upkeep import restore_note
 from portal.common.errors import NotFound
 from portal.jobs.models import TaskAttempt
-from portal.jobs.services import attempt_end, stranger_stop
+from portal.jobs.services.attempts import attempt_end
+from portal.jobs.services.strangers import stranger_stop
 from portal.jobs.states import EndReason
 from tests.support.cast import person
 from tests.support.pages import Browser

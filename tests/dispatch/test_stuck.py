@@ -14,7 +14,7 @@ from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import Node as Row
 from portal.clusters.models import NodeEvent, takes_tasks
 from portal.dispatch.gauges import gauges
-from portal.jobs.services import nodes_bump
+from portal.jobs.services.orders import nodes_bump
 from tests.support.cast import Api, person
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World

@@ -42,8 +42,9 @@ from nodes.protocol import (
 )
 from portal.celery import app as portal_app
 from portal.clusters.models import Gpu, Node
-from portal.clusters.selectors import gpu_rows, gpus_live
-from portal.clusters.services import redis_address
+from portal.clusters.selectors.gpus import gpu_rows
+from portal.clusters.selectors.live import gpus_live
+from portal.clusters.services.redis_accounts import redis_address
 from portal.common.lanes import LaneTransport, report_message
 from portal.dispatch.reports import report_take
 from portal.jobs.logs.stream import ForgedEntry, LogOf, read_stream

@@ -13,7 +13,8 @@ from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import Node
 from portal.clusters.states import NodeHealth
 from portal.jobs.models import Allocation, Job, Standing, TaskAttempt, Usage
-from portal.jobs.services import job_stop, jobs_reconcile
+from portal.jobs.services.stop import job_stop
+from portal.jobs.services.upkeep import jobs_reconcile
 from portal.jobs.states import JobState
 from tests.support.cast import Api, person
 

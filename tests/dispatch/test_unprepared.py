@@ -13,7 +13,8 @@ from pytest_django.fixtures import Settings
 from nodes.protocol import Cause, ContainerSpec, ContainerState, Exit, Order, Phase, Progress
 from portal.accounts.models import User
 from portal.clusters.models import Node, ReportsLane, VirtualCluster
-from portal.clusters.services import lane_pulse, member_set
+from portal.clusters.services.silence import lane_pulse
+from portal.clusters.services.teams import member_set
 from portal.common.sealing import seal
 from portal.jobs.models import Job, Task, TaskAttempt
 from portal.jobs.services import sealed_specs, specs

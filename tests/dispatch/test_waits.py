@@ -11,8 +11,7 @@ from portal.dispatch import cycle
 from portal.dispatch.apply import Applied
 from portal.jobs.models import Job
 from portal.jobs.outlook import queue_read
-from portal.jobs.services import Told, waits_due
-from portal.jobs.services.waits import MOST_CHANGED
+from portal.jobs.services.waits import MOST_CHANGED, Told, waits_due
 from scheduling import Engine, Plan, Snapshot
 from tests.support.world import World
 

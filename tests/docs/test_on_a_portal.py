@@ -14,7 +14,8 @@ from django.utils import timezone
 from portal.accounts.models import AuditEntry, ClusterRole, Scope, User
 from portal.accounts.services import token_create
 from portal.clusters.models import CellType, ImageRule, Storage, StoredSecret
-from portal.clusters.services import member_set, quota_set, vc_create
+from portal.clusters.services.quotas import quota_set
+from portal.clusters.services.teams import member_set, vc_create
 from portal.jobs.models import IdleExemption, Job
 from tests.clusters.test_replay import case_file
 from tests.clusters.test_simulate import CLUSTER, TRACE

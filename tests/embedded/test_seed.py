@@ -8,7 +8,7 @@ from django.utils import timezone
 from nodes.protocol import NodeKey
 from portal.accounts.models import AuditEntry
 from portal.clusters.models import Node, Storage, VirtualCluster
-from portal.clusters.services import node_set_cpu_tasks
+from portal.clusters.services.acceptance import node_set_cpu_tasks
 from portal.embedded.__main__ import LocalNode, told
 from portal.embedded.options import ELSEWHERE, Options
 from portal.embedded.seed import jobs_folder, seed

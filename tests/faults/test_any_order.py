@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nodes.protocol import Cause, ContainerState, Desired, Exit, Phase
 from portal.dispatch.reports import report_take
 from portal.jobs.models import Allocation, Job, JobEvent, TaskAttempt
-from portal.jobs.services import desired_build
+from portal.jobs.services.orders import desired_build
 from portal.jobs.states import JOB_OVER
 from tests.support.emptying import database_empty
 from tests.support.scripted_node import ScriptedNode

@@ -18,7 +18,7 @@ from portal.accounts import websockets
 from portal.accounts.models import ClusterRole, Scope, Token, User
 from portal.accounts.services import token_create, token_revoke
 from portal.clusters.models import Membership
-from portal.clusters.services import member_set, vc_create
+from portal.clusters.services.teams import member_set, vc_create
 from portal.common import lasting
 from portal.common.live import announce
 from portal.jobs import consumers

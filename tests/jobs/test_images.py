@@ -6,9 +6,10 @@ import pytest
 
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import ImageRule
-from portal.clusters.services import image_rule_add, vc_create
+from portal.clusters.services.images import image_rule_add
+from portal.clusters.services.teams import vc_create
 from portal.jobs.models import Job
-from portal.jobs.spec import image_allowed
+from portal.jobs.spec.images import image_allowed
 from tests.support.cast import Api, person
 from tests.support.world import World, job_file
 

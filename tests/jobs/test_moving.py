@@ -10,11 +10,13 @@ from django.utils import timezone
 
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import Node, VirtualCluster
-from portal.clusters.selectors import vc_shares
-from portal.clusters.services import member_set, vc_create
+from portal.clusters.selectors.shares import vc_shares
+from portal.clusters.services.teams import member_set, vc_create
 from portal.common.errors import Conflict
 from portal.jobs.models import Job
-from portal.jobs.services import job_change_priority, job_change_vc, node_tasks_lose
+from portal.jobs.services.losing import node_tasks_lose
+from portal.jobs.services.moving import job_change_vc
+from portal.jobs.services.priority import job_change_priority
 from portal.jobs.spec.rewrite import VC, with_value
 from tests.clusters.test_quotas import give
 from tests.support.cast import Api, person

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from portal.clusters.services import member_set
+from portal.clusters.services.teams import member_set
 from portal.dispatch.snapshot import load
 from portal.jobs.models import Job
 from portal.jobs.outlook import queue_read
-from portal.jobs.services import job_submit
+from portal.jobs.services.submit import job_submit
 from scheduling import Engine
 from tests.support.cast import Api, person
 from tests.support.world import World, job_file

@@ -8,8 +8,9 @@ from django.utils import timezone
 
 from portal.jobs.models import Job
 from portal.jobs.outlook import queue_read
-from portal.jobs.selectors import kinds_wanted
-from portal.jobs.services import Place, job_movable, job_place, job_place_among, job_submit
+from portal.jobs.selectors.kinds import kinds_wanted
+from portal.jobs.services.order import Place, job_movable, job_place, job_place_among
+from portal.jobs.services.submit import job_submit
 from tests.jobs.test_order import Team, place
 from tests.support.pages import Browser
 from tests.support.world import job_file

@@ -8,7 +8,7 @@ import pytest
 
 from nodes.protocol import Mount
 from portal.clusters.models import Storage, VirtualCluster
-from portal.clusters.services import member_set, vc_create
+from portal.clusters.services.teams import member_set, vc_create
 from tests.clusters.test_quotas import give
 from tests.support.world import World
 

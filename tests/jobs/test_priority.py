@@ -6,8 +6,8 @@ import pytest
 
 from portal.clusters.models import VirtualCluster
 from portal.jobs.models import Job
-from portal.jobs.services import job_pause
-from portal.jobs.spec import parse
+from portal.jobs.services.pausing import job_pause
+from portal.jobs.spec.validate import parse
 from tests.support.cast import Api, cast_of
 from tests.support.world import World
 

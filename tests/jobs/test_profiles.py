@@ -6,7 +6,8 @@ import pytest
 
 from portal.accounts.models import AuditEntry, ClusterRole
 from portal.clusters.models import ImageRule, VirtualCluster
-from portal.clusters.services import image_rule_add, member_set, vc_create
+from portal.clusters.services.images import image_rule_add
+from portal.clusters.services.teams import member_set, vc_create
 from portal.jobs.models import Job
 from tests.clusters.test_quotas import give
 from tests.support.cast import Api, person

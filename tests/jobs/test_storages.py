@@ -9,7 +9,7 @@ from django.db import connection
 
 from portal.accounts.models import AuditEntry
 from portal.clusters.models import Storage
-from portal.clusters.services import storage_change, storage_create, storage_remove
+from portal.clusters.services.storages import storage_change, storage_create, storage_remove
 from portal.common.errors import Conflict
 from portal.jobs.models import Job, Task
 from tests.support.cast import Api

@@ -34,7 +34,8 @@ from nodes.protocol import (
     envelope_seal,
     redis_secured,
 )
-from portal.env import BadSetting, env_redis
+from portal.env.addresses import env_redis
+from portal.env.values import BadSetting
 from tests.support.processes import Process
 from tests.support.redis_server import RedisServer
 from tests.support.services import Services

@@ -108,7 +108,7 @@ def test_a_task_whose_image_has_no_server_runs_on_and_says_why(portal: PortalSid
 
 def test_the_tasks_of_a_job_wait_for_each_other_and_know_each_other_by_name(portal: PortalSide, image: str) -> None:
     from portal.jobs.services.job_ssh import job_key, job_ssh_script, private_text, public_line
-    from portal.jobs.spec import parse
+    from portal.jobs.spec.validate import parse
 
     plugin = {"plugin": "ssh", "parameters": {"jobssh": True, "sshbarrier": True, "sshbarrierTimeout": 1}}
     spec = parse(job_file(instances=2, extras={"com.microsoft.pai.runtimeplugin": [plugin]}))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def world(db: None) -> World:
-    from portal.notices.services import notices_gather
+    from portal.notices.services.gather import notices_gather
     from tests.support.world import World
 
     world = World()

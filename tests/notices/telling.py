@@ -9,16 +9,12 @@ from django.utils import timezone
 from portal.accounts.models import User
 from portal.jobs.models import Job, JobEvent
 from portal.notices.models import Mail, Webhook
-from portal.notices.services import (
-    delivery_send_next,
-    lane_leave,
-    lane_take,
-    mail_send_next,
-    mails_make,
-    notice_choice_set,
-    notices_gather,
-    webhook_set,
-)
+from portal.notices.services.choices import notice_choice_set
+from portal.notices.services.deliveries import delivery_send_next
+from portal.notices.services.gather import notices_gather
+from portal.notices.services.mails import mail_send_next, mails_make
+from portal.notices.services.sending import lane_leave, lane_take
+from portal.notices.services.webhook import webhook_set
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 

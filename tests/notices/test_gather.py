@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from portal.jobs.models import Job, JobEvent
 from portal.notices.models import Notice, Place
-from portal.notices.services import notices_gather
+from portal.notices.services.gather import notices_gather
 from portal.notices.states import JobNotice, Told
 from tests.notices.telling import choose, ended_jobs, hook
 from tests.support.mail_server import MailServer

@@ -14,10 +14,13 @@ from pytest_django.fixtures import Settings
 
 from nodes.protocol import Phase
 from portal.clusters.models import CellType
-from portal.clusters.services import member_set, quota_set, vc_create
+from portal.clusters.services.quotas import quota_set
+from portal.clusters.services.teams import member_set, vc_create
 from portal.jobs.models import Job, JobEvent
 from portal.notices.models import Lane, Mail, Notice
-from portal.notices.services import mails_make, notices_gather, notices_give_up
+from portal.notices.services.gather import notices_gather
+from portal.notices.services.mails import mails_make
+from portal.notices.services.upkeep import notices_give_up
 from tests.dispatch.plans import PROD, carry_out, preempt, read, running, submitted
 from tests.notices.telling import choose, ended_jobs, mail_of, mail_round
 from tests.support.cast import person

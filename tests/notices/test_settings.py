@@ -8,7 +8,8 @@ import pytest
 from django.core.checks import run_checks
 from pytest_django.fixtures import Settings
 
-from portal.env import BadSetting, MailServer, env_mail, env_networks
+from portal.env.addresses import MailServer, env_mail, env_networks
+from portal.env.values import BadSetting
 
 GOOD = {
     "smtp://mail": MailServer("mail", 25),

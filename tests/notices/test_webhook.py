@@ -18,13 +18,14 @@ from pytest_django.fixtures import Settings
 
 from portal.accounts.models import AuditEntry, ClusterRole
 from portal.clusters.doomed import DoomedCells, doomed_keep
-from portal.clusters.services import node_set_intent
+from portal.clusters.services.nodes import node_set_intent
 from portal.common.sealing import seal
 from portal.notices import outward
 from portal.notices.models import Delivery, Webhook
-from portal.notices.services import delivery_send_next, notices_expire, notices_gather, webhook_test
-from portal.notices.services.deliveries import signature
-from portal.notices.services.webhook import secret_bytes
+from portal.notices.services.deliveries import delivery_send_next, signature
+from portal.notices.services.gather import notices_gather
+from portal.notices.services.upkeep import notices_expire
+from portal.notices.services.webhook import secret_bytes, webhook_test
 from tests.notices.telling import SECRET, ended_jobs, hook, hook_round
 from tests.support.cast import Api, person
 from tests.support.receiver import Receiver

@@ -11,8 +11,9 @@ from django.utils import timezone
 
 from portal.notices.lanes import run_lane
 from portal.notices.models import Delivery, Lane, Mail
-from portal.notices.services import delivery_send_next, lane_take, webhook_test
-from portal.notices.services.sending import lane_shut
+from portal.notices.services.deliveries import delivery_send_next
+from portal.notices.services.sending import lane_shut, lane_take
+from portal.notices.services.webhook import webhook_test
 from tests.notices.telling import choose, hook, hook_round, mail_of, mail_round
 from tests.notices.test_mails import failed_job
 from tests.support.mail_server import MailServer

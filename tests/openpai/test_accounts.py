@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from portal.accounts.models import AuditEntry, ClusterRole, Token, User
 from portal.clusters.models import Membership, Storage, VirtualCluster
-from portal.clusters.services import member_set, vc_create
+from portal.clusters.services.teams import member_set, vc_create
 from portal.openpai.errors import APPLICATION, BAD_TOKEN, NOT_ADMIN
 from tests.openpai.conftest import Pai
 from tests.support.cast import person

@@ -16,7 +16,7 @@ from django.utils import timezone
 from nodes.protocol import STDERR, STDOUT, LogRecord
 from portal.accounts.models import Audited, AuditEntry, ClusterRole, User
 from portal.clusters.models import Membership
-from portal.clusters.services import member_set
+from portal.clusters.services.teams import member_set
 from portal.jobs.models import Job, Task, TaskAttempt
 from tests.jobs.api.test_jobs import send
 from tests.openpai.conftest import Pai

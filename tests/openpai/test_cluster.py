@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from portal.clusters.models import Gpu, Node, Storage, VirtualCluster
-from portal.clusters.services import vc_create
+from portal.clusters.services.teams import vc_create
 from tests.openpai.conftest import Pai
 from tests.support.cast import HOST, person
 from tests.support.world import World

@@ -20,7 +20,7 @@ from nodes.agent.storage.nosuid import Guards
 from nodes.protocol import PortalKey
 from portal.accounts.models import AuditEntry, ClusterRole, User
 from portal.clusters.models import Membership, Node, Storage, VirtualCluster
-from portal.clusters.selectors import storage_wishes, storages_granted
+from portal.clusters.selectors.storages import storage_wishes, storages_granted
 from tests.support.cast import person
 from tests.support.pages import Browser
 from tests.support.played import manage

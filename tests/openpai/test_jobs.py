@@ -13,7 +13,7 @@ from django.utils import timezone
 from nodes.protocol import Cause, Exit, Phase, SshServer
 from portal.accounts.models import ClusterRole, Scope
 from portal.clusters.models import Storage
-from portal.clusters.services import member_set, vc_create
+from portal.clusters.services.teams import member_set, vc_create
 from portal.jobs.models import Job, JobEvent
 from tests.openpai.conftest import Pai
 from tests.support.cast import person

@@ -30,9 +30,10 @@ from nodes.protocol import (
     envelope_seal,
 )
 from portal.clusters.models import Node
-from portal.clusters.services import node_accept, node_add
+from portal.clusters.services.acceptance import node_accept
+from portal.clusters.services.nodes import node_add
 from portal.dispatch.reports import report_take
-from portal.jobs.services import desired_build
+from portal.jobs.services.orders import desired_build
 
 DIGEST = "sha256:" + "ab" * 32
 

@@ -35,7 +35,9 @@ def people(given: dict[str, Any], now: datetime) -> dict[str, Any]:
     from portal.accounts.models import ClusterRole, Scope, User
     from portal.accounts.services import token_create, user_create
     from portal.clusters.models import Storage
-    from portal.clusters.services import member_set, node_add, redis_address, vc_create
+    from portal.clusters.services.nodes import node_add
+    from portal.clusters.services.redis_accounts import redis_address
+    from portal.clusters.services.teams import member_set, vc_create
 
     users = {
         name: user_create(username=name, password=PASSWORD, role=ClusterRole(role)) for name, role in USERS.items()
@@ -81,7 +83,7 @@ def quota(now: datetime) -> None:
     from django.db.models import Count
 
     from portal.clusters.models import CellType, VirtualCluster
-    from portal.clusters.services import quota_set
+    from portal.clusters.services.quotas import quota_set
 
     vcs = list(VirtualCluster.objects.all())
     for cell_type in CellType.objects.annotate(there=Count("gpus")).filter(there__gt=0):

@@ -17,7 +17,7 @@ def main() -> None:
     from nodes.protocol import NodeKey
     from portal.clusters.acceptance import NOTHING
     from portal.clusters.models import Node, ReportsLane
-    from portal.clusters.services import node_add
+    from portal.clusters.services.nodes import node_add
     from portal.clusters.states import NodeHealth
 
     now = timezone.now()

@@ -12,12 +12,13 @@ from django.utils import timezone
 
 from portal.accounts.models import User
 from portal.clusters.models import CellType, QuotaLine, VirtualCluster
-from portal.clusters.services import lane_pulse, member_set, vc_create
+from portal.clusters.services.silence import lane_pulse
+from portal.clusters.services.teams import member_set, vc_create
 from portal.dispatch.apply import Applied
 from portal.dispatch.cycle import Cycle, cycle_run
 from portal.dispatch.models import AlertWatch
 from portal.jobs.models import Job
-from portal.jobs.services import job_submit
+from portal.jobs.services.submit import job_submit
 from tests.support.scripted_node import ScriptedNode
 
 

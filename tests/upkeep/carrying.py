@@ -15,7 +15,7 @@ def main() -> None:
     from django.utils import timezone
 
     from portal.accounts.models import User
-    from portal.clusters.selectors import vcs_for_submit
+    from portal.clusters.selectors.visible import vcs_for_submit
     from portal.jobs.metrics.points import OF_TASK, Point
     from portal.jobs.metrics.record import Records
     from portal.jobs.models import TaskAttempt

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from portal.accounts.forms import LanguageForm, LoginForm, PasswordForm, TokenForm
 from portal.accounts.kept import PREFIX, fields_kept
 from portal.accounts.models import Scope
-from portal.accounts.oidc import configured, provider_name
+from portal.accounts.oidc.provider import configured, provider_name
 from portal.accounts.pages import PageRequest, login_show, target_of
 from portal.accounts.selectors import token_get, tokens_of
 from portal.accounts.services import (

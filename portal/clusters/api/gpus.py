@@ -15,17 +15,9 @@ from portal.accounts.rest import ApiView
 from portal.clusters.api.answers import HolderAnswer
 from portal.clusters.api.nodes import holder_told
 from portal.clusters.models import Gpu, GpuCount, Node, Sku
-from portal.clusters.selectors import (
-    GpuRow,
-    GpuState,
-    JobSight,
-    gpu_counts,
-    gpu_restrict,
-    gpu_rows,
-    gpus_held_by,
-    gpus_in_state,
-    job_sight,
-)
+from portal.clusters.selectors.gpus import GpuRow, GpuState, gpu_restrict, gpu_rows, gpus_held_by, gpus_in_state
+from portal.clusters.selectors.history import gpu_counts
+from portal.clusters.selectors.visible import JobSight, job_sight
 from portal.common.filters import ChoicesFilter, GivenFilter, MomentFilter, NamedFilter
 from portal.common.pagination import OldestFirst
 from portal.common.serializers import Answer

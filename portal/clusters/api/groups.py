@@ -18,7 +18,7 @@ from portal.accounts.rest import IF_MATCH, ApiView
 from portal.accounts.rights import Action
 from portal.clusters.api.people import InVcAnswer
 from portal.clusters.models.names import NAME
-from portal.clusters.selectors import (
+from portal.clusters.selectors.people import (
     group_get,
     group_members,
     group_restrict,
@@ -27,7 +27,7 @@ from portal.clusters.selectors import (
     manage_right,
     user_get,
 )
-from portal.clusters.services import group_change, group_create, group_remove, group_told
+from portal.clusters.services.people import group_change, group_create, group_remove, group_told
 from portal.clusters.states import VcRole
 from portal.common.filters import GivenFilter
 from portal.common.pagination import ByGroup

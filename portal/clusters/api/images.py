@@ -16,8 +16,9 @@ from portal.accounts.rest import ApiView
 from portal.clusters.models import ImageRule, VirtualCluster
 from portal.clusters.models.images import PATTERN_LENGTH
 from portal.clusters.models.teams import PROFILES
-from portal.clusters.selectors import image_right, image_rule_to_remove, image_rules
-from portal.clusters.services import image_rule_add, image_rule_remove, vcs_named
+from portal.clusters.selectors.images import image_right, image_rule_to_remove, image_rules
+from portal.clusters.services.images import image_rule_add, image_rule_remove
+from portal.clusters.services.people import vcs_named
 from portal.common.filters import GivenFilter, NamedFilter
 from portal.common.pagination import OldestFirst
 from portal.common.serializers import Answer, Body, Text

@@ -13,8 +13,14 @@ from rest_framework.response import Response
 
 from portal.accounts.rest import ApiView
 from portal.clusters.models import JoinToken
-from portal.clusters.selectors import join_token_get, join_tokens_of, node_add_right
-from portal.clusters.services import NewJoinToken, join_line, join_token_create, join_token_revoke, node_join
+from portal.clusters.selectors.visible import join_token_get, join_tokens_of, node_add_right
+from portal.clusters.services.join_tokens import (
+    NewJoinToken,
+    join_line,
+    join_token_create,
+    join_token_revoke,
+    node_join,
+)
 from portal.common.serializers import Answer, Body, Text, Whole
 
 

@@ -18,36 +18,26 @@ from portal.clusters.acceptance import offer_checked
 from portal.clusters.api.answers import CellTypeAnswer, JoiningAnswer, NodeAnswer, SkuAnswer
 from portal.clusters.api.requests import NodeFilter
 from portal.clusters.outages import closed_why
-from portal.clusters.selectors import (
-    GpuPlace,
-    Holder,
+from portal.clusters.selectors.details import cell_types
+from portal.clusters.selectors.holders import Holder
+from portal.clusters.selectors.loads import GpuPlace, NodeLoad, node_loads
+from portal.clusters.selectors.shares import sku_totals
+from portal.clusters.selectors.strangers import node_strangers
+from portal.clusters.selectors.visible import (
     JobSight,
-    NodeLoad,
-    cell_types,
     cluster_right,
     job_sight,
     node_add_right,
     node_get,
-    node_loads,
     node_restrict,
-    node_strangers,
     node_with_right,
-    sku_totals,
 )
-from portal.clusters.services import (
-    Joining,
-    agent_environment,
-    node_accept,
-    node_new_key,
-    node_put_back,
-    node_register,
-    node_set_cpu_tasks,
-    node_set_intent,
-    redis_authority,
-    sku_set_price,
-    sku_set_share,
-    topology_take,
-)
+from portal.clusters.services.acceptance import node_accept, node_set_cpu_tasks
+from portal.clusters.services.fences import node_put_back
+from portal.clusters.services.joining import Joining, agent_environment, node_new_key, node_register, redis_authority
+from portal.clusters.services.nodes import node_set_intent
+from portal.clusters.services.prices import sku_set_price, sku_set_share
+from portal.clusters.services.topology import topology_take
 from portal.clusters.states import NodeIntent
 from portal.common.pagination import ByName
 from portal.common.serializers import Body, Text, Whole

@@ -17,15 +17,9 @@ from portal.accounts.rest import IF_MATCH, ApiView
 from portal.accounts.rights import Action
 from portal.accounts.services import user_set_password
 from portal.clusters.bodies import UserBody, ids, names, whole_id
-from portal.clusters.selectors import (
-    accounts_in,
-    manage_right,
-    people_described,
-    user_get,
-    user_restrict,
-    user_to_manage,
-)
-from portal.clusters.services import account_create, vcs_named
+from portal.clusters.selectors.people import manage_right, people_described, user_get, user_restrict, user_to_manage
+from portal.clusters.selectors.people_pages import accounts_in
+from portal.clusters.services.people import account_create, vcs_named
 from portal.clusters.states import VcRole
 from portal.common.checking import checked
 from portal.common.filters import ChoicesFilter, GivenFilter

@@ -17,8 +17,8 @@ from rest_framework.response import Response
 from portal.accounts.rest import ApiView
 from portal.accounts.rights import Action
 from portal.clusters.people_table import table_rows, table_template
-from portal.clusters.selectors import manage_right
-from portal.clusters.services import people_import
+from portal.clusters.selectors.people import manage_right
+from portal.clusters.services.people_import import people_import
 from portal.common.negotiation import Unnegotiated
 from portal.common.parameters import DRY_RUN, dry_run, truth, truth_parameter
 from portal.common.parsers import read_limited

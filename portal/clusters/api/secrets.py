@@ -14,8 +14,9 @@ from portal.accounts.models import User
 from portal.accounts.rest import ApiView
 from portal.accounts.rights import Action
 from portal.clusters.models import SecretKind, VirtualCluster
-from portal.clusters.selectors import secrets_of, vc_with_right
-from portal.clusters.services import secret_delete, secret_set
+from portal.clusters.selectors.secrets import secrets_of
+from portal.clusters.selectors.visible import vc_with_right
+from portal.clusters.services.secrets import secret_delete, secret_set
 from portal.common.pagination import BySecret
 from portal.common.serializers import Answer, Body, Text
 

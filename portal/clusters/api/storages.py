@@ -15,24 +15,19 @@ from rest_framework.response import Response
 from portal.accounts.rest import IF_MATCH, ApiView
 from portal.clusters.models import Storage
 from portal.clusters.models.names import NAME
-from portal.clusters.selectors import (
-    node_get,
+from portal.clusters.selectors.storages import (
+    StoragePlaces,
     storage_get,
     storage_right,
-    storage_servers,
     storage_to_manage,
     storages_placed,
     storages_seen,
 )
-from portal.clusters.selectors.storages import StoragePlaces
-from portal.clusters.services import (
-    storage_change,
-    storage_create,
-    storage_remove,
-    storage_tie,
-    storage_told,
-    vcs_named,
-)
+from portal.clusters.selectors.ties import storage_servers
+from portal.clusters.selectors.visible import node_get
+from portal.clusters.services.people import vcs_named
+from portal.clusters.services.storages import storage_change, storage_create, storage_remove, storage_told
+from portal.clusters.services.ties import storage_tie
 from portal.clusters.states import NodeHealth
 from portal.clusters.ties import SEEN, UNSEEN, UNTRIED
 from portal.common.filters import GivenFilter

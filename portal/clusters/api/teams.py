@@ -24,30 +24,13 @@ from portal.clusters.api.answers import (
 from portal.clusters.api.requests import VirtualClusterFilter
 from portal.clusters.models import VirtualCluster
 from portal.clusters.models.names import NAME
-from portal.clusters.selectors import (
-    jobs_seen,
-    user_shares,
-    vc_detail,
-    vc_get,
-    vc_make_right,
-    vc_members,
-    vc_restrict,
-    vc_roles,
-    vc_shares,
-    vc_with_right,
-)
+from portal.clusters.selectors.details import vc_detail, vc_members
+from portal.clusters.selectors.fairness import user_shares
 from portal.clusters.selectors.quotas import quota_book
-from portal.clusters.services import (
-    CAPS,
-    Limit,
-    firm_right_end,
-    firm_right_set,
-    membership_end,
-    membership_set,
-    vc_create,
-    vc_remove,
-    vc_set_all_rules,
-)
+from portal.clusters.selectors.shares import vc_shares
+from portal.clusters.selectors.visible import jobs_seen, vc_get, vc_make_right, vc_restrict, vc_roles, vc_with_right
+from portal.clusters.services.rules import CAPS, Limit, firm_right_end, firm_right_set, vc_set_all_rules
+from portal.clusters.services.teams import membership_end, membership_set, vc_create, vc_remove
 from portal.clusters.states import Borrow, VcRole
 from portal.common.pagination import ByName
 from portal.common.serializers import Body, Text, Truth, Whole

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from portal.clusters.models import Sku, VirtualCluster
 from portal.clusters.models.names import NAME
-from portal.clusters.services import CAPS, Limit
+from portal.clusters.services.rules import CAPS, Limit
 from portal.clusters.states import Borrow, NodeIntent, VcRole
 from portal.common.converters import SecretName, Server
 from portal.common.forms import NameInput

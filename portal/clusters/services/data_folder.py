@@ -14,7 +14,7 @@ from pathlib import Path
 from django.conf import settings
 
 from portal.clusters.models import DataFolder
-from portal.env import key_file
+from portal.env.keys import key_file
 
 NAME = "folder.id"
 

@@ -18,12 +18,12 @@ from django.utils.translation import gettext
 from portal.accounts.audit import audit_write
 from portal.accounts.identities import NoAccount, grants_of, identity_of
 from portal.accounts.models import Audited, ClusterRole, Identity, User
-from portal.accounts.oidc import Person
+from portal.accounts.oidc.flow import Person
 from portal.accounts.people import LastAdministrator, group_join, group_leave, user_change
 from portal.clusters.models import Membership, VirtualCluster
 from portal.clusters.services.teams import member_set, membership_end
 from portal.clusters.states import VcRole
-from portal.env import Grant
+from portal.env.grants import Grant
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from portal.clusters.health_words import health_words
-from portal.clusters.selectors import Place
+from portal.clusters.selectors.overview import Place
 
 register = template.Library()
 register.filter("health_words", health_words)

@@ -6,7 +6,10 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from portal.clusters.selectors import GpuSpot, Held, JobSight, Live, NodeSpot, Overview, gpus_live
+from portal.clusters.selectors.holders import Held
+from portal.clusters.selectors.live import Live, gpus_live
+from portal.clusters.selectors.overview import GpuSpot, NodeSpot, Overview
+from portal.clusters.selectors.visible import JobSight
 
 NOBODY = -1
 UNKNOWN = -1

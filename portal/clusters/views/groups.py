@@ -18,17 +18,10 @@ from portal.accounts.models import Audited
 from portal.accounts.pages import PageRequest
 from portal.accounts.people import group_join, group_leave
 from portal.accounts.rights import Action, allowed_everywhere
-from portal.clusters.forms import GroupForm, JoinForm, NewGroupForm
-from portal.clusters.selectors import (
-    group_get,
-    group_members,
-    group_to_manage,
-    groups_found,
-    manage_right,
-    others_right,
-    user_get,
-)
-from portal.clusters.services import group_change, group_create, group_remove, group_told
+from portal.clusters.forms.people import GroupForm, JoinForm, NewGroupForm
+from portal.clusters.selectors.people import group_get, group_members, group_to_manage, manage_right, user_get
+from portal.clusters.selectors.people_pages import groups_found, others_right
+from portal.clusters.services.people import group_change, group_create, group_remove, group_told
 from portal.common.errors import ChangedMeanwhile, NotFound, Refused
 from portal.common.forms import refusal_show
 from portal.common.versions import version_of

@@ -11,17 +11,16 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from portal.accounts.pages import PageRequest
-from portal.clusters.forms import JoinTokenForm
-from portal.clusters.selectors import join_token_get, join_tokens_of
-from portal.clusters.services import (
+from portal.clusters.forms.means import JoinTokenForm
+from portal.clusters.selectors.visible import join_token_get, join_tokens_of
+from portal.clusters.services.join_tokens import (
     NewJoinToken,
     join_line,
     join_line_in_container,
     join_token_create,
     join_token_revoke,
-    portal_authority,
-    redis_is_out_of_reach,
 )
+from portal.clusters.services.joining import portal_authority, redis_is_out_of_reach
 from portal.common.errors import Refused
 from portal.common.forms import refusal_show
 

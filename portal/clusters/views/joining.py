@@ -10,17 +10,18 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from portal.accounts.pages import PageRequest
-from portal.clusters.forms import JoiningForm
+from portal.clusters.forms.means import JoiningForm
 from portal.clusters.models import Node
-from portal.clusters.selectors import node_add_right, node_arrived, node_get
-from portal.clusters.services import (
+from portal.clusters.selectors.node_page import node_arrived
+from portal.clusters.selectors.visible import node_add_right, node_get
+from portal.clusters.services.joining import (
+    PASSWORD,
     agent_environment,
     agent_lines,
     node_new_key,
     node_register,
     redis_is_out_of_reach,
 )
-from portal.clusters.services.joining import PASSWORD
 from portal.common.errors import Conflict, Refused
 from portal.common.forms import refusal_show
 

@@ -22,16 +22,11 @@ from django.views.decorators.http import require_safe
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.clusters.models import VirtualCluster
-from portal.clusters.selectors import (
-    Place,
-    SkuShare,
-    cell_types,
-    gpu_counts_summed,
-    job_sight,
-    overview,
-    vc_restrict,
-    vc_shares,
-)
+from portal.clusters.selectors.details import cell_types
+from portal.clusters.selectors.history import gpu_counts_summed
+from portal.clusters.selectors.overview import Place, overview
+from portal.clusters.selectors.shares import SkuShare, vc_shares
+from portal.clusters.selectors.visible import job_sight, vc_restrict
 from portal.clusters.services.history import STEP
 from portal.clusters.views.dots import dots_written
 from portal.common.charts import Chart, Line

@@ -13,17 +13,14 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action, allowed_everywhere
-from portal.clusters.forms import ImageForm, PriceForm, ShareForm
+from portal.clusters.forms.means import ImageForm, PriceForm, ShareForm
 from portal.clusters.models import Sku
-from portal.clusters.selectors import (
-    SkuTotal,
-    cluster_right,
-    image_right,
-    image_rule_to_remove,
-    image_rules,
-    sku_totals,
-)
-from portal.clusters.services import image_rule_add, image_rule_remove, sku_set_price, sku_set_share, vcs_named
+from portal.clusters.selectors.images import image_right, image_rule_to_remove, image_rules
+from portal.clusters.selectors.shares import SkuTotal, sku_totals
+from portal.clusters.selectors.visible import cluster_right
+from portal.clusters.services.images import image_rule_add, image_rule_remove
+from portal.clusters.services.people import vcs_named
+from portal.clusters.services.prices import sku_set_price, sku_set_share
 from portal.common.errors import Refused
 from portal.common.forms import refusal_show
 

@@ -18,41 +18,28 @@ from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.clusters.acceptance import offer_checked, offer_words
 from portal.clusters.disks import node_largest
-from portal.clusters.forms import GiveUpForm, IntentForm, PutBackForm, StrangerForm
+from portal.clusters.forms.teams import GiveUpForm, IntentForm, PutBackForm, StrangerForm
 from portal.clusters.listeners import node_listeners
 from portal.clusters.models import Node
 from portal.clusters.outages import closed_why, growth_why, out_cure, stuck_cure
-from portal.clusters.selectors import (
-    Drain,
+from portal.clusters.selectors.live import Live, gpus_live
+from portal.clusters.selectors.loads import GpuPlace, NodeLoad, node_loads
+from portal.clusters.selectors.node_page import Drain, NodeTask, node_drain, node_events, node_tasks
+from portal.clusters.selectors.overview import NodeSpot, Place, overview
+from portal.clusters.selectors.storages import storages_exported, storages_of_node
+from portal.clusters.selectors.strangers import node_strangers
+from portal.clusters.selectors.visible import (
     JobSight,
-    Live,
-    NodeLoad,
-    NodeSpot,
-    NodeTask,
-    Place,
     cluster_right,
-    gpus_live,
     job_sight,
     node_add_right,
-    node_drain,
-    node_events,
     node_get,
-    node_loads,
-    node_strangers,
-    node_tasks,
     node_with_right,
-    overview,
-    storages_exported,
-    storages_of_node,
 )
-from portal.clusters.selectors.loads import GpuPlace
-from portal.clusters.services import (
-    node_accept,
-    node_put_back,
-    node_set_cpu_tasks,
-    node_set_intent,
-    topology_take,
-)
+from portal.clusters.services.acceptance import node_accept, node_set_cpu_tasks
+from portal.clusters.services.fences import node_put_back
+from portal.clusters.services.nodes import node_set_intent
+from portal.clusters.services.topology import topology_take
 from portal.clusters.silences import node_silent_long
 from portal.clusters.states import INTENT_MOVES, NodeHealth, NodeIntent
 from portal.common.errors import Conflict, Refused

@@ -21,16 +21,11 @@ from portal.accounts.pages import PageRequest
 from portal.accounts.people import groups_named, user_change, user_remove, user_told
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.accounts.services import user_set_password
-from portal.clusters.forms import NewUserForm, UserFilterForm, UserForm, UserPasswordForm
-from portal.clusters.selectors import (
-    manage_right,
-    others_right,
-    people_described,
-    user_get,
-    user_to_manage,
-    users_found,
-)
-from portal.clusters.services import account_create, account_faults, vcs_named
+from portal.clusters.forms.people import NewUserForm, UserFilterForm, UserForm
+from portal.clusters.forms.people import PasswordForm as UserPasswordForm
+from portal.clusters.selectors.people import manage_right, people_described, user_get, user_to_manage
+from portal.clusters.selectors.people_pages import others_right, users_found
+from portal.clusters.services.people import account_create, account_faults, vcs_named
 from portal.common.checking import checked
 from portal.common.errors import ChangedMeanwhile, Invalid, Refused
 from portal.common.forms import refusal_show

@@ -15,10 +15,12 @@ from django.views.decorators.http import require_http_methods, require_safe
 from portal.accounts.models import User
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action
-from portal.clusters.forms import TableForm
+from portal.clusters.forms.people import TableForm
 from portal.clusters.people_table import COLUMNS, MOST_ROWS, table_of, table_rows
-from portal.clusters.selectors import manage_right, others_right
-from portal.clusters.services import ImportRow, people_import
+from portal.clusters.selectors.people import manage_right
+from portal.clusters.selectors.people_pages import others_right
+from portal.clusters.services.people_import import Row as ImportRow
+from portal.clusters.services.people_import import people_import
 from portal.common.errors import Invalid
 from portal.common.progress import progress_read, progress_steps
 from portal.common.sentences import sentence

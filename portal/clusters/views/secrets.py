@@ -18,10 +18,11 @@ from django.views.decorators.http import require_POST, require_safe
 from portal.accounts.models import User
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action
-from portal.clusters.forms import LoginForm, SecretForm
+from portal.clusters.forms.teams import LoginForm, SecretForm
 from portal.clusters.models import SecretKind, VirtualCluster
-from portal.clusters.selectors import may, secrets_of, vc_with_right
-from portal.clusters.services import secret_delete, secret_set
+from portal.clusters.selectors.secrets import secrets_of
+from portal.clusters.selectors.visible import may, vc_with_right
+from portal.clusters.services.secrets import secret_delete, secret_set
 from portal.common.errors import Refused
 from portal.common.forms import refusal_show
 

@@ -21,8 +21,9 @@ from django.views.decorators.http import require_POST, require_safe
 from portal.accounts.audit import audit_write
 from portal.accounts.identities import identity_tie
 from portal.accounts.models import Audited
-from portal.accounts.oidc import Person, SignInFault, Trip, configured, person_fetch, provider_name, trip_begin
-from portal.accounts.oidc.flow import trip_lost
+from portal.accounts.oidc.faults import SignInFault
+from portal.accounts.oidc.flow import Person, Trip, person_fetch, trip_begin, trip_lost
+from portal.accounts.oidc.provider import configured, provider_name
 from portal.accounts.pages import PageRequest, login_show, target_of
 from portal.accounts.services import SIGN_INS
 from portal.clusters.services.sign_in import provider_sign_in

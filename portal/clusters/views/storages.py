@@ -16,26 +16,21 @@ from portal.accounts.audit import audit_last
 from portal.accounts.models import Audited
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action, allowed_everywhere
-from portal.clusters.forms import NewStorageForm, StorageForm
+from portal.clusters.forms.means import NewStorageForm, StorageForm
 from portal.clusters.models import Storage
-from portal.clusters.selectors import (
-    node_get,
-    storage_right,
-    storage_servers,
-    storage_to_manage,
-    storages_placed,
-    storages_seen,
-)
-from portal.clusters.services import (
+from portal.clusters.selectors.storages import storage_right, storage_to_manage, storages_placed, storages_seen
+from portal.clusters.selectors.ties import storage_servers
+from portal.clusters.selectors.visible import node_get
+from portal.clusters.services.people import vcs_named
+from portal.clusters.services.storages import (
     storage_change,
     storage_change_faults,
     storage_create,
     storage_faults,
     storage_remove,
-    storage_tie,
     storage_told,
-    vcs_named,
 )
+from portal.clusters.services.ties import storage_tie
 from portal.common.errors import ChangedMeanwhile, Invalid, Refused
 from portal.common.forms import refusal_show
 from portal.common.versions import version_of

@@ -17,31 +17,15 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action, allowed_everywhere
-from portal.clusters.forms import FirmRightForm, LoanForm, MemberForm, RulesForm
+from portal.clusters.forms.teams import FirmRightForm, LoanForm, MemberForm, RulesForm
 from portal.clusters.models import VirtualCluster
-from portal.clusters.selectors import (
-    UserShare,
-    change_lines,
-    jobs_seen,
-    log_limit,
-    may,
-    quota_changes,
-    user_shares,
-    vc_detail,
-    vc_events,
-    vc_get,
-    vc_log_room,
-    vc_members,
-    vc_shares,
-    vc_with_right,
-)
-from portal.clusters.services import (
-    firm_right_end,
-    firm_right_set,
-    membership_end,
-    membership_set,
-    vc_set_all_rules,
-)
+from portal.clusters.selectors.details import change_lines, quota_changes, vc_detail, vc_events, vc_members
+from portal.clusters.selectors.fairness import UserShare, user_shares
+from portal.clusters.selectors.kept_logs import log_limit, vc_log_room
+from portal.clusters.selectors.shares import vc_shares
+from portal.clusters.selectors.visible import jobs_seen, may, vc_get, vc_with_right
+from portal.clusters.services.rules import firm_right_end, firm_right_set, vc_set_all_rules
+from portal.clusters.services.teams import membership_end, membership_set
 from portal.clusters.states import VcRole
 from portal.common.errors import Invalid, NotFound
 from portal.common.forms import refusal_show

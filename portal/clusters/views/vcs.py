@@ -12,9 +12,10 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action, allowed_everywhere
-from portal.clusters.forms import NewVcForm
-from portal.clusters.selectors import vc_cards, vc_make_right, vc_with_right
-from portal.clusters.services import vc_create, vc_remove, vc_remove_refusal
+from portal.clusters.forms.teams import NewVcForm
+from portal.clusters.selectors.vc_pages import vc_cards
+from portal.clusters.selectors.visible import vc_make_right, vc_with_right
+from portal.clusters.services.teams import vc_create, vc_remove, vc_remove_refusal
 from portal.common.errors import Refused
 from portal.common.forms import refusal_show
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from portal.accounts.models import User
 from portal.accounts.rights import ALLOWED, Action, allowed_everywhere
-from portal.clusters.selectors import vcs_of
+from portal.clusters.selectors.visible import vcs_of
 from portal.dispatch.alerts.alert import SEVERITIES, Alert, Severity
 from portal.dispatch.alerts.every import alerts_all
 from portal.dispatch.alerts.nodes import SERVERS_CLOSED

@@ -12,8 +12,7 @@ from typing import Any
 from django.db import InterfaceError, OperationalError
 from django.utils.translation import gettext, gettext_noop
 
-from portal.clusters.selectors import storages_offered
-from portal.clusters.selectors.storages import Offered
+from portal.clusters.selectors.storages import Offered, storages_offered
 from portal.common.prepared import Prepared
 from portal.dispatch.alerts.alert import Alert, Severity
 from portal.dispatch.alerts.folders import folder_alerts

@@ -10,11 +10,11 @@ from django.db.models import Count, Max, QuerySet
 from django.utils.translation import gettext, gettext_noop, ngettext
 
 from portal.clusters.models import Node
-from portal.clusters.selectors import node_strangers
+from portal.clusters.selectors.strangers import node_strangers
 from portal.common.prepared import Prepared
 from portal.dispatch.alerts.alert import Alert, Severity
 from portal.jobs.models import KeptFolder
-from portal.jobs.selectors import FAILED_FOR_DAYS, HELD, folders_free, folders_held
+from portal.jobs.selectors.folders import FAILED_FOR_DAYS, HELD, folders_free, folders_held
 
 SHOWN = 20
 """Nodes with unknown containers of which the folders are counted: a question for each."""

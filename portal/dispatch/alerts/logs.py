@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from django.utils.translation import gettext
 
 from portal.clusters.models import KeptLogs
-from portal.clusters.selectors import log_room
+from portal.clusters.selectors.kept_logs import log_room
 from portal.common.prepared import Prepared
 from portal.common.templatetags.frontend import size
 from portal.dispatch.alerts.alert import Alert, Severity

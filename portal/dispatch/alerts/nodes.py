@@ -28,7 +28,11 @@ from portal.clusters.outages import (
     stuck_cure,
     stuck_why,
 )
-from portal.clusters.selectors import gpu_holders, node_strangers, servers_closed, vc_quotas, vcs_reaching
+from portal.clusters.selectors.closed import servers_closed
+from portal.clusters.selectors.holders import gpu_holders
+from portal.clusters.selectors.reaching import vcs_reaching
+from portal.clusters.selectors.shares import vc_quotas
+from portal.clusters.selectors.strangers import node_strangers
 from portal.clusters.states import NodeHealth, Stuck
 from portal.common.prepared import Among, Prepared, Slot
 from portal.common.sentences import some_of

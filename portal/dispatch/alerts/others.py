@@ -13,13 +13,14 @@ from nodes.protocol import Cause
 from portal.accounts.models import User
 from portal.clusters.doomed import DoomedCells, closed_everywhere, doomed_everywhere
 from portal.clusters.models import Backup, Storage, VirtualCluster
-from portal.clusters.selectors import storages_placed
-from portal.clusters.selectors.storages import Offered, StoragePlaces
+from portal.clusters.selectors.storages import Offered, StoragePlaces, storages_placed
 from portal.common.prepared import Prepared
 from portal.common.sentences import some_of
 from portal.dispatch.alerts.alert import Alert, Severity
 from portal.jobs.models import Job, TaskAttempt
-from portal.jobs.selectors import idle_warnings, stops_overdue, with_task
+from portal.jobs.selectors.idle import idle_warnings
+from portal.jobs.selectors.overdue import stops_overdue
+from portal.jobs.selectors.visible import with_task
 from portal.jobs.states import OWNER_GONE, JobState
 
 NAMED = 5

@@ -20,7 +20,8 @@ from portal.dispatch.alerts.alert import SEVERITIES, Alert, Severity
 from portal.dispatch.alerts.every import UNCLEAR, alerts_all
 from portal.dispatch.alerts.silences import covering, silences_expire, silences_holding
 from portal.dispatch.models import AlertSilence, AlertWatch
-from portal.notices.services import AlertChange, AlertWords, alerts_tell
+from portal.notices.services.alerts import alerts_tell
+from portal.notices.services.bodies import AlertChange, AlertWords
 
 LOOK_S = 15.0
 """A look each so many seconds, by whichever worker is first."""

@@ -13,8 +13,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.accounts.rest import ApiView
-from portal.clusters.selectors import configuration_right
-from portal.clusters.services import configuration_export, configuration_read
+from portal.clusters.selectors.visible import configuration_right
+from portal.clusters.services.configuration import configuration_export, configuration_read
 from portal.common.parameters import DRY_RUN, dry_run
 from portal.dispatch.api.answers import ConfigurationAnswer
 from portal.dispatch.changes import configuration_change

@@ -19,7 +19,7 @@ from portal.dispatch.limits import WHAT_IFS
 from portal.dispatch.what_if import WhatIf, job_what_if
 from portal.jobs.api.answers import FreeObject, ScoreAnswer, StartAnswer
 from portal.jobs.api.requests import JOB_FILE_SCHEMA, JOB_FILES, faults_of, job_file
-from portal.jobs.spec import SpecInvalid
+from portal.jobs.spec.problems import SpecInvalid
 from portal.jobs.waiting import no_start_words, reason_words
 
 

@@ -14,7 +14,7 @@ from portal.common.errors import Denied
 from portal.dispatch.gauges import gauges
 
 
-class MetricsView(ApiView):
+class PrometheusView(ApiView):
     """``GET /metrics``."""
 
     @extend_schema(exclude=True)

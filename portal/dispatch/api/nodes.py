@@ -8,8 +8,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.accounts.rights import Action
-from portal.clusters.api import NodeView
-from portal.clusters.selectors import node_with_right
+from portal.clusters.api.nodes import NodeView
+from portal.clusters.selectors.visible import node_with_right
 from portal.common.parameters import DRY_RUN, dry_run
 from portal.dispatch.api.answers import NodeRemovedAnswer
 from portal.dispatch.changes import node_remove

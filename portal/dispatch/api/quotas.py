@@ -14,9 +14,11 @@ from rest_framework.response import Response
 
 from portal.accounts.rest import ApiView
 from portal.clusters.models import QuotaChange
-from portal.clusters.selectors import change_lines, cluster_right, lines_named, quota_changes, quota_lines
-from portal.clusters.selectors.details import as_lines
-from portal.clusters.services import Wish, cluster_version, lines_resolve, quota_change_withdraw
+from portal.clusters.selectors.details import as_lines, change_lines, lines_named, quota_changes
+from portal.clusters.selectors.quotas import quota_lines
+from portal.clusters.selectors.visible import cluster_right
+from portal.clusters.services.quotas import Wish, lines_resolve, quota_change_withdraw
+from portal.clusters.services.versions import cluster_version
 from portal.common.errors import NotFound
 from portal.common.moments import Moment
 from portal.common.parameters import DRY_RUN, dry_run

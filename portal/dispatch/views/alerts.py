@@ -14,7 +14,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action, allowed_everywhere
-from portal.clusters.selectors import others_right, servers_closed
+from portal.clusters.selectors.closed import servers_closed
+from portal.clusters.selectors.people_pages import others_right
 from portal.dispatch.alerts import (
     SERVERS_CLOSED,
     alert_to_silence,

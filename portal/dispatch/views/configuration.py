@@ -15,8 +15,10 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from portal.accounts.pages import PageRequest
-from portal.clusters.selectors import configuration_right, quotas_changed_last
-from portal.clusters.services import cluster_version, configuration_export, configuration_read
+from portal.clusters.selectors.changed import quotas_changed_last
+from portal.clusters.selectors.visible import configuration_right
+from portal.clusters.services.configuration import configuration_export, configuration_read
+from portal.clusters.services.versions import cluster_version
 from portal.common.errors import ChangedMeanwhile, Conflict, Invalid
 from portal.dispatch.changes import configuration_change
 from portal.dispatch.forms import ConfigurationForm

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods
 
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action
-from portal.clusters.selectors import node_with_right
+from portal.clusters.selectors.visible import node_with_right
 from portal.common.errors import Conflict
 from portal.dispatch.changes import node_remove
 from portal.dispatch.views.quota import Look

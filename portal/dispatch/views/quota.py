@@ -15,17 +15,13 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from portal.accounts.pages import PageRequest
 from portal.clusters.models import VirtualCluster
-from portal.clusters.selectors import (
-    Line,
-    cell_types,
-    cluster_right,
-    quota_changes,
-    quota_lines,
-    quotas_changed_last,
-    sku_totals,
-    vc_get,
-)
-from portal.clusters.services import cluster_version, quota_change_faults, quota_change_withdraw, quotas_set_faults
+from portal.clusters.selectors.changed import quotas_changed_last
+from portal.clusters.selectors.details import Line, cell_types, quota_changes
+from portal.clusters.selectors.quotas import quota_lines
+from portal.clusters.selectors.shares import sku_totals
+from portal.clusters.selectors.visible import cluster_right, vc_get
+from portal.clusters.services.quotas import quota_change_faults, quota_change_withdraw, quotas_set_faults
+from portal.clusters.services.versions import cluster_version
 from portal.common.errors import ChangedMeanwhile, Conflict, Invalid, NotFound
 from portal.dispatch.changes import quota_change_plan, quotas_change
 from portal.dispatch.forms import QuotaForm

@@ -32,8 +32,10 @@ from portal.jobs.logs.stream import streams_client
 from portal.jobs.logs.text import TextDecoder, decoded
 from portal.jobs.logs.together import NamedLog, file_name, merged_text, zipped
 from portal.jobs.models import Job, TaskAttempt
-from portal.jobs.selectors import LOGS_TOGETHER, job_attempt_current, job_get, run_name, runs_together
-from portal.jobs.services import logs_read
+from portal.jobs.selectors.details import job_attempt_current
+from portal.jobs.selectors.runs import LOGS_TOGETHER, run_name, runs_together
+from portal.jobs.selectors.visible import job_get
+from portal.jobs.services.reading import logs_read
 
 OUT_OF_REACH = "The newest part of the logs cannot be reached now."
 TEXT, ZIP = "text/plain; charset=utf-8", "application/zip"

@@ -22,10 +22,13 @@ from portal.jobs.api.answers import JobDetailAnswer
 from portal.jobs.api.requests import faults_of
 from portal.jobs.api.views import job_detail
 from portal.jobs.models import TAG_LENGTH
-from portal.jobs.selectors import job_listed, job_with_right
-from portal.jobs.services import Place, job_change_priority, job_place, job_tag, jobs_stop, jobs_tag
-from portal.jobs.services.bulk import AT_ONCE
-from portal.jobs.spec import SpecInvalid
+from portal.jobs.selectors.lists import job_listed
+from portal.jobs.selectors.visible import job_with_right
+from portal.jobs.services.bulk import AT_ONCE, jobs_stop, jobs_tag
+from portal.jobs.services.order import Place, job_place
+from portal.jobs.services.priority import job_change_priority
+from portal.jobs.services.tags import job_tag
+from portal.jobs.spec.problems import SpecInvalid
 
 FURTHEST_ID = 2**62
 

@@ -10,7 +10,8 @@ from portal.accounts.models import User
 from portal.common.errors import NotFound
 from portal.common.serializers import Body
 from portal.jobs.models import TaskAttempt
-from portal.jobs.selectors import first_role, job_get, task_attempt_of, task_attempt_visible
+from portal.jobs.selectors.details import first_role, task_attempt_of
+from portal.jobs.selectors.visible import job_get, task_attempt_visible
 
 
 class ChosenTask(Body):

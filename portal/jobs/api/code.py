@@ -25,8 +25,9 @@ from portal.common.streaming import DOWNLOADS, Download
 from portal.jobs.api.answers import CodeAnswer
 from portal.jobs.code.store import CodeFiles
 from portal.jobs.limits import UPLOADS
-from portal.jobs.selectors import code_get, code_limits, code_uploaded
-from portal.jobs.services import code_forget, code_read, code_upload
+from portal.jobs.selectors.code import code_get, code_limits, code_uploaded
+from portal.jobs.services.code import code_forget, code_upload
+from portal.jobs.services.reading import code_read
 
 ARCHIVE = {MEDIA_TYPE: {"type": "string", "format": "binary", "description": "a gzip-compressed tar archive"}}
 

@@ -16,7 +16,7 @@ from portal.accounts.models import Scope
 from portal.accounts.rest import IF_MATCH, ApiView
 from portal.accounts.rights import Action
 from portal.clusters.models import VirtualCluster
-from portal.clusters.selectors import vc_with_right
+from portal.clusters.selectors.visible import vc_with_right
 from portal.common.filters import GivenFilter, NamedFilter
 from portal.common.moments import Moment
 from portal.common.parameters import DRY_RUN, dry_run
@@ -24,7 +24,6 @@ from portal.common.serializers import Answer, Body, Text, Whole
 from portal.common.versions import version_check, version_of
 from portal.jobs.idle.limits import LONGEST, MOST_EXTENSIONS
 from portal.jobs.models import TAG_LENGTH, IdleExemption, IdlePolicy, IdleWarning, Job
-from portal.jobs.selectors import job_get, job_with_right
 from portal.jobs.selectors.idle import (
     idle_exempted,
     idle_exemption_to_remove,
@@ -35,11 +34,11 @@ from portal.jobs.selectors.idle import (
     idle_warning_of,
     idle_would_warn,
 )
-from portal.jobs.services import (
+from portal.jobs.selectors.visible import job_get, job_with_right
+from portal.jobs.services.idle import idle_extend, idle_left
+from portal.jobs.services.idle_policy import (
     idle_exemption_add,
     idle_exemption_remove,
-    idle_extend,
-    idle_left,
     idle_policy_remove,
     idle_policy_set,
 )

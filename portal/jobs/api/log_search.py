@@ -24,7 +24,7 @@ from portal.jobs.logs.archiver import log_of
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.search import Bounds, Found, search
 from portal.jobs.logs.stream import LogOf, streams_client
-from portal.jobs.services import log_read
+from portal.jobs.services.reading import log_read
 
 LONGEST = 200
 MOST_HITS = 500

@@ -30,8 +30,8 @@ from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.stream import streams_client
 from portal.jobs.logs.text import TextDecoder, decoded, lost_row, text_rows
 from portal.jobs.models import TaskAttempt
-from portal.jobs.selectors import job_get
-from portal.jobs.services import log_read
+from portal.jobs.selectors.visible import job_get
+from portal.jobs.services.reading import log_read
 
 MOST_BYTES = 1_000_000
 FURTHEST = 2**62

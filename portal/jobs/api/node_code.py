@@ -13,7 +13,7 @@ from nodes.protocol.packed import MEDIA_TYPE
 from portal.common.streaming import Streamed, aside
 from portal.jobs.code.store import CodeFiles
 from portal.jobs.code.tickets import ticket_open
-from portal.jobs.selectors import code_ordered
+from portal.jobs.selectors.code import code_ordered
 
 _FROM = re.compile(r"bytes=([0-9]{1,15})-")
 

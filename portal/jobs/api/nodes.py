@@ -9,10 +9,11 @@ from rest_framework.response import Response
 
 from portal.accounts.rest import ApiView
 from portal.accounts.rights import Action
-from portal.clusters.api import NodeAnswer, node_answer
-from portal.clusters.selectors import node_with_right
+from portal.clusters.api.answers import NodeAnswer
+from portal.clusters.api.nodes import node_answer
+from portal.clusters.selectors.visible import node_with_right
 from portal.common.serializers import Body, Text
-from portal.jobs.services import node_give_up
+from portal.jobs.services.forgetting import node_give_up
 
 
 class GiveUpBody(Body):

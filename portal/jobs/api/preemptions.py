@@ -12,7 +12,8 @@ from portal.common.serializers import Answer
 from portal.common.shapes import Shape
 from portal.jobs.api.requests import PreemptionFilter
 from portal.jobs.models import Preemption
-from portal.jobs.selectors import PreemptionShown, job_get, preemptions_of, preemptions_read, preemptions_shown
+from portal.jobs.selectors.preemptions import PreemptionShown, preemptions_of, preemptions_read, preemptions_shown
+from portal.jobs.selectors.visible import job_get
 
 
 class OtherJobAnswer(Shape):

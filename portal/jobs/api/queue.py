@@ -11,13 +11,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.accounts.rest import ApiView
-from portal.clusters.selectors import JobSight, job_sight
+from portal.clusters.selectors.visible import JobSight, job_sight
 from portal.common.pagination import ORDERING_PARAMETER, ByPlace, order_of
 from portal.jobs.api.answers import QueueAnswer
 from portal.jobs.api.requests import QueueFilter
 from portal.jobs.models import Job
 from portal.jobs.outlook import Plan, plan_read
-from portal.jobs.selectors import Queued, queue_ordered, queue_rows, queue_waiting
+from portal.jobs.selectors.queue import Queued, queue_ordered, queue_rows, queue_waiting
 
 
 class QueueView(ApiView):

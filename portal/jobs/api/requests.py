@@ -20,7 +20,7 @@ from portal.common.priorities import PRIORITY_CLASSES
 from portal.common.serializers import Body, Text
 from portal.jobs.models import Job, JobAttempt, JobEvent, Preemption, Task
 from portal.jobs.selectors.lists import jobs_tagged
-from portal.jobs.spec import SpecInvalid
+from portal.jobs.spec.problems import SpecInvalid
 from portal.jobs.states import AttemptState, EndReason, JobState, TaskState
 
 

@@ -16,8 +16,8 @@ from portal.accounts.rest import ApiView
 from portal.common.serializers import Answer, Body, Text
 from portal.jobs.filter_form import JobFilterForm
 from portal.jobs.models import VIEW_NAME_LENGTH
-from portal.jobs.selectors import saved_views
-from portal.jobs.services import view_forget, view_save
+from portal.jobs.selectors.lists import saved_views
+from portal.jobs.services.views import view_forget, view_save
 
 
 class SavedViewBody(Body):

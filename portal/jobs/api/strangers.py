@@ -9,9 +9,9 @@ from rest_framework.response import Response
 
 from portal.accounts.rest import ApiView
 from portal.accounts.rights import Action
-from portal.clusters.selectors import node_with_right
+from portal.clusters.selectors.visible import node_with_right
 from portal.common.serializers import Body, Text
-from portal.jobs.services import stranger_stop
+from portal.jobs.services.strangers import stranger_stop
 
 
 class StrangerStopBody(Body):

@@ -23,8 +23,8 @@ from portal.common.serializers import Answer, Body, Text, Truth
 from portal.common.versions import version_of
 from portal.jobs.models import JobTemplate
 from portal.jobs.samples import samples
-from portal.jobs.selectors import template_get, template_home, template_restrict, template_to_write
-from portal.jobs.services import template_change, template_create, template_remove, template_told
+from portal.jobs.selectors.templates import template_get, template_home, template_restrict, template_to_write
+from portal.jobs.services.templates import template_change, template_create, template_remove, template_told
 
 VISIBILITIES = [("private", "private"), ("vc", "vc"), ("public", "public")]
 

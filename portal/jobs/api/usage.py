@@ -20,7 +20,7 @@ from portal.common.negotiation import Unnegotiated
 from portal.common.serializers import Answer, Body
 from portal.common.shapes import Shape
 from portal.common.tables import csv_text
-from portal.jobs.selectors import GROUPS, PERIODS, UsageQuery, UsageReport, UsageRow, usage_report
+from portal.jobs.selectors.usage_report import GROUPS, PERIODS, UsageQuery, UsageReport, UsageRow, usage_report
 
 MOST_DAYS = 3660
 CSV = "text/csv"

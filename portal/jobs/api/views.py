@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from portal.accounts.models import Scope
 from portal.accounts.rest import ApiView
 from portal.accounts.rights import Action
-from portal.clusters.selectors import may, vc_key
+from portal.clusters.selectors.visible import may, vc_key
 from portal.common.languages import asked_language
 from portal.common.negotiation import Unnegotiated
 from portal.common.pagination import NewestSubmitted, OldestFirst
@@ -47,24 +47,18 @@ from portal.jobs.api.requests import (
 from portal.jobs.limits import SUBMITS
 from portal.jobs.models import Job
 from portal.jobs.problem_words import problem_words
-from portal.jobs.selectors import (
-    events_read,
-    folder_fate,
-    job_attempt_current,
-    job_attempts,
-    job_forecast,
-    job_get,
-    job_listed,
-    job_restrict,
-    job_roles,
-    job_tasks,
-    job_with_right,
-    jobs_sized,
-    queue_places,
-    tasks_run,
-)
-from portal.jobs.services import job_change_vc, job_check, job_hints, job_pause, job_resume, job_stop, job_submit
-from portal.jobs.spec import SpecInvalid
+from portal.jobs.selectors.details import events_read, job_attempt_current, job_attempts, job_roles
+from portal.jobs.selectors.folders import folder_fate
+from portal.jobs.selectors.lists import job_listed, jobs_sized
+from portal.jobs.selectors.queue import job_forecast, queue_places
+from portal.jobs.selectors.tasks import job_tasks, tasks_run
+from portal.jobs.selectors.visible import job_get, job_restrict, job_with_right
+from portal.jobs.services.admission import job_check, job_hints
+from portal.jobs.services.moving import job_change_vc
+from portal.jobs.services.pausing import job_pause, job_resume
+from portal.jobs.services.stop import job_stop
+from portal.jobs.services.submit import job_submit
+from portal.jobs.spec.problems import SpecInvalid
 from portal.jobs.waiting import no_start_words
 
 SUBMIT_KEY = re.compile(r"[\x21-\x7e]{0,100}")

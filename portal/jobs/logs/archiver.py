@@ -24,7 +24,7 @@ from portal.jobs.logs.ending import log_lost_with
 from portal.jobs.logs.records import Run
 from portal.jobs.logs.stream import ForgedEntry, LogOf, read_stream, stream_end, streams_client
 from portal.jobs.models import TaskAttempt
-from portal.jobs.services import attempt_log_done
+from portal.jobs.services.reports import attempt_log_done
 
 SEGMENT = 1 << 20
 """Bytes of one segment at most."""

@@ -43,8 +43,9 @@ from portal.jobs.logs.stream import LogOf
 from portal.jobs.logs.text import TextDecoder, records_message
 from portal.jobs.logs.viewer import Viewer
 from portal.jobs.models import TaskAttempt
-from portal.jobs.selectors import LOGS_TOGETHER, job_get, run_name, runs_together, task_attempt_visible
-from portal.jobs.services import log_read, logs_read
+from portal.jobs.selectors.runs import LOGS_TOGETHER, run_name, runs_together
+from portal.jobs.selectors.visible import job_get, task_attempt_visible
+from portal.jobs.services.reading import log_read, logs_read
 
 MOST_OFFSET = 10**18
 TAILS, MOST_TAIL, LEAST_TAIL = 2 << 20, 512 * 1024, 16 * 1024

@@ -18,7 +18,7 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet, Sum
 
 from portal.clusters.models import KeptLogs, VirtualCluster
-from portal.clusters.selectors import log_room
+from portal.clusters.selectors.kept_logs import log_room
 from portal.jobs.logs.archive import Archive
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.states import JOB_LIVE

@@ -22,7 +22,7 @@ from portal.jobs.idle.minutes import activities_add
 from portal.jobs.metrics.points import OF_GPU, OF_TASK, Point, points_of
 from portal.jobs.metrics.record import Records
 from portal.jobs.models import Allocation, Measured, TaskAttempt
-from portal.jobs.services import usage_progress, usage_progress_fold
+from portal.jobs.services.progress import usage_progress, usage_progress_fold
 
 MINUTE = timedelta(minutes=1)
 LATE = timedelta(seconds=40)

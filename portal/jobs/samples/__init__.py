@@ -11,7 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from portal.common.errors import NotFound
-from portal.jobs.spec import JobSpec, parse
+from portal.jobs.spec.model import JobSpec
+from portal.jobs.spec.validate import parse
 
 FILES = Path(__file__).parent / "files"
 GROUPS: Mapping[str, tuple[str, ...]] = {

@@ -10,15 +10,11 @@ from django.db.models import Q
 
 from portal.accounts.models import User
 from portal.clusters.models import PinnedCell, SecretKind, Sku, Storage, StoredSecret, VirtualCluster
-from portal.clusters.selectors import (
-    ImagePatterns,
-    SkuShare,
-    highest_class,
-    highest_classes,
-    storage_restrict,
-    vc_shares,
-    vcs_for_submit,
-)
+from portal.clusters.selectors.images import ImagePatterns
+from portal.clusters.selectors.rights import highest_class, highest_classes
+from portal.clusters.selectors.shares import SkuShare, vc_shares
+from portal.clusters.selectors.storages import storage_restrict
+from portal.clusters.selectors.visible import vcs_for_submit
 from portal.common.priorities import PRIORITY_CLASSES, PriorityClass
 from portal.jobs.models import Job
 from portal.jobs.states import CLASS_CHANGES, JobState

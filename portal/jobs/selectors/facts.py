@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from portal.accounts.models import User
 from portal.clusters.models import VirtualCluster
-from portal.clusters.selectors import cluster_read, vcs_for_submit
-from portal.jobs.spec import ClusterFacts
+from portal.clusters.selectors.engine import cluster_read
+from portal.clusters.selectors.visible import vcs_for_submit
+from portal.jobs.spec.facts import ClusterFacts
 from scheduling import Cluster
 from scheduling.cycle.context import ClusterContext
 

@@ -16,7 +16,7 @@ from django.utils.translation import gettext, ngettext
 
 from nodes.protocol import Mount
 from portal.clusters.models import Node, Storage
-from portal.clusters.selectors import storage_offered
+from portal.clusters.selectors.storages import storage_offered
 from portal.clusters.states import NodeHealth
 from portal.clusters.ties import is_tied
 from portal.common.errors import Absent, Unavailable

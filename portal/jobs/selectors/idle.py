@@ -14,7 +14,7 @@ from django.utils.translation import gettext
 from portal.accounts.models import User
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.clusters.models import VirtualCluster
-from portal.clusters.selectors import may, vc_restrict
+from portal.clusters.selectors.visible import may, vc_restrict
 from portal.common.errors import Denied, Fault, Invalid, NotFound
 from portal.jobs.idle.activity import Activity
 from portal.jobs.idle.minutes import activity_of

@@ -13,7 +13,7 @@ from functools import cached_property
 from django.db.models import Q, QuerySet
 
 from portal.clusters.models import PinnedCell, Sku, VirtualCluster
-from portal.clusters.selectors import vc_quotas
+from portal.clusters.selectors.shares import vc_quotas
 from portal.jobs.models import Job, TaskRole
 
 Kinds = frozenset[str]

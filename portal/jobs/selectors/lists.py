@@ -10,7 +10,7 @@ from django.db.models import F, IntegerField, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
 from portal.accounts.models import User
-from portal.clusters.selectors import job_sight
+from portal.clusters.selectors.visible import job_sight
 from portal.common.errors import NotFound
 from portal.common.prepared import Among, Prepared, Slot
 from portal.jobs.models import Job, JobTag, SavedView, TaskRole

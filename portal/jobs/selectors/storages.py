@@ -8,9 +8,10 @@ from django.db.models import Q
 from django.utils import translation
 
 from portal.clusters.models import Storage
-from portal.clusters.selectors import StorageTies, cluster_read, storage_ties
+from portal.clusters.selectors.engine import cluster_read
+from portal.clusters.selectors.ties import StorageTies, storage_ties
 from portal.common.sentences import some_of
-from portal.jobs.spec import JobSpec
+from portal.jobs.spec.model import JobSpec
 
 NAMED = 5
 

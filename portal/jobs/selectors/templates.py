@@ -10,7 +10,7 @@ from django.utils.translation import gettext, gettext_noop
 from portal.accounts.models import User
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.clusters.models import VirtualCluster
-from portal.clusters.selectors import vc_restrict, vc_with_right
+from portal.clusters.selectors.visible import vc_restrict, vc_with_right
 from portal.common.errors import Denied, NotFound
 from portal.jobs.models import JobTemplate
 

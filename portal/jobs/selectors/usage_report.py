@@ -16,7 +16,7 @@ from django.utils.translation import gettext
 from portal.accounts.models import User
 from portal.accounts.rights import Action
 from portal.clusters.models import Sku, VirtualCluster
-from portal.clusters.selectors import JobSight, job_sights, vc_key
+from portal.clusters.selectors.visible import JobSight, job_sights, vc_key
 from portal.common.errors import Fault, Invalid
 from portal.jobs.models import UsageDay, UsageProgress
 from portal.jobs.selectors.gpu_hours import UsageKey, UsageSums

@@ -10,7 +10,7 @@ from django.utils.translation import gettext, gettext_noop
 
 from portal.accounts.models import User
 from portal.accounts.rights import Action
-from portal.clusters.selectors import job_sight
+from portal.clusters.selectors.visible import job_sight
 from portal.common.errors import Denied, NotFound
 from portal.common.prepared import Prepared, Slot
 from portal.jobs.models import Job, JobAttempt, TaskAttempt

@@ -13,7 +13,8 @@ from django.utils import timezone
 from portal.accounts.keys import ssh_keys_of
 from portal.accounts.models import User
 from portal.clusters.models import Node, Storage, VirtualCluster
-from portal.clusters.selectors import ImagePatterns, registry_logins, secret_values
+from portal.clusters.selectors.images import ImagePatterns
+from portal.clusters.selectors.secrets import registry_logins, secret_values
 from portal.jobs.selectors.code import code_missing
 from portal.jobs.selectors.facts import cluster_facts
 from portal.jobs.selectors.labels import label_read
@@ -22,25 +23,15 @@ from portal.jobs.selectors.visible import job_restrict
 from portal.jobs.services.rights import right_problems
 from portal.jobs.services.specs import WORKDIR
 from portal.jobs.services.starting import ports_wanted
-from portal.jobs.spec import (
-    JobSpec,
-    Problem,
-    SpecInvalid,
-    has_windows_ends,
-    image_as_root,
-    image_problems,
-    no_key,
-    parse,
-    registries_open,
-    secret_names_missing,
-    share_hints,
-    ssh_keys,
-    unused_keys,
-    with_logins,
-    with_secrets,
-)
-from portal.jobs.spec.plugins import PLACE
-from portal.jobs.spec.problems import path_text, short
+from portal.jobs.spec.commands import has_windows_ends
+from portal.jobs.spec.images import image_as_root, image_problems
+from portal.jobs.spec.model import JobSpec
+from portal.jobs.spec.plugins import PLACE, no_key, ssh_keys
+from portal.jobs.spec.problems import Problem, SpecInvalid, path_text, short
+from portal.jobs.spec.secrets import registries_open, secret_names_missing, with_logins, with_secrets
+from portal.jobs.spec.shares import share_hints
+from portal.jobs.spec.unused import unused_keys
+from portal.jobs.spec.validate import parse
 
 EXTRAS = "extras.berth"
 

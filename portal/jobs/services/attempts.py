@@ -19,7 +19,7 @@ from portal.jobs.models import JobAttempt, JobEvent, TaskAttempt
 from portal.jobs.services.moves import attempt_move, job_hold, job_move, jobs_announce
 from portal.jobs.services.orders import nodes_bump, nodes_hold
 from portal.jobs.services.placing import Overtaken
-from portal.jobs.spec import JobSpec
+from portal.jobs.spec.model import JobSpec
 from portal.jobs.states import ATTEMPT_MOVES, AttemptState, EndReason, JobState
 
 LIVE = Q(lost_at__isnull=True) & ~Q(state=str(ContainerState.TERMINATED))

@@ -15,12 +15,12 @@ from django.utils.translation import gettext
 from nodes.protocol import Bounds, PackedInvalid, PackedTooLarge, packed_check
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, User
-from portal.clusters.selectors import vcs_for_submit
+from portal.clusters.selectors.visible import vcs_for_submit
 from portal.common.errors import Conflict, Denied, Fault, Invalid, NotFound, Refused, TooManyAtOnce, Unavailable
 from portal.jobs.code.store import CodeFiles, Received
 from portal.jobs.models import CodeFolder, CodeUpload, Job
 from portal.jobs.selectors.code import code_uploaded
-from portal.jobs.spec import Problem, SpecInvalid
+from portal.jobs.spec.problems import Problem, SpecInvalid
 
 EXPIRED_AT_ONCE = 200
 _PART_LIVES = timedelta(days=1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from portal.jobs.spec import JobSpec
+from portal.jobs.spec.model import JobSpec
 
 MASTER_PORT_LABEL = "berth_master"
 USUAL_MASTER_PORT = 29500

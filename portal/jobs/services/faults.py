@@ -12,7 +12,7 @@ from django.db.models import Q
 from nodes.protocol import Phase, StopReason
 from portal.clusters.models import Gpu
 from portal.clusters.outages import FOUND_BY_NODE, OUT_CAUSES
-from portal.clusters.services import node_trial_passed, nodes_try
+from portal.clusters.services.outages import node_trial_passed, nodes_try
 from portal.common.prepared import Prepared
 from portal.jobs.models import Allocation, TaskAttempt
 from portal.jobs.services.attempts import LIVE, attempt_end, tasks_stop

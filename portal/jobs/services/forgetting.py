@@ -8,7 +8,7 @@ from django.db import transaction
 from django.utils.translation import gettext, ngettext
 
 from portal.clusters.models import Node
-from portal.clusters.services import node_lose
+from portal.clusters.services.silence import node_lose
 from portal.clusters.silences import silent_way_out
 from portal.common.errors import Conflict
 from portal.jobs.models import Allocation, Claim, TaskAttempt

@@ -14,6 +14,7 @@ from nodes.protocol import StopReason
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.common.errors import Conflict
+from portal.common.priorities import PRIORITY_CLASSES
 from portal.jobs.idle.rules import MINUTE, Verdict
 from portal.jobs.models import GpuActivity, IdleWarning, Job, JobAttempt, TaskAttempt, UsageProgress
 from portal.jobs.selectors.idle import Judged, idle_judged, idle_policy_of
@@ -22,7 +23,7 @@ from portal.jobs.services.holding import job_lend
 from portal.jobs.services.moves import job_event, job_hold
 from portal.jobs.services.specs import grace_seconds
 from portal.jobs.services.words import gpus_named, minutes_named
-from portal.jobs.spec import PRIORITY_CLASSES, JobSpec
+from portal.jobs.spec.model import JobSpec
 from portal.jobs.states import AttemptState, EndReason, IdleAction, IdleEnd
 
 OPPORTUNISTIC = PRIORITY_CLASSES["oppo"]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 
-from portal.clusters.selectors import ImagePatterns
+from portal.clusters.selectors.images import ImagePatterns
 from portal.jobs.models import Job
 from portal.jobs.services.pausing import job_pause_itself
-from portal.jobs.spec import JobSpec, image_allowed, image_refusal
+from portal.jobs.spec.images import image_allowed, image_refusal
+from portal.jobs.spec.model import JobSpec
 from portal.jobs.states import JobState
 
 

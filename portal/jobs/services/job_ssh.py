@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from django.utils.crypto import salted_hmac
 
 from portal.jobs.services.environment import Peer, pai_role
-from portal.jobs.spec import JobSpec
+from portal.jobs.spec.model import JobSpec
 
 JOB_SSH_VARIABLE = "BERTH_JOB_SSH"
 """Tells the server of a task that the job's key is its host key."""

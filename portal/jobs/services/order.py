@@ -14,7 +14,7 @@ from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, User
 from portal.accounts.rights import Action
 from portal.clusters.models import VirtualCluster
-from portal.clusters.selectors import job_sight
+from portal.clusters.selectors.visible import job_sight
 from portal.common.bulk import rows_update
 from portal.common.errors import Conflict
 from portal.common.live import announce

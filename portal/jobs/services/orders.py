@@ -35,7 +35,7 @@ from nodes.protocol import (
     reached,
 )
 from portal.clusters.models import Node
-from portal.clusters.selectors import storage_wishes, storages_granted
+from portal.clusters.selectors.storages import storage_wishes, storages_granted
 from portal.common.prepared import Among, Prepared
 from portal.common.wake import task_send
 from portal.jobs.code.tickets import Ticket, ticket_address

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Exists, F, OuterRef
 
 from nodes.protocol import Cause, StopReason
-from portal.clusters.services import node_start_failed
+from portal.clusters.services.outages import node_start_failed
 from portal.jobs.exits import OOM_SEEN, Verdict
 from portal.jobs.models import Demotion, Job, JobAttempt, JobEvent, Task, TaskAttempt, TaskRole
 from portal.jobs.services.attempts import LIVE, attempt_end
@@ -19,7 +19,7 @@ from portal.jobs.services.claims import CLAIMS_KEPT, claims_keep
 from portal.jobs.services.idle import idle_priority_return
 from portal.jobs.services.moves import attempt_move, job_event, job_move, tasks_move, tasks_resume
 from portal.jobs.services.patience import judged, tried_again
-from portal.jobs.spec import FANCY_RETRY_OFF, RETRY_ALWAYS, JobSpec
+from portal.jobs.spec.model import FANCY_RETRY_OFF, RETRY_ALWAYS, JobSpec
 from portal.jobs.states import (
     AFTER,
     TASK_OVER,

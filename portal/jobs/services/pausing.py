@@ -9,7 +9,7 @@ from django.utils.translation import gettext, gettext_noop
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
-from portal.clusters.selectors import owners_gone
+from portal.clusters.selectors.owners import owners_gone
 from portal.common.errors import Conflict
 from portal.common.live import announce
 from portal.common.wake import scheduler_wake

@@ -19,7 +19,8 @@ from portal.jobs.selectors.hidden import hidden_in
 from portal.jobs.services.admission import job_check
 from portal.jobs.services.moves import job_event, job_hold
 from portal.jobs.services.rights import class_problems
-from portal.jobs.spec import JobSpec, SpecInvalid
+from portal.jobs.spec.model import JobSpec
+from portal.jobs.spec.problems import SpecInvalid
 from portal.jobs.spec.rewrite import PRIORITY_CLASS, with_value
 from portal.jobs.states import CLASS_CHANGES, JobState
 

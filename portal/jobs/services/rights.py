@@ -9,11 +9,13 @@ from django.db.models import F, Sum
 
 from portal.accounts.models import User
 from portal.clusters.models import FirmRight, VirtualCluster
-from portal.clusters.selectors import firm_rights, highest_class
+from portal.clusters.selectors.rights import firm_rights, highest_class
 from portal.common.priorities import PRIORITY_CLASSES, PriorityClass, priority_name
 from portal.jobs.models import TaskRole
 from portal.jobs.selectors.facts import cluster_facts
-from portal.jobs.spec import JobSpec, Problem, limit_problems
+from portal.jobs.spec.fit import limit_problems
+from portal.jobs.spec.model import JobSpec
+from portal.jobs.spec.problems import Problem
 from portal.jobs.states import JOB_LIVE
 
 CLASS = "extras.hivedScheduler.jobPriorityClass"

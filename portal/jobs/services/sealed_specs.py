@@ -19,7 +19,7 @@ from portal.common.bulk import rows_update
 from portal.common.prepared import Among, Prepared
 from portal.common.sealing import SealBroken
 from portal.jobs.models import Allocation, JobAttempt, JobEvent, KeptFolder, TaskAttempt
-from portal.jobs.selectors import folder_of, job_folder_path
+from portal.jobs.selectors.folders import folder_of, job_folder_path
 from portal.jobs.services.environment import LEFT_OUT
 from portal.jobs.services.moves import job_event
 from portal.jobs.services.specs import (

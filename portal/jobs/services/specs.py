@@ -15,23 +15,18 @@ from django.db.models import OuterRef, QuerySet, Subquery
 
 from nodes.protocol import OWN_COMMANDS, Code, ContainerSpec, ImageAuth, Limits, Mount
 from portal.clusters.models import Node, Storage
-from portal.clusters.selectors import ImagePatterns, roots_of_own_folders
+from portal.clusters.selectors.images import ImagePatterns
+from portal.clusters.selectors.storages import roots_of_own_folders
 from portal.common.prepared import Among, Prepared
 from portal.common.sealing import unseal
 from portal.jobs.models import Job, JobAttempt, TaskAttempt
-from portal.jobs.selectors import job_folder_path
-from portal.jobs.selectors.folders import JOB_DIR
+from portal.jobs.selectors.folders import JOB_DIR, job_folder_path
 from portal.jobs.services.environment import Facts, Peer, environment, shared_variables
 from portal.jobs.services.job_ssh import JOB_SSH_VARIABLE, job_key, job_ssh_script, private_text
-from portal.jobs.spec import (
-    JobSpec,
-    StorageMount,
-    TaskRoleSpec,
-    image_as_root,
-    render_auth,
-    render_script,
-    secret_texts,
-)
+from portal.jobs.spec.images import image_as_root
+from portal.jobs.spec.model import JobSpec, StorageMount, TaskRoleSpec
+from portal.jobs.spec.secrets import secret_texts
+from portal.jobs.spec.templates import render_auth, render_script
 
 WORKDIR = "/workspace"
 PIDS_PER_GPU = 4096

@@ -13,7 +13,8 @@ from portal.common.public_keys import NoPublicKey, public_key_parse
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.selectors.hidden import hidden_in
 from portal.jobs.services.job_ssh import job_key, public_line
-from portal.jobs.spec import JobSpec, ssh_keys
+from portal.jobs.spec.model import JobSpec
+from portal.jobs.spec.plugins import ssh_keys
 
 SSH_PORT = "ssh"
 """The label of its port, which every task has."""

@@ -24,7 +24,7 @@ from portal.jobs.services.moves import jobs_announce, tasks_move
 from portal.jobs.services.orders import nodes_bump
 from portal.jobs.services.placing import NoPortLeft, Overtaken, Placed
 from portal.jobs.services.ssh import SSH_ASKED
-from portal.jobs.spec import JobSpec
+from portal.jobs.spec.model import JobSpec
 from portal.jobs.states import JOB_MOVES, AttemptState, JobState, TaskState
 
 QUEUED_SECONDS = Histogram(

@@ -16,7 +16,7 @@ from portal.jobs.services.attempts import attempt_end
 from portal.jobs.services.moves import job_hold, job_move, tasks_move
 from portal.jobs.services.outcomes import attempt_decide
 from portal.jobs.services.specs import grace_seconds
-from portal.jobs.spec import JobSpec
+from portal.jobs.spec.model import JobSpec
 from portal.jobs.states import JOB_OVER, AttemptState, EndReason, JobState, TaskState
 
 

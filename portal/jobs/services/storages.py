@@ -15,7 +15,8 @@ from portal.common.prepared import Among, Prepared
 from portal.jobs.models import Job
 from portal.jobs.selectors.storages import storage_names
 from portal.jobs.services.pausing import job_pause_itself
-from portal.jobs.spec import JobSpec, Problem, SpecInvalid
+from portal.jobs.spec.model import JobSpec
+from portal.jobs.spec.problems import Problem, SpecInvalid
 from portal.jobs.states import JobState
 
 

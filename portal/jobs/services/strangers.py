@@ -13,7 +13,8 @@ from nodes.protocol import ContainerReport
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.clusters.models import Gpu, Node
-from portal.clusters.services import fences_lift, node_event
+from portal.clusters.services.fences import fences_lift
+from portal.clusters.services.nodes import node_event
 from portal.common.errors import NotFound
 from portal.common.told import GPUS
 from portal.jobs.services.orders import nodes_bump

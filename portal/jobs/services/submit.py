@@ -21,7 +21,9 @@ from portal.jobs.services.code import code_hold
 from portal.jobs.services.moves import job_event
 from portal.jobs.services.storages import storages_keep
 from portal.jobs.services.tags import tags_store
-from portal.jobs.spec import JobSpec, Problem, SpecInvalid, mask_secrets
+from portal.jobs.spec.model import JobSpec
+from portal.jobs.spec.problems import Problem, SpecInvalid
+from portal.jobs.spec.secrets import mask_secrets
 from portal.jobs.states import JOB_LIVE, TaskState
 
 RUN_TRIES = 5

@@ -16,7 +16,8 @@ from portal.clusters.models import VirtualCluster
 from portal.common.errors import Conflict, Fault, Invalid
 from portal.common.versions import version_check, version_of
 from portal.jobs.models import JobTemplate
-from portal.jobs.spec import SpecInvalid, parse
+from portal.jobs.spec.problems import SpecInvalid
+from portal.jobs.spec.validate import parse
 
 MOST_TEMPLATES = 500
 """Of one user, of one virtual cluster, or of everybody."""

@@ -12,7 +12,7 @@ from django.db.models import Max, Q
 
 from nodes.protocol import ContainerState, Phase, StopReason
 from portal.clusters.outages import LATE
-from portal.clusters.services import node_start_failed
+from portal.clusters.services.outages import node_start_failed
 from portal.clusters.silences import reports_taken_for
 from portal.jobs.models import JobAttempt, TaskAttempt
 from portal.jobs.services.attempts import LIVE, attempt_end, attempt_run_when_prepared, tasks_stop

@@ -24,7 +24,7 @@ from portal.jobs.services.reports import attempt_log_done
 from portal.jobs.services.returning import gangs_wait_no_longer
 from portal.jobs.services.specs import grace_seconds
 from portal.jobs.services.unprepared import NOT_PREPARED, starting_judge
-from portal.jobs.spec import JobSpec
+from portal.jobs.spec.model import JobSpec
 from portal.jobs.states import AttemptState, EndReason
 
 NOT_STARTED = [*NOT_PREPARED, ContainerState.PREPARED, ContainerState.STARTING]

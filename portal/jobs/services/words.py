@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from portal.jobs.models import Job
-from portal.jobs.spec import JobSpec
+from portal.jobs.spec.model import JobSpec
 
 _NAMED = 5
 

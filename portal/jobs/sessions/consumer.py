@@ -41,8 +41,8 @@ from portal.accounts.rights import Action
 from portal.accounts.websockets import CLOSED_NOT_VISIBLE, SignedInConsumer
 from portal.common.errors import Conflict, Denied, NotFound, Refused
 from portal.jobs.models import TaskAttempt
-from portal.jobs.selectors import task_attempt_with_right
-from portal.jobs.services import shell_open
+from portal.jobs.selectors.visible import task_attempt_with_right
+from portal.jobs.services.reading import shell_open
 from portal.jobs.sessions.calling import SessionFailed
 from portal.jobs.sessions.shell import ShellSession
 

@@ -18,8 +18,9 @@ from portal.accounts.rights import Action
 from portal.common.errors import Unavailable
 from portal.common.problems import MEDIA_TYPE, problem
 from portal.common.streaming import DOWNLOADS, Download
-from portal.jobs.selectors import JobFolder, job_folder, job_with_right
-from portal.jobs.services import files_read
+from portal.jobs.selectors.folders import JobFolder, job_folder
+from portal.jobs.selectors.visible import job_with_right
+from portal.jobs.services.reading import files_read
 from portal.jobs.sessions.calling import SessionFailed
 from portal.jobs.sessions.folders import WAITING, Answered, folder_ask
 from portal.jobs.sessions.ranges import Asked, Outside, Part, mark_of, part_of

@@ -34,7 +34,7 @@ from nodes.protocol import (
 from portal.clusters.models import Node
 from portal.common.errors import Absent, Conflict, Refused, Unavailable
 from portal.common.shares import Share
-from portal.jobs.selectors import JobFolder
+from portal.jobs.selectors.folders import JobFolder
 from portal.jobs.sessions.calling import (
     ANSWER_WITHIN_S,
     BLOCK_MS,

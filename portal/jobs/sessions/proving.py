@@ -10,8 +10,8 @@ from datetime import datetime
 
 from nodes.protocol import PROOFS, Mount, ProofRequest, ReadRequest, SessionFault
 from portal.clusters.models import Node, Storage
-from portal.clusters.selectors import proofs_due
-from portal.clusters.services import tie_proven
+from portal.clusters.selectors.ties import proofs_due
+from portal.clusters.services.ties import tie_proven
 from portal.clusters.ties import SEEN, UNSEEN, UNTRIED
 from portal.jobs.sessions.calling import TOGETHER_S, SessionFailed
 from portal.jobs.sessions.folders import FolderSession

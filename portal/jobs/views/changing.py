@@ -18,9 +18,10 @@ from portal.common.priorities import PRIORITY_CLASSES
 from portal.jobs.forms import PriorityForm, TagForm
 from portal.jobs.models import Job
 from portal.jobs.problem_words import problem_words
-from portal.jobs.selectors import job_with_right
-from portal.jobs.services import job_change_priority, job_tag
-from portal.jobs.spec import SpecInvalid
+from portal.jobs.selectors.visible import job_with_right
+from portal.jobs.services.priority import job_change_priority
+from portal.jobs.services.tags import job_tag
+from portal.jobs.spec.problems import SpecInvalid
 from portal.jobs.views.job import SECTIONS, job_shown
 
 FORMS = {"tags": "tag_form", "priority": "priority_form"}

@@ -24,7 +24,8 @@ from portal.jobs.metrics.overview import MOST_TASKS, Window, task_curves, window
 from portal.jobs.metrics.reading import CurveReader
 from portal.jobs.metrics.record import Records
 from portal.jobs.models import Job, TaskAttempt
-from portal.jobs.selectors import job_attempt_current, job_get, task_attempt_visible, task_runs
+from portal.jobs.selectors.details import job_attempt_current, task_runs
+from portal.jobs.selectors.visible import job_get, task_attempt_visible
 from portal.jobs.states import JOB_LIVE
 from portal.jobs.views.asked import number_asked
 

@@ -20,7 +20,7 @@ from nodes.protocol import FileEntry, FolderListing, ListRequest, Mount, ReadReq
 from portal.accounts.pages import PageRequest
 from portal.common.errors import Absent, Conflict, NotFound, Refused, TooManyAtOnce, Unavailable
 from portal.jobs.models import Job
-from portal.jobs.selectors import JobFolder, folder_fate
+from portal.jobs.selectors.folders import JobFolder, folder_fate
 from portal.jobs.sessions.calling import SessionFailed
 from portal.jobs.sessions.downloads import NEVER_SHOWN, download, files_still, folder_open
 from portal.jobs.sessions.folders import WAITING, Answered, folder_ask

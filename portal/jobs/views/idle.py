@@ -16,11 +16,10 @@ from django.views.decorators.http import require_http_methods, require_POST
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.clusters.models import VirtualCluster
-from portal.clusters.selectors import may, vc_with_right
+from portal.clusters.selectors.visible import may, vc_with_right
 from portal.common.errors import Conflict, Invalid
 from portal.common.versions import version_of
 from portal.jobs.models import IdlePolicy, Job
-from portal.jobs.selectors import job_with_right
 from portal.jobs.selectors.idle import (
     IdlePolicies,
     idle_exempted,
@@ -33,10 +32,11 @@ from portal.jobs.selectors.idle import (
     idle_warnings,
     idle_would_warn,
 )
-from portal.jobs.services import (
+from portal.jobs.selectors.visible import job_with_right
+from portal.jobs.services.idle import idle_extend
+from portal.jobs.services.idle_policy import (
     idle_exemption_add,
     idle_exemption_remove,
-    idle_extend,
     idle_policy_remove,
     idle_policy_set,
 )

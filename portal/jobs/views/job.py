@@ -18,24 +18,18 @@ from django.views.decorators.http import require_safe
 
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action
-from portal.clusters.selectors import job_sights
+from portal.clusters.selectors.visible import job_sights
 from portal.jobs.forms import PriorityForm, TagForm
 from portal.jobs.models import Job
-from portal.jobs.selectors import (
-    classes_offered,
-    code_awaited,
-    idle_warning_of,
-    job_attempts,
-    job_events,
-    job_forecast,
-    job_get,
-    job_loan,
-    job_with_right,
-    preemptions_leaving,
-    preemptions_shown,
-    queue_places,
-)
-from portal.jobs.services import idle_left, job_movable
+from portal.jobs.selectors.choices import classes_offered
+from portal.jobs.selectors.details import job_attempts, job_events, job_loan
+from portal.jobs.selectors.idle import idle_warning_of
+from portal.jobs.selectors.preemptions import preemptions_leaving, preemptions_shown
+from portal.jobs.selectors.queue import job_forecast, queue_places
+from portal.jobs.selectors.runs import code_awaited
+from portal.jobs.selectors.visible import job_get, job_with_right
+from portal.jobs.services.idle import idle_left
+from portal.jobs.services.order import job_movable
 from portal.jobs.states import OWNER_GONE, JobState
 from portal.jobs.views.causes import cause_of
 from portal.jobs.views.charts import charts_shown

@@ -15,14 +15,14 @@ from django.views.decorators.http import require_POST, require_safe
 
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action
-from portal.clusters.selectors import job_sight
+from portal.clusters.selectors.visible import job_sight
 from portal.common.errors import Conflict, NotFound
 from portal.jobs.filter_form import EVERYBODYS, JobFilterForm
 from portal.jobs.list_forms import BulkForm, ViewForm
-from portal.jobs.selectors import jobs_listed, saved_views
+from portal.jobs.selectors.lists import jobs_listed, saved_views
 from portal.jobs.selectors.pages import jobs_found
-from portal.jobs.services import Done, jobs_stop, jobs_tag, view_forget, view_save
-from portal.jobs.services.bulk import AT_ONCE
+from portal.jobs.services.bulk import AT_ONCE, Done, jobs_stop, jobs_tag
+from portal.jobs.services.views import view_forget, view_save
 
 
 @login_required

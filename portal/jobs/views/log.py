@@ -17,8 +17,10 @@ from django.utils.translation import gettext as _
 from portal.common.errors import NotFound
 from portal.jobs.logs.ending import log_gone
 from portal.jobs.models import Task, TaskAttempt, TaskRole
-from portal.jobs.selectors import LOGS_TOGETHER, RoleState, job_roles, run_name, runs_together, task_attempt_visible
+from portal.jobs.selectors.details import RoleState, job_roles
 from portal.jobs.selectors.pages import TasksPage, tasks_found
+from portal.jobs.selectors.runs import LOGS_TOGETHER, run_name, runs_together
+from portal.jobs.selectors.visible import task_attempt_visible
 from portal.jobs.states import TaskState
 from portal.jobs.views.asked import number_asked
 from portal.jobs.views.frame import Frame

@@ -12,10 +12,10 @@ from django.views.decorators.http import require_POST
 
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action
-from portal.clusters.forms import GiveUpForm
-from portal.clusters.selectors import node_with_right
+from portal.clusters.forms.teams import GiveUpForm
+from portal.clusters.selectors.visible import node_with_right
 from portal.common.errors import Conflict
-from portal.jobs.services import node_give_up
+from portal.jobs.services.forgetting import node_give_up
 
 
 @login_required

@@ -16,17 +16,19 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action
-from portal.clusters.selectors import job_sight, may, servers_closed, sku_totals
+from portal.clusters.selectors.closed import servers_closed
+from portal.clusters.selectors.shares import sku_totals
+from portal.clusters.selectors.visible import job_sight, may
 from portal.common.errors import Conflict
 from portal.jobs.forms import MoveForm
 from portal.jobs.models import Job
-from portal.jobs.selectors import (
-    job_with_right,
-    vc_choices,
-)
+from portal.jobs.selectors.choices import vc_choices
 from portal.jobs.selectors.pages import JobFilter, job_counts, jobs_found
-from portal.jobs.services import job_change_vc, job_pause, job_resume, job_stop
-from portal.jobs.spec import Problem, SpecInvalid
+from portal.jobs.selectors.visible import job_with_right
+from portal.jobs.services.moving import job_change_vc
+from portal.jobs.services.pausing import job_pause, job_resume
+from portal.jobs.services.stop import job_stop
+from portal.jobs.spec.problems import Problem, SpecInvalid
 from portal.jobs.states import JOB_OVER, JobState
 
 RECENT = 8

@@ -18,8 +18,9 @@ from portal.accounts.rights import Action
 from portal.common.errors import Conflict
 from portal.jobs.forms import PlaceForm
 from portal.jobs.models import Job
-from portal.jobs.selectors import job_with_right, queue_labels, queue_moves, queue_places, wants_gpus
-from portal.jobs.services import DEEPEST, Among, Moved, job_place, job_place_among
+from portal.jobs.selectors.queue import queue_labels, queue_moves, queue_places, wants_gpus
+from portal.jobs.selectors.visible import job_with_right
+from portal.jobs.services.order import DEEPEST, Among, Moved, job_place, job_place_among
 from portal.jobs.views.asked import number_posted, numbers_posted
 
 LATEST_MS = 2**42

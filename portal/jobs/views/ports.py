@@ -9,7 +9,7 @@ from nodes.protocol import ContainerState
 from portal.common.hosts import host_plain
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.services.environment import MASTER_PORT_LABEL, PAI_PORTS
-from portal.jobs.spec import JobSpec
+from portal.jobs.spec.model import JobSpec
 
 LISTED = 40
 

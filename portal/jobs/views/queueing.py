@@ -18,13 +18,15 @@ from django.views.decorators.http import require_POST, require_safe
 from portal.accounts.models import User
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action
-from portal.clusters.selectors import JobSight, job_sights
+from portal.clusters.selectors.visible import JobSight, job_sights
 from portal.common.errors import Conflict
 from portal.jobs.forms import QueueForm
 from portal.jobs.models import Job
 from portal.jobs.outlook import plan_read
-from portal.jobs.selectors import Kinds, Queued, job_with_right, kinds_wanted, queue_ordered, queue_rows, queue_waiting
-from portal.jobs.services import Place, job_place
+from portal.jobs.selectors.kinds import Kinds, kinds_wanted
+from portal.jobs.selectors.queue import Queued, queue_ordered, queue_rows, queue_waiting
+from portal.jobs.selectors.visible import job_with_right
+from portal.jobs.services.order import Place, job_place
 from portal.jobs.views.asked import numbers_posted, whole_number
 from portal.jobs.views.placing import moved_words
 from portal.jobs.views.start_scale import Bar, Scale

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from portal.accounts.keys import ssh_keys_of
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.selectors.ssh import SshWay, ssh_way
-from portal.jobs.spec import JobSpec, ssh_keys
+from portal.jobs.spec.model import JobSpec
+from portal.jobs.spec.plugins import ssh_keys
 from portal.jobs.views.ports import LISTED
 
 

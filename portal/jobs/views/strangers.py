@@ -12,10 +12,10 @@ from django.views.decorators.http import require_POST
 
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action
-from portal.clusters.forms import StrangerForm
-from portal.clusters.selectors import node_with_right
+from portal.clusters.forms.teams import StrangerForm
+from portal.clusters.selectors.visible import node_with_right
 from portal.common.errors import NotFound
-from portal.jobs.services import stranger_stop
+from portal.jobs.services.strangers import stranger_stop
 
 
 @login_required

@@ -15,14 +15,19 @@ from django.views.decorators.http import require_http_methods
 
 from portal.accounts.models import User
 from portal.accounts.pages import PageRequest
-from portal.clusters.selectors import servers_closed, vc_quotas, vcs_for_submit
+from portal.clusters.selectors.closed import servers_closed
+from portal.clusters.selectors.shares import vc_quotas
+from portal.clusters.selectors.visible import vcs_for_submit
 from portal.common.errors import RateLimited, TooManyAtOnce
 from portal.jobs.forms import JobFileForm
 from portal.jobs.limits import SUBMITS
 from portal.jobs.samples import sample_get
-from portal.jobs.selectors import code_limits, job_choices, job_get, template_get
-from portal.jobs.services import job_submit
-from portal.jobs.spec import Problem, SpecInvalid
+from portal.jobs.selectors.choices import job_choices
+from portal.jobs.selectors.code import code_limits
+from portal.jobs.selectors.templates import template_get
+from portal.jobs.selectors.visible import job_get
+from portal.jobs.services.submit import job_submit
+from portal.jobs.spec.problems import Problem, SpecInvalid
 
 
 @login_required

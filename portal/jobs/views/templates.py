@@ -20,16 +20,17 @@ from portal.common.errors import ChangedMeanwhile, Conflict, Fault, Invalid
 from portal.jobs.forms import TemplateChangeForm, TemplateFilterForm, TemplateForm
 from portal.jobs.models import JobTemplate
 from portal.jobs.samples import samples
-from portal.jobs.selectors import (
-    job_get,
+from portal.jobs.selectors.templates import (
     template_get,
     template_home,
     template_homes,
     template_restrict,
     template_to_write,
 )
-from portal.jobs.services import template_change, template_create, template_remove
-from portal.jobs.spec import MASK, Problem
+from portal.jobs.selectors.visible import job_get
+from portal.jobs.services.templates import template_change, template_create, template_remove
+from portal.jobs.spec.problems import Problem
+from portal.jobs.spec.secrets import MASK
 from portal.jobs.views.submitting import EXAMPLE
 
 LISTED = 200

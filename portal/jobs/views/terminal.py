@@ -6,7 +6,7 @@ from typing import Any
 
 from portal.accounts.pages import PageRequest
 from portal.jobs.models import Job
-from portal.jobs.selectors import tasks_running
+from portal.jobs.selectors.details import tasks_running
 
 
 def terminal_shown(request: PageRequest, job: Job) -> dict[str, Any]:

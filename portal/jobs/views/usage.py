@@ -21,7 +21,7 @@ from django.views.decorators.http import require_safe
 from portal.accounts.pages import PageRequest
 from portal.common.charts import Chart, Line
 from portal.common.errors import Invalid
-from portal.jobs.selectors import UsageReport, UsageRow, usage_reports
+from portal.jobs.selectors.usage_report import UsageReport, UsageRow, usage_reports
 from portal.jobs.usage_form import GROUPS, UsageForm
 
 HOUR_MS = 3_600_000

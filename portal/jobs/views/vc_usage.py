@@ -14,11 +14,11 @@ from django.views.decorators.http import require_safe
 
 from portal.accounts.pages import PageRequest
 from portal.clusters.models import VirtualCluster
-from portal.clusters.selectors import jobs_seen, vc_get
+from portal.clusters.selectors.visible import jobs_seen, vc_get
 from portal.common.charts import Chart, Line
 from portal.common.errors import NotFound
-from portal.jobs.selectors import UsageQuery, UsageReport, usage_report
 from portal.jobs.selectors.gpu_hours import UsageSums
+from portal.jobs.selectors.usage_report import UsageQuery, UsageReport, usage_report
 
 SPANS = (7, 30, 90)
 HOUR_MS = 3_600_000

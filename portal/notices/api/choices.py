@@ -13,7 +13,7 @@ from portal.accounts.rest import ApiView
 from portal.common.serializers import Answer, Body, Truth
 from portal.notices.models import NoticeChoice
 from portal.notices.selectors import notice_choice
-from portal.notices.services import notice_choice_set
+from portal.notices.services.choices import notice_choice_set
 from portal.notices.states import JobNotice
 
 KINDS = "changes of one's jobs; what a job's own file names under `notify` is added for that job"

@@ -15,7 +15,7 @@ from portal.common.filters import ChoicesFilter, GivenFilter, MomentFilter
 from portal.common.serializers import Answer, Body, Text
 from portal.notices.models import Delivery
 from portal.notices.selectors import deliveries, webhook_get, webhook_right
-from portal.notices.services import webhook_delete, webhook_set, webhook_test
+from portal.notices.services.webhook import webhook_delete, webhook_set, webhook_test
 from portal.notices.states import DELIVERED, SendingState, Told
 
 SECRET = "`whsec_` and 24 to 64 random bytes in base64; it is never shown. Left out: the one that is stored stays"

@@ -14,7 +14,7 @@ from django.db.models.fields.json import KeyTransform
 
 from portal.clusters.doomed import doomed_everywhere
 from portal.clusters.models import NodeEvent
-from portal.clusters.selectors import leads_of
+from portal.clusters.selectors.owners import leads_of
 from portal.jobs.models import JobEvent
 from portal.notices.models import Notice, NoticeChoice, Place
 from portal.notices.services.bodies import job_telling, node_telling, quota_telling

@@ -19,12 +19,12 @@ from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.stream import streams_client
 from portal.jobs.models import Job, Task, TaskAttempt
-from portal.jobs.services import log_read
+from portal.jobs.services.reading import log_read
 from portal.openpai.answers import job_attempt, task_history
 from portal.openpai.api.base import PaiView
 from portal.openpai.errors import no_task, no_task_log
 from portal.openpai.logs import STREAMS, log_addresses, log_door, log_text
-from portal.openpai.selectors import AttemptSeen, attempt_seen, attempts_seen, job_found, task_runs
+from portal.openpai.selectors.jobs import AttemptSeen, attempt_seen, attempts_seen, job_found, task_runs
 
 
 class HealthView(PaiView):

@@ -10,14 +10,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.clusters.models import Sku, Storage, VirtualCluster
-from portal.clusters.selectors import NodeLoad, node_loads, node_restrict, storage_restrict, vc_restrict
+from portal.clusters.selectors.loads import NodeLoad, node_loads
+from portal.clusters.selectors.storages import storage_restrict
+from portal.clusters.selectors.visible import node_restrict, vc_restrict
 from portal.clusters.states import NodeHealth, NodeIntent
 from portal.dispatch.alerts import Severity, alerts_seen
 from portal.jobs.models import TaskAttempt
 from portal.openpai.api.base import PaiView
 from portal.openpai.errors import no_vc
 from portal.openpai.names import framework_name
-from portal.openpai.selectors import Amount, VcLoad, pods, sku_units, user_storage, vc_loads
+from portal.openpai.selectors.cluster import Amount, VcLoad, pods, sku_units, user_storage, vc_loads
 from portal.openpai.states import container_shown
 
 GPU = "nvidia.com/gpu"

@@ -31,9 +31,17 @@ from portal.openpai.answers import (
 from portal.openpai.api.base import PaiView
 from portal.openpai.errors import PaiError, invalid
 from portal.openpai.names import pai_name
-from portal.openpai.selectors import JobsAsked, attempt_seen, events_found, job_found, jobs_found, runs_open, tags_of
-from portal.openpai.selectors.jobs import ORDERS
-from portal.openpai.services import job_create, job_execute, tag_add, tag_remove
+from portal.openpai.selectors.jobs import (
+    ORDERS,
+    JobsAsked,
+    attempt_seen,
+    events_found,
+    job_found,
+    jobs_found,
+    runs_open,
+    tags_of,
+)
+from portal.openpai.services.jobs import job_create, job_execute, tag_add, tag_remove
 from portal.openpai.states import PaiState
 
 MOST = 50_000

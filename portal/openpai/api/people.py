@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from portal.common.serializers import Body, Text, Truth
 from portal.openpai.api.base import PaiView
 from portal.openpai.errors import NOT_ADMIN, forbidden, invalid
-from portal.openpai.selectors import (
+from portal.openpai.selectors.people import (
     GroupSeen,
     UserSeen,
     group_found,
@@ -23,10 +23,8 @@ from portal.openpai.selectors import (
     user_found,
     users_found,
 )
-from portal.openpai.services import (
-    pai_group_change,
-    pai_group_create,
-    pai_group_remove,
+from portal.openpai.services.groups import pai_group_change, pai_group_create, pai_group_remove
+from portal.openpai.services.people import (
     person_change,
     person_change_own,
     person_create,

@@ -19,7 +19,8 @@ from portal.accounts.services import token_revoke
 from portal.common.parsers import StrictJSONParser
 from portal.common.serializers import Body
 from portal.openpai.api.base import MayUse, PaiToken, PaiView
-from portal.openpai.services import application_token, login, token_end
+from portal.openpai.services.people import login
+from portal.openpai.services.tokens import application_token, token_end
 
 WEEK_S = 7 * 24 * 3600
 LONGEST_S = 3650 * 24 * 3600

@@ -14,7 +14,7 @@ from portal.accounts.models import ClusterRole, User
 from portal.accounts.services import user_judged
 from portal.clusters.models import Membership, Storage, VirtualCluster
 from portal.clusters.models.names import NAME_RULE
-from portal.clusters.services import storage_faults
+from portal.clusters.services.storages import storage_faults
 from portal.common.checking import faults_of
 from portal.common.errors import Fault
 from portal.openpai.importing.source import Group, Person, Place, Source

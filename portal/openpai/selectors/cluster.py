@@ -10,7 +10,9 @@ from django.db.models import QuerySet, Sum
 from portal.accounts.models import User
 from portal.clusters.doomed import doomed_read
 from portal.clusters.models import Gpu, Sku, Storage, VirtualCluster
-from portal.clusters.selectors import cell_types, storage_restrict, vc_quotas, vc_shares
+from portal.clusters.selectors.details import cell_types
+from portal.clusters.selectors.shares import vc_quotas, vc_shares
+from portal.clusters.selectors.storages import storage_restrict
 from portal.jobs.models import TaskAttempt
 from portal.openpai.errors import forbidden, no_storage
 

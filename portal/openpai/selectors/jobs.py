@@ -30,7 +30,9 @@ from portal.accounts.rights import Action
 from portal.common.errors import Denied
 from portal.common.priorities import PRIORITY_CLASSES
 from portal.jobs.models import Job, JobAttempt, JobEvent, JobTag, Task, TaskAttempt, TaskRole
-from portal.jobs.selectors import job_attempts, job_events, job_with_right, jobs_listed
+from portal.jobs.selectors.details import job_attempts, job_events
+from portal.jobs.selectors.lists import jobs_listed
+from portal.jobs.selectors.visible import job_with_right
 from portal.jobs.states import JobState
 from portal.openpai.errors import forbidden, no_job
 from portal.openpai.names import LONGEST, named

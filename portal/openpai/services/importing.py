@@ -12,10 +12,12 @@ from portal.accounts.models import User
 from portal.accounts.people import group_join
 from portal.accounts.services import user_create
 from portal.clusters.models import VirtualCluster
-from portal.clusters.services import group_create, member_set, membership_set, storage_create, vc_create
+from portal.clusters.services.people import group_create
+from portal.clusters.services.storages import storage_create
+from portal.clusters.services.teams import member_set, membership_set, vc_create
 from portal.clusters.states import VcRole
-from portal.openpai.importing import Group, Person, Place, Plan, Row, What
-from portal.openpai.importing.plan import place_about, role_of
+from portal.openpai.importing.plan import Plan, Row, What, place_about, role_of
+from portal.openpai.importing.source import Group, Person, Place
 from portal.openpai.models import GroupNote, UserNote
 
 

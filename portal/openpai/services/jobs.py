@@ -7,12 +7,15 @@ from datetime import datetime
 from portal.accounts.models import User
 from portal.accounts.rights import Action
 from portal.clusters.models import Storage, VirtualCluster
-from portal.clusters.selectors import vcs_for_submit
+from portal.clusters.selectors.visible import vcs_for_submit
 from portal.common.errors import Conflict, Denied
 from portal.jobs.models import Job
-from portal.jobs.selectors import job_with_right
-from portal.jobs.services import NameTaken, job_stop, job_submit, job_tag, tag_fault
-from portal.jobs.spec import SpecInvalid, parse
+from portal.jobs.selectors.visible import job_with_right
+from portal.jobs.services.stop import job_stop
+from portal.jobs.services.submit import NameTaken, job_submit
+from portal.jobs.services.tags import job_tag, tag_fault
+from portal.jobs.spec.problems import SpecInvalid
+from portal.jobs.spec.validate import parse
 from portal.jobs.states import JOB_OVER
 from portal.openpai.errors import PaiError, forbidden, invalid, no_storage, no_vc
 from portal.openpai.names import framework_name, pai_name

@@ -32,7 +32,8 @@ from portal.accounts.services import (
     user_set_password,
 )
 from portal.clusters.models import Membership, VirtualCluster
-from portal.clusters.services import account_create, member_set, membership_end
+from portal.clusters.services.people import account_create
+from portal.clusters.services.teams import member_set, membership_end
 from portal.clusters.states import VcRole
 from portal.openpai.errors import PaiError, forbidden, invalid, no_group, no_user, no_vc
 from portal.openpai.models import UserNote

@@ -22,12 +22,13 @@ from django.utils import timezone
 
 from nodes.protocol import Bounds, Order, PackedTooLarge, Phase, packed_check
 from portal.accounts.models import AuditEntry, Scope, User
-from portal.clusters.services import member_set, vc_create
+from portal.clusters.services.teams import member_set, vc_create
 from portal.jobs.code.store import CodeFiles
 from portal.jobs.code.tickets import PATH, ticket_open
 from portal.jobs.models import CodeFolder, Job
-from portal.jobs.services import code_expire, code_upload, job_submit
-from portal.jobs.spec import SpecInvalid
+from portal.jobs.services.code import code_expire, code_upload
+from portal.jobs.services.submit import job_submit
+from portal.jobs.spec.problems import SpecInvalid
 from tests.support.archives import HELLO, member, name_of, packed
 from tests.support.cast import HOST, Api, person
 from tests.support.world import World, job_file
@@ -298,7 +299,7 @@ def test_an_order_carries_what_the_node_needs_to_fetch_the_code(world: World) ->
 
 def test_an_address_is_good_for_its_node_and_order_alone(world: World, code_dir: Path) -> None:
     from portal.jobs.code import tickets
-    from portal.jobs.services import job_stop
+    from portal.jobs.services.stop import job_stop
 
     code = upload(api("alice"), packed(HELLO))["id"]
     job, order = ordered(world, code)

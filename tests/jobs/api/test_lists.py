@@ -19,17 +19,15 @@ from pytest_django.fixtures import DjangoAssertNumQueries
 
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import Membership
-from portal.clusters.services import (
-    group_create,
-    image_rule_add,
-    lane_pulse,
-    member_set,
-    storage_create,
-    vc_create,
-)
+from portal.clusters.services.images import image_rule_add
+from portal.clusters.services.people import group_create
+from portal.clusters.services.silence import lane_pulse
+from portal.clusters.services.storages import storage_create
+from portal.clusters.services.teams import member_set, vc_create
 from portal.jobs.models import CodeFolder, Job, JobAttempt, JobTemplate, Preemption
-from portal.jobs.services import code_upload, template_create
-from portal.notices.services import webhook_set, webhook_test
+from portal.jobs.services.code import code_upload
+from portal.jobs.services.templates import template_create
+from portal.notices.services.webhook import webhook_set, webhook_test
 from tests.benchmarks.api_calls import Operation, operations
 from tests.support.archives import packed
 from tests.support.cast import HOST, Api, person

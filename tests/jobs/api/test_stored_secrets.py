@@ -11,12 +11,12 @@ from django.utils import timezone
 from nodes.protocol import ContainerSpec
 from portal.accounts.models import AuditEntry
 from portal.clusters.models import Node, SecretKind, StoredSecret
-from portal.clusters.services import member_set, secret_set, vc_create
-from portal.clusters.services.secrets import MOST_STORED
+from portal.clusters.services.secrets import MOST_STORED, secret_set
+from portal.clusters.services.teams import member_set, vc_create
 from portal.common.sealing import unseal
 from portal.jobs.models import Job, JobAttempt, TaskAttempt
-from portal.jobs.services import job_submit
 from portal.jobs.services.specs import RUN_COLUMNS, Run, attempts_facts, container_spec
+from portal.jobs.services.submit import job_submit
 from tests.support.cast import Api, person
 from tests.support.world import World, job_file
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from portal.accounts.models import Scope
-from portal.clusters.services import member_set
+from portal.clusters.services.teams import member_set
 from portal.common.throttles import Rate, RateLimit
 from portal.jobs.api import views
 from portal.jobs.models import Job, JobEvent, Task

@@ -9,7 +9,8 @@ from django.utils import timezone
 
 from portal.clusters.models import VirtualCluster
 from portal.jobs.models import GpuActivity, IdlePolicy, IdleWarning, Job, JobAttempt, JobEvent
-from portal.jobs.services import idle_judge, idle_policy_set
+from portal.jobs.services.idle import idle_judge
+from portal.jobs.services.idle_policy import idle_policy_set
 from tests.jobs.usage.runs import folded_from, minute_of
 from tests.support.world import World
 

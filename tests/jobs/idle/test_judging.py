@@ -10,7 +10,8 @@ from django.test.utils import CaptureQueriesContext
 
 from portal.common.errors import Conflict
 from portal.jobs.models import Allocation, GpuActivity, IdleWarning, Job, JobEvent
-from portal.jobs.services import idle_exemption_add, idle_extend, idle_judge
+from portal.jobs.services.idle import idle_extend, idle_judge
+from portal.jobs.services.idle_policy import idle_exemption_add
 from tests.jobs.idle.scenes import MINUTE, Scene, clock
 
 pytestmark = pytest.mark.django_db

@@ -36,7 +36,7 @@ def lose(running_log: RunningLog) -> None:
     """The server falls silent, and the portal gives it up."""
     from portal.clusters.models import Node
     from portal.clusters.states import NodeHealth
-    from portal.jobs.services import node_tasks_lose
+    from portal.jobs.services.losing import node_tasks_lose
 
     running_log.report()
     running_log.pipeline.close()

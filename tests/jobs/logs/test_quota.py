@@ -91,7 +91,7 @@ def test_what_ended_longest_ago_goes_whole_until_the_rest_fits(logs: Logs) -> No
 
 
 def test_a_node_takes_no_room_from_others_by_gaps_that_it_makes(logs: Logs) -> None:
-    from portal.clusters.selectors import vc_log_room
+    from portal.clusters.selectors.kept_logs import vc_log_room
     from portal.common.told import LONGEST_LOG
     from portal.jobs.logs.archiver import archived_to_move
     from portal.jobs.models import TaskAttempt
@@ -108,7 +108,7 @@ def test_a_node_takes_no_room_from_others_by_gaps_that_it_makes(logs: Logs) -> N
 
 
 def test_logs_of_live_jobs_stay_and_take_no_room(logs: Logs) -> None:
-    from portal.clusters.selectors import vc_log_room
+    from portal.clusters.selectors.kept_logs import vc_log_room
 
     running, unsent = logs.job(500 * KB, ended=None), logs.job(300 * KB, ended=30, gone=False)
     ended = logs.job(90 * KB, ended=20)

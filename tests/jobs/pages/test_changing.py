@@ -6,7 +6,7 @@ import pytest
 
 from portal.clusters.models import VirtualCluster
 from portal.jobs.models import Job
-from portal.jobs.services import job_pause
+from portal.jobs.services.pausing import job_pause
 from tests.support.cast import cast_of
 from tests.support.pages import Browser, Page
 from tests.support.world import World

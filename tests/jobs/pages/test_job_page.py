@@ -11,7 +11,7 @@ from pytest_django.fixtures import Settings
 from nodes.protocol import Cause, Exit
 from portal.accounts.models import ClusterRole
 from portal.jobs.models import Job, TaskAttempt
-from portal.jobs.services import code_upload
+from portal.jobs.services.code import code_upload
 from tests.support.archives import HELLO, packed
 from tests.support.cast import cast_of, person
 from tests.support.pages import Browser

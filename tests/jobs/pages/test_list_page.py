@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from portal.clusters.services import vc_create
+from portal.clusters.services.teams import vc_create
 from portal.jobs.models import Job, JobTag, SavedView
-from portal.jobs.services import job_tag
+from portal.jobs.services.tags import job_tag
 from tests.support.cast import Api, cast_of, person
 from tests.support.pages import Browser, Page
 from tests.support.restarted import requeued, restarted

@@ -12,7 +12,8 @@ import pytest
 from django.utils.translation import override
 
 from portal.jobs.problem_words import problem_words
-from portal.jobs.spec import parse, schema_job
+from portal.jobs.spec.schema import schema_job
+from portal.jobs.spec.validate import parse
 from tests.jobs.spec.builders import job_file, problems
 from tests.jobs.spec.test_problems import WRONG
 from tests.support.cast import Api

@@ -8,11 +8,11 @@ import pytest
 from django.utils import timezone
 
 from portal.clusters.models import VirtualCluster
-from portal.clusters.services import member_set, vc_create
+from portal.clusters.services.teams import member_set, vc_create
 from portal.dispatch.estimates import starts_estimate
 from portal.dispatch.models import StartEstimate
 from portal.jobs.models import Job
-from portal.jobs.services import job_stop
+from portal.jobs.services.stop import job_stop
 from tests.support.cast import Api, cast_of, person
 from tests.support.pages import Browser
 from tests.support.world import World

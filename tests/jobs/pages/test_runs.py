@@ -7,7 +7,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from portal.jobs.models import Job, JobAttempt, Task, TaskAttempt
-from portal.jobs.selectors import run_name, runs, runs_together
+from portal.jobs.selectors import runs
+from portal.jobs.selectors.runs import run_name, runs_together
 from tests.support.world import World
 
 pytestmark = pytest.mark.django_db

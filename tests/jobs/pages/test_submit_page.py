@@ -7,7 +7,9 @@ from pytest_django.fixtures import Settings
 
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import SecretKind, Storage
-from portal.clusters.services import image_rule_add, member_set, secret_set, vc_create
+from portal.clusters.services.images import image_rule_add
+from portal.clusters.services.secrets import secret_set
+from portal.clusters.services.teams import member_set, vc_create
 from portal.common.throttles import Rate, RateLimit
 from portal.jobs.models import Job
 from tests.support.cast import person

@@ -9,11 +9,11 @@ import pytest
 
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import VirtualCluster
-from portal.clusters.services import member_set
+from portal.clusters.services.teams import member_set
 from portal.jobs.models import Job, JobTemplate
 from portal.jobs.samples import FILES, samples
-from portal.jobs.services import template_create
-from portal.jobs.spec import JobSpec
+from portal.jobs.services.templates import template_create
+from portal.jobs.spec.model import JobSpec
 from tests.support.cast import cast_of, person
 from tests.support.pages import Browser, Page
 from tests.support.world import World, job_file

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from portal.accounts.models import ClusterRole
-from portal.clusters.services import member_set
+from portal.clusters.services.teams import member_set
 from portal.jobs.models import TaskAttempt
 from tests.support.cast import person
 from tests.support.pages import Browser

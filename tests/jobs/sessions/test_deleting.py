@@ -48,7 +48,7 @@ def kept(cluster: Running) -> Any:
 
 
 def due() -> int:
-    from portal.jobs.selectors import folders_due
+    from portal.jobs.selectors.folders import folders_due
 
     return len(folders_due(now=timezone.now(), limit=10))
 
@@ -86,7 +86,7 @@ def test_where_the_folder_is_is_written_down_at_the_start_and_stays_whatever_set
     assert (kept(cluster).path, kept(cluster).storage.name) == (str(cluster.folder), "jobs")
     Storage.objects.update(jobs=False)
     Storage.objects.create(name="other", root="/mnt/other", jobs=True)
-    from portal.jobs.selectors import job_folder
+    from portal.jobs.selectors.folders import job_folder
 
     assert job_folder(job=cluster.job).mount.source == str(cluster.folder)
 
@@ -204,7 +204,7 @@ def test_an_unknown_container_keeps_no_folder_of_another_server_or_another_stora
 def test_an_unknown_container_keeps_a_folder_for_a_week_at_most_whatever_name_it_takes(cluster: Running) -> None:
     """A node that invents one can give it another name each day."""
     from portal.clusters.models import Node
-    from portal.jobs.selectors import folder_fate
+    from portal.jobs.selectors.folders import folder_fate
 
     ended(cluster, days=36.9)
     a_node_has_unknown_containers(cluster)
@@ -311,7 +311,7 @@ def test_a_portal_whose_clock_is_ahead_deletes_nothing(running: Running) -> None
 
 
 def due_at(now: datetime) -> Any:
-    from portal.jobs.selectors import folders_due
+    from portal.jobs.selectors.folders import folders_due
 
     return folders_due(now=now, limit=10)
 

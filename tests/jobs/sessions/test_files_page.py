@@ -151,7 +151,7 @@ def test_a_refreshed_frame_asks_no_node(running: Running, browser: Browser) -> N
 
 def test_members_find_no_link_and_are_told_who_may_and_an_administrators_look_is_an_entry(running: Running) -> None:
     from portal.accounts.models import Audited, AuditEntry, ClusterRole
-    from portal.clusters.services import member_set
+    from portal.clusters.services.teams import member_set
     from tests.support.cast import person
     from tests.support.pages import Browser
 

@@ -130,7 +130,7 @@ def test_a_text_that_no_database_keeps_holds_no_deletion_up(cluster: Running) ->
 def test_who_says_for_ever_that_it_lives_takes_a_part_of_a_round_of_deletions_once(
     cluster: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from portal.jobs.selectors import folders_due
+    from portal.jobs.selectors.folders import folders_due
     from portal.jobs.sessions import deleting
 
     monkeypatch.setattr(deleting, "TOGETHER_S", 1.0)

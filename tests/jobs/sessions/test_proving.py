@@ -70,7 +70,7 @@ def exported() -> None:
 
 def unseen(storage: str, node: ScriptedNode, times: int = 1) -> None:
     from portal.clusters.models import Storage
-    from portal.clusters.services import tie_proven
+    from portal.clusters.services.ties import tie_proven
     from portal.clusters.ties import UNSEEN
 
     row = Storage.objects.get(name=storage)
@@ -110,7 +110,7 @@ def test_of_an_export_who_has_not_seen_it_time_and_again_is_untied_until_somebod
 ) -> None:
     from portal.accounts.models import AuditEntry
     from portal.clusters.models import Storage
-    from portal.clusters.services import storage_tie
+    from portal.clusters.services.ties import storage_tie
 
     cluster, second = two
     exported()

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-from portal.jobs.spec import JobSpec, SpecInvalid, mask_secrets, parse, parsed_form, unused_keys
+from portal.jobs.spec.model import JobSpec
+from portal.jobs.spec.problems import SpecInvalid
+from portal.jobs.spec.secrets import mask_secrets
+from portal.jobs.spec.unused import unused_keys
+from portal.jobs.spec.validate import parse, parsed_form
 from tests.jobs.spec.builders import ROOT, Change, job_file, problems
 from tests.jobs.spec.builders import spec as spec_of
 from tests.support.facts import JOB_FILES, job_text, read_json

@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from portal.jobs.spec import StorageMount, secret_names_missing, ssh_keys, unused_keys, with_secrets
+from portal.jobs.spec.model import StorageMount
+from portal.jobs.spec.plugins import ssh_keys
+from portal.jobs.spec.secrets import secret_names_missing, with_secrets
+from portal.jobs.spec.unused import unused_keys
 from tests.jobs.spec.builders import Change, job_file, problems, spec
 
 PLUGIN = "com.microsoft.pai.runtimeplugin"

@@ -7,7 +7,9 @@ import json
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
-from portal.jobs.spec import JOB_EVENTS, PRIORITY_CLASSES, schema_berth, schema_job
+from portal.common.priorities import PRIORITY_CLASSES
+from portal.jobs.spec.model import JOB_EVENTS
+from portal.jobs.spec.schema import schema_berth, schema_job
 from tests.jobs.spec.builders import Change, job_file, problems
 
 

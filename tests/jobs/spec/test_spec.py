@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from portal.jobs.spec import BerthExtras, Completion, JobSpec, StorageMount, parse
 from portal.jobs.spec.durations import seconds
+from portal.jobs.spec.model import BerthExtras, Completion, JobSpec, StorageMount
+from portal.jobs.spec.validate import parse
 from tests.jobs.spec.builders import Change, job_file, spec
 
 TRAIN = "taskRoles/train"

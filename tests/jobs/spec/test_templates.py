@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from nodes.protocol import OWN_COMMANDS
-from portal.jobs.spec import RegistryAuth, RenderedTooLong, render_auth, render_script
-from portal.jobs.spec.templates import number_text, render
+from portal.jobs.spec.model import RegistryAuth
+from portal.jobs.spec.templates import RenderedTooLong, number_text, render, render_auth, render_script
 from tests.jobs.spec.builders import spec
 
 CONTEXT: dict[str, Any] = {

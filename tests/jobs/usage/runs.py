@@ -15,7 +15,7 @@ from portal.jobs.logs.stream import streams_client
 from portal.jobs.metrics.folding import samples_fold
 from portal.jobs.metrics.record import Records
 from portal.jobs.models import Allocation, Job, JobAttempt, Standing, Task, TaskAttempt, UsageProgress
-from portal.jobs.services import job_submit
+from portal.jobs.services.submit import job_submit
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World, job_file
 

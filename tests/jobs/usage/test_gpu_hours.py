@@ -10,7 +10,7 @@ from django.core.management import call_command
 
 from portal.jobs.models import Allocation, Measured, TaskAttempt, UsageDay, UsageProgress
 from portal.jobs.selectors.gpu_hours import UsageSums, usage_of_days
-from portal.jobs.services import usage_roll
+from portal.jobs.services.rollup import usage_roll
 from tests.jobs.usage.runs import at, rolled_from, run
 from tests.support.world import World
 

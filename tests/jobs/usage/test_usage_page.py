@@ -9,7 +9,8 @@ import pytest
 from django.conf import LazySettings
 
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.services import member_set, sku_set_price
+from portal.clusters.services.prices import sku_set_price
+from portal.clusters.services.teams import member_set
 from portal.jobs.models import Measured
 from portal.jobs.selectors import open_days
 from tests.jobs.usage.runs import rolled_from, run

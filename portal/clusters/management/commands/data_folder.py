@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from portal.clusters.services import data_folder_fault, data_folder_take
+from portal.clusters.services.data_folder import data_folder_fault, data_folder_take
 
 
 class Command(BaseCommand):

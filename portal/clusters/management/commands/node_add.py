@@ -7,8 +7,13 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from portal.clusters.services import agent_environment, agent_lines, node_register, redis_is_out_of_reach
-from portal.clusters.services.joining import PASSWORD
+from portal.clusters.services.joining import (
+    PASSWORD,
+    agent_environment,
+    agent_lines,
+    node_register,
+    redis_is_out_of_reach,
+)
 from portal.common.errors import Refused
 
 

@@ -9,9 +9,11 @@ from django.conf import settings
 from django.contrib.auth.models import Group
 from django.core.management.base import BaseCommand, CommandError
 
-from portal.accounts.oidc import SignInFault, callback_url, configured, provider_now
+from portal.accounts.oidc.faults import SignInFault
+from portal.accounts.oidc.flow import callback_url
+from portal.accounts.oidc.provider import configured, provider_now
 from portal.clusters.models import VirtualCluster
-from portal.env import Grant
+from portal.env.grants import Grant
 
 
 class Command(BaseCommand):

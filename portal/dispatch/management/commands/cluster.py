@@ -10,7 +10,7 @@ import yaml
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from portal.clusters.services import configuration_export, configuration_read
+from portal.clusters.services.configuration import configuration_export, configuration_read
 from portal.common.errors import Invalid, Refused
 from portal.common.plain_yaml import UniqueLoader
 from portal.dispatch.changes import configuration_change

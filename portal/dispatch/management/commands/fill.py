@@ -21,7 +21,7 @@ from portal.dispatch.management.filling.present import NotPlaced, Present
 from portal.dispatch.management.filling.sizes import Sizes
 from portal.dispatch.management.filling.tables import rows_settle
 from portal.jobs.models import Job
-from portal.jobs.services import usage_roll
+from portal.jobs.services.rollup import usage_roll
 
 NUMBERS = {
     "finished": (1_000_000, "jobs that are over"),

@@ -11,7 +11,8 @@ from portal.accounts.models import User
 from portal.clusters.models import VirtualCluster
 from portal.dispatch.management.filling.sizes import Shape, job_file
 from portal.jobs.models import Job, TaskRole
-from portal.jobs.services import job_check, job_draft
+from portal.jobs.services.admission import job_check
+from portal.jobs.services.submit import job_draft
 
 A_NAME = "@name@"
 

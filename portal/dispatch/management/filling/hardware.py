@@ -11,7 +11,10 @@ from django.db.models import Model
 
 from nodes.protocol import GpuInfo, Inventory, NodeKey, Report
 from portal.clusters.models import Gpu, Node, Storage, VirtualCluster
-from portal.clusters.services import Wish, lane_pulse, lines_resolve, node_add, node_report, quotas_set
+from portal.clusters.services.nodes import node_add
+from portal.clusters.services.quotas import Wish, lines_resolve, quotas_set
+from portal.clusters.services.reports import node_report
+from portal.clusters.services.silence import lane_pulse
 from portal.dispatch.management.filling.sizes import NODE_GPUS, Sizes
 
 BATCH = 2000

@@ -6,10 +6,11 @@ from datetime import datetime
 
 from portal.accounts.models import User
 from portal.clusters.models import Storage, VirtualCluster
-from portal.clusters.services import group_create, member_set, vc_create
+from portal.clusters.services.people import group_create
+from portal.clusters.services.teams import member_set, vc_create
 from portal.clusters.states import VcRole
 from portal.dispatch.management.filling.sizes import Sizes
-from portal.jobs.services import template_create
+from portal.jobs.services.templates import template_create
 
 FIRST_UID = 20_000
 USER, VC = "filled-user", "filled-team"

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from nodes.protocol import ContainerState, Phase
-from portal.clusters.services import lane_pulse
+from portal.clusters.services.silence import lane_pulse
 from portal.dispatch.cycle import cycle_run
 from portal.dispatch.management.filling.drafts import A_NAME, Draft, Drafts
 from portal.dispatch.management.filling.hardware import BATCH, copied

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.utils import timezone
 
-from portal.jobs.services import usage_rebuild
+from portal.jobs.services.rollup import usage_rebuild
 
 
 class Command(BaseCommand):

@@ -15,17 +15,9 @@ from django.utils import timezone
 from portal.accounts.models import User
 from portal.accounts.resets import reset_link_make
 from portal.common.errors import Refused
-from portal.openpai.importing import (
-    Place,
-    Plan,
-    Source,
-    Unreadable,
-    What,
-    from_files,
-    from_server,
-    plan_make,
-    source_read,
-)
+from portal.openpai.importing.plan import Plan, What, plan_make
+from portal.openpai.importing.source import Place, Source, source_read
+from portal.openpai.importing.ways import Unreadable, from_files, from_server
 from portal.openpai.services.importing import import_apply
 
 TOKEN = "OPENPAI_TOKEN"  # noqa: S105  # the variable's name
