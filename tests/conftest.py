@@ -22,7 +22,7 @@ ON_BOTH = (
     *("accounts/test_audit", "accounts/test_pages_seen", "accounts/test_rights", "accounts/test_tokens"),
     *("clusters/test_api", "clusters/test_gpus", "clusters/test_quotas", "clusters/test_topology"),
     *("clusters/test_vc_lists", "common/test_prepared", "common/test_problems", "common/test_row_versions"),
-    *("dispatch/test_fill", "dispatch/test_job_ends", "dispatch/test_job_life"),
+    *("benchmarks/test_fill", "dispatch/test_job_ends", "dispatch/test_job_life"),
     *("dispatch/test_overtaken", "dispatch/test_snapshot", "dispatch/test_starting_together", "dispatch/test_usage"),
     *("dispatch/test_waits", "faults/", "jobs/api/test_jobs", "jobs/api/test_lists", "jobs/api/test_submit"),
     *("jobs/idle/test_minutes", "jobs/test_order", "jobs/usage/test_folding", "jobs/usage/test_gpu_hours"),

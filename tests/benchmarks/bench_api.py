@@ -20,6 +20,8 @@ from time import monotonic, perf_counter
 
 from tests.benchmarks.api_calls import BASE, Reader, operations
 from tests.benchmarks.big_cluster import database
+from tests.benchmarks.fill import fill
+from tests.benchmarks.filling.sizes import Sizes
 from tests.benchmarks.machine import machine_told
 from tests.benchmarks.wire import Wire
 from tests.support.processes import free_port
@@ -209,10 +211,8 @@ def main(arguments: Sequence[str]) -> None:
     finished = int(arguments[0]) if arguments else 1_000_000
     seconds = float(arguments[1]) if len(arguments) > 1 else 120
     with database() as services:
-        from django.core.management import call_command
-
         begin = perf_counter()
-        call_command("fill", finished=finished)
+        fill(Sizes(finished=finished))
         print(f"{finished:,} finished jobs filled in {perf_counter() - begin:.0f} s; {size_of_database()}", flush=True)
         with web(services) as port:
             measure(port, seconds)

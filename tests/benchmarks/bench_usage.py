@@ -17,6 +17,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from tests.benchmarks.big_cluster import database
+from tests.benchmarks.fill import fill
+from tests.benchmarks.filling.sizes import Sizes
 
 if TYPE_CHECKING:
     from nodes.protocol import ContainerReport, Sample
@@ -27,10 +29,8 @@ EVERY_S = 5
 
 def main(finished: int) -> None:
     with database() as services:
-        from django.core.management import call_command
-
         began = perf_counter()
-        call_command("fill", finished=finished)
+        fill(Sizes(finished=finished))
         print(f"filled with {finished:,} finished jobs in {perf_counter() - began:.0f} s")
         readings()
         reports()

@@ -6,9 +6,11 @@ Run as `python -m tests.browser.large_map` in the environment of a stack that ha
 
 import random
 from datetime import datetime
-from io import StringIO
 
 import django
+
+from tests.benchmarks.fill import fill
+from tests.benchmarks.filling.sizes import Sizes
 
 NODES, RACK = 200, 10
 TEAMS = ("language", "imaging", "speech", "robotics", "biology", "climate", "ranking", "platform")
@@ -18,15 +20,12 @@ SEED = 5
 
 
 def cluster(now: datetime) -> None:
-    from django.core.management import call_command
     from django.db.models import F
 
     from portal.accounts.models import User
 
     User.objects.update(uid=F("uid") + 20_000)  # those of `fill` take the numbers after 20,000
-    call_command(
-        "fill", nodes=NODES, vcs=len(TEAMS), running=420, waiting=0, finished=20, users=24, days=1, stdout=StringIO()
-    )
+    fill(Sizes(nodes=NODES, vcs=len(TEAMS), running=420, waiting=0, finished=20, users=24, days=1))
     rng = random.Random(SEED)
     _names()
     _jobs(now, rng)

@@ -165,17 +165,6 @@ def test_the_data_folder_is_taken(reader: Reader) -> None:
     assert [text.endswith("is the data folder of this database.\n") for text in said.values()] == [True, True]
 
 
-def test_a_large_cluster_is_made_and_a_smaller_one(reader: Reader) -> None:
-    few, smaller = "--waiting 10 --running 4 --users 5 --vcs 2 --nodes 4", "manage.py fill --finished 20000 --days 30"
-    reader.section(
-        OPERATE,
-        "A large cluster to try",
-        instead={"manage.py fill": f"manage.py fill --finished 30 {few}", smaller: f"{smaller} --finished 20 {few}"},
-        before=dict.fromkeys(("manage.py fill", smaller), "manage.py flush --no-input"),
-    )
-    assert Job.objects.count() == 34
-
-
 # ---------------------------------------------------------------- without any portal
 
 

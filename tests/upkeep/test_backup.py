@@ -28,7 +28,7 @@ NOT_THE_SAME = {"clusters.backup", "clusters.datafolder", "clusters.restore", "d
 def filled(tmp_path_factory: pytest.TempPathFactory, services: Services) -> Portal:
     folder = tmp_path_factory.mktemp("filled")
     portal = Portal(folder, sqlite_copy(folder / "berth.sqlite3"), services)
-    portal.manage("fill", *SMALL)
+    portal.module("tests.benchmarks.fill", *SMALL)
     assert portal.module("tests.upkeep.carrying").startswith("sha256:")
     (folder / "code" / "uploading" / "half").write_bytes(b"half")
     segment = folder / "logs" / "0a" / "0a-log" / "segment.rec.gz"

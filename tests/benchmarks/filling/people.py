@@ -9,8 +9,8 @@ from portal.clusters.models import Storage, VirtualCluster
 from portal.clusters.services.people import group_create
 from portal.clusters.services.teams import member_set, vc_create
 from portal.clusters.states import VcRole
-from portal.dispatch.management.filling.sizes import Sizes
 from portal.jobs.services.templates import template_create
+from tests.benchmarks.filling.sizes import Sizes
 
 FIRST_UID = 20_000
 USER, VC = "filled-user", "filled-team"

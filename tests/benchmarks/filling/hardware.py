@@ -15,7 +15,7 @@ from portal.clusters.services.nodes import node_add
 from portal.clusters.services.quotas import Wish, lines_resolve, quotas_set
 from portal.clusters.services.reports import node_report
 from portal.clusters.services.silence import lane_pulse
-from portal.dispatch.management.filling.sizes import NODE_GPUS, Sizes
+from tests.benchmarks.filling.sizes import NODE_GPUS, Sizes
 
 BATCH = 2000
 NODE = "filled-"

@@ -16,18 +16,22 @@ NAMES = (
 """Names of jobs; each comes again and again, as people run things again."""
 
 
+class NotFilled(Exception):
+    """The database was not filled, or not whole; says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """Numbers of rows. ``days``: how far back the finished jobs go."""
 
-    finished: int
-    waiting: int
-    running: int
-    users: int
-    vcs: int
-    nodes: int
-    days: int
-    seed: int
+    finished: int = 1_000_000
+    waiting: int = 10_000
+    running: int = 1_600
+    users: int = 500
+    vcs: int = 50
+    nodes: int = 1_024
+    days: int = 365
+    seed: int = 1
 
     def problems(self) -> list[str]:
         """Why this cannot be filled, in sentences that name the options."""

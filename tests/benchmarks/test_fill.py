@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from io import StringIO
 from itertools import islice
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import call_command
 from django.db.models import F, Sum
 from django.test import Client
 from django.utils import timezone
 
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import Gpu, Node, VirtualCluster
-from portal.dispatch.management.filling.present import gpu_sizes
 from portal.dispatch.snapshot import load
 from portal.jobs.models import (
     Allocation,
@@ -30,6 +28,9 @@ from portal.jobs.models import (
 )
 from portal.jobs.states import JOB_OVER
 from tests.benchmarks.api_calls import BASE, Reader, operations
+from tests.benchmarks.fill import fill, main
+from tests.benchmarks.filling.present import gpu_sizes
+from tests.benchmarks.filling.sizes import NotFilled, Sizes
 from tests.support.cast import HOST, person
 from tests.support.kept import Kept, kept_scene
 from tests.support.redis_server import RedisServer
@@ -42,23 +43,19 @@ ADDRESSES = 6
 SMALL = {"finished": 300, "waiting": 20, "running": 12, "users": 9, "vcs": 3, "nodes": 7, "days": 30}
 
 
-def fill(**changes: Any) -> str:
-    out = StringIO()
-    call_command("fill", stdout=out, **{**SMALL, **changes})
-    return out.getvalue()
+def small(*, force: bool = False, **changes: int) -> None:
+    fill(Sizes(**{**SMALL, **changes}), force=force)
 
 
-kept = kept_scene(fill)
+kept = kept_scene(small)
 
 
 @pytest.fixture
-def filled(kept: Kept[str], transactional_db: None, redis_server: RedisServer) -> str:
-    """What it printed."""
-    return kept.again()
+def filled(kept: Kept[None], transactional_db: None, redis_server: RedisServer) -> None:
+    kept.again()
 
 
-def test_so_much_is_there_as_was_asked_for(filled: str) -> None:
-    assert "Filled in" in filled
+def test_so_much_is_there_as_was_asked_for(filled: None) -> None:
     jobs = Job.objects
     assert jobs.filter(state__in=JOB_OVER).count() == 300
     assert [jobs.filter(state=state).count() for state in ("running", "waiting")] == [12, 20]
@@ -66,7 +63,7 @@ def test_so_much_is_there_as_was_asked_for(filled: str) -> None:
     assert not jobs.filter(state="waiting", waiting_code="").exists(), "each knows why it waits"
 
 
-def test_a_finished_job_left_nothing_behind_and_its_story_is_whole(filled: str) -> None:
+def test_a_finished_job_left_nothing_behind_and_its_story_is_whole(filled: None) -> None:
     over = Job.objects.filter(state__in=JOB_OVER)
     assert not JobAttempt.objects.filter(job__in=over).exclude(state="ended").exists()
     assert not TaskAttempt.objects.filter(task__job__in=over, removed_at=None).exists()
@@ -81,7 +78,7 @@ def test_a_finished_job_left_nothing_behind_and_its_story_is_whole(filled: str) 
     ]  # fmt: skip
 
 
-def test_what_was_held_and_used_is_summed_up_for_every_day_that_is_over(filled: str) -> None:
+def test_what_was_held_and_used_is_summed_up_for_every_day_that_is_over(filled: None) -> None:
     today = timezone.now().date()
     assert UsageProgress.objects.get().rolled_to >= today - timedelta(days=1)
     held = Sum(F("guaranteed_ms") + F("opportunistic_ms"))
@@ -91,7 +88,7 @@ def test_what_was_held_and_used_is_summed_up_for_every_day_that_is_over(filled: 
     assert UsageDay.objects.values("day").distinct().count() > 25
 
 
-def test_jobs_can_be_stored_after_it(filled: str) -> None:
+def test_jobs_can_be_stored_after_it(filled: None) -> None:
     first = Job.objects.order_by("id").first()
     assert first
     newest = Job.objects.order_by("-id").values_list("pk", flat=True)[0]
@@ -105,20 +102,20 @@ def test_the_same_seed_makes_the_same_past() -> None:
         rows = Job.objects.filter(state__in=JOB_OVER).order_by("id")
         return list(rows.values_list("user__username", "vc__name", "name", "run", "state", "end_message"))
 
-    fill(running=0, waiting=0)
+    small(running=0, waiting=0)
     first = past()
     call_command("flush", interactive=False, verbosity=0)
-    fill(running=0, waiting=0)
+    small(running=0, waiting=0)
     assert past() == first
 
 
-def test_the_scheduler_reads_it(filled: str) -> None:
+def test_the_scheduler_reads_it(filled: None) -> None:
     snapshot = load(now=timezone.now()).snapshot
     assert (len(snapshot.running), len(snapshot.waiting)) == (12, 20)
     assert Allocation.objects.filter(released_at=None).count() == 3 * 16 <= Gpu.objects.count()
 
 
-def test_every_address_and_page_answers_for_it(filled: str) -> None:
+def test_every_address_and_page_answers_for_it(filled: None) -> None:
     document = Client(HTTP_HOST=HOST).get(f"{BASE}/openapi.json").json()
     Node.objects.update(storages=[])  # no server is behind them, and none is asked for files
     people = [person("root", ClusterRole.ADMIN), User.objects.get(username="filled-user0001")]
@@ -148,22 +145,27 @@ def test_every_address_and_page_answers_for_it(filled: str) -> None:
     ],
 )
 def test_numbers_that_make_no_cluster_are_refused_by_name(changes: dict[str, int], complaint: str) -> None:
-    with pytest.raises(CommandError, match=complaint):
-        fill(**changes)
+    with pytest.raises(NotFilled, match=complaint):
+        fill(Sizes(**{**SMALL, **changes}))
     assert not User.objects.exists()
+
+
+def test_the_command_says_what_is_wrong_and_ends_with_1() -> None:
+    with pytest.raises(SystemExit, match="--users 2 is too few"):
+        main(["--users", "2"])
 
 
 def test_a_database_with_jobs_is_left_alone_unless_one_insists() -> None:
     world = World()
     world.node("gpu01")
     world.submit()
-    with pytest.raises(CommandError, match="this database has 1 jobs"):
-        fill()
+    with pytest.raises(NotFilled, match="this database has 1 jobs"):
+        small()
     assert Job.objects.count() == 1
-    fill(force=True)
+    small(force=True)
     assert Job.objects.count() == 333
-    with pytest.raises(CommandError, match="are there already"):
-        fill(force=True)
+    with pytest.raises(NotFilled, match="are there already"):
+        small(force=True)
 
 
 @pytest.mark.parametrize(("jobs", "gpus"), [(12, 48), (32, 160), (4, 32), (5, 5)])

@@ -12,22 +12,14 @@ from django.utils import timezone
 from nodes.protocol import ContainerState, Phase
 from portal.clusters.services.silence import lane_pulse
 from portal.dispatch.cycle import cycle_run
-from portal.dispatch.management.filling.drafts import A_NAME, Draft, Drafts
-from portal.dispatch.management.filling.hardware import BATCH, copied
-from portal.dispatch.management.filling.sizes import GPU_SIZES, NAMES, Shape, Sizes
 from portal.jobs.models import Job, JobAttempt, JobEvent, Task, TaskAttempt, TaskRole
 from portal.jobs.services.waits import MOST_CHANGED
 from portal.jobs.states import AttemptState, JobState, TaskState
+from tests.benchmarks.filling.drafts import A_NAME, Draft, Drafts
+from tests.benchmarks.filling.hardware import BATCH, copied
+from tests.benchmarks.filling.sizes import GPU_SIZES, NAMES, NotFilled, Shape, Sizes
 
 WAITING_SHAPES = tuple(Shape(gpus, tasks) for gpus in GPU_SIZES for tasks in (1, 2, 4))
-
-
-class NotPlaced(Exception):
-    """The scheduler did not start every job that was to run: ``started`` of ``wanted``."""
-
-    def __init__(self, started: int, wanted: int) -> None:
-        super().__init__(f"the scheduler started {started} of the {wanted} jobs that were to run")
-        self.started, self.wanted = started, wanted
 
 
 class Present:
@@ -38,14 +30,17 @@ class Present:
         self._vcs = list(drafts.members)
 
     def run(self) -> None:
-        """Jobs that fill the quota of every virtual cluster. Raises NotPlaced."""
+        """Jobs that fill the quota of every virtual cluster. Raises NotFilled."""
         wanted = self._sizes.running
         jobs = self._submit(self._running(), timedelta(hours=10))
         lane_pulse(now=timezone.now())
         cycle_run(now=timezone.now())
         started = Job.objects.filter(pk__in=jobs, state=JobState.STARTING).count()
         if started < wanted:
-            raise NotPlaced(started, wanted)
+            raise NotFilled(
+                f"The scheduler started {started} of the {wanted} jobs that were to run; drop this database and give "
+                "other numbers."
+            )
         self._run_all(jobs)
 
     def wait(self) -> None:

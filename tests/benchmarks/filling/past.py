@@ -13,13 +13,13 @@ from django.db import transaction
 from nodes.protocol import Cause, ContainerState, Phase, StopReason
 from portal.accounts.models import User
 from portal.clusters.models import Gpu
-from portal.dispatch.management.filling.drafts import A_NAME, Draft, Drafts
-from portal.dispatch.management.filling.rows import Rows
-from portal.dispatch.management.filling.sizes import NAMES, NODE_GPUS, Shape, Sizes
-from portal.dispatch.management.filling.tables import loading, sequences_settle, statistics_learn
 from portal.jobs.exits import verdict
 from portal.jobs.models import Standing
 from portal.jobs.states import AttemptState, EndReason, JobState, TaskState
+from tests.benchmarks.filling.drafts import A_NAME, Draft, Drafts
+from tests.benchmarks.filling.rows import Rows
+from tests.benchmarks.filling.sizes import NAMES, NODE_GPUS, Shape, Sizes
+from tests.benchmarks.filling.tables import loading, sequences_settle, statistics_learn
 
 BATCH = 5000
 """Jobs that are written at a time."""

@@ -9,10 +9,10 @@ from datetime import datetime
 
 from portal.accounts.models import User
 from portal.clusters.models import VirtualCluster
-from portal.dispatch.management.filling.sizes import Shape, job_file
 from portal.jobs.models import Job, TaskRole
 from portal.jobs.services.admission import job_check
 from portal.jobs.services.submit import job_draft
+from tests.benchmarks.filling.sizes import Shape, job_file
 
 A_NAME = "@name@"
 
