@@ -27,7 +27,7 @@ from nodes.agent.config.options import (
 )
 from nodes.agent.config.policy import PolicyInvalid
 from nodes.agent.config.settings_files import server_settings
-from nodes.agent.hardware.gpus import GpusUnavailable
+from nodes.agent.hardware.gpus.base import GpusUnavailable
 from nodes.agent.runtimes.docker.socket import socket_watch
 from nodes.agent.write_error import NoRoomOnce, cannot_write, is_known
 

@@ -7,7 +7,9 @@ import secrets
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from nodes.protocol import CELERY_DEFAULTS, REPORTS_QUEUE, ContainerState, PortalKey, transport_options
+from nodes.protocol.envelope import PortalKey
+from nodes.protocol.names import CELERY_DEFAULTS, REPORTS_QUEUE, transport_options
+from nodes.protocol.states import ContainerState
 from portal.common.priorities import PRIORITY_CLASSES
 from portal.env.addresses import (
     env_authority,

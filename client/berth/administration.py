@@ -8,7 +8,8 @@ from urllib.parse import quote
 
 from berth.calls import LONG, Call, Listing, get, given, nothing, reading, send, text
 from berth.endpoint import Resource, WayT_co, endpoint, rows
-from berth.model import Group, GroupDetail, ImageRule, Imported, Storage, StorageServer, Template, TemplateDetail, User
+from berth.model.accounts import Group, GroupDetail, Imported, User
+from berth.model.cluster import ImageRule, Storage, StorageServer, Template, TemplateDetail
 
 Role = Literal["user", "auditor", "admin"]
 StorageServers = list[StorageServer]  # in the class below `list` is a method

@@ -15,7 +15,7 @@ import msgspec
 
 from berth.decoding import decoded
 from berth.errors import BadAnswer, Fault, Problem, TlsFailed, Unreachable, kind_of
-from berth.model import Page
+from berth.model.base import Page
 
 T = TypeVar("T")
 Params = Mapping[str, Any]

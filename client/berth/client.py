@@ -19,7 +19,7 @@ from berth.endpoint import Awaiting, Blocking, WayT_co
 from berth.everything import Everything, Tokens
 from berth.jobs import CodeFolders, Jobs
 from berth.logs import END_S, MOST_BYTES, PATIENCE_S, AsyncLogFollow, Following, LogFollow, LogRest, Tail, no_tail
-from berth.model import Page
+from berth.model.base import Page
 from berth.server import Server
 from berth.shell import AsyncShell, Shell, ShellOptions, Terminal
 

@@ -8,13 +8,7 @@ from urllib.parse import quote
 
 from berth.calls import LONG, Call, Listing, get, send
 from berth.endpoint import Resource, WayT_co, endpoint, rows
-from berth.model import (
-    Node,
-    NodeRemoved,
-    UserShare,
-    VirtualCluster,
-    VirtualClusterDetail,
-)
+from berth.model.cluster import Node, NodeRemoved, UserShare, VirtualCluster, VirtualClusterDetail
 
 Intent = Literal["open", "cordoned", "draining"]
 Shares = list[UserShare]  # in the class below `list` is a method

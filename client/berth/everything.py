@@ -10,17 +10,10 @@ from urllib.parse import quote
 
 from berth.calls import LONG, Call, Listing, get, given, nothing, send, text
 from berth.endpoint import Resource, WayT_co, endpoint, rows
-from berth.model import (
-    Alert,
-    AlertSilence,
-    LeafGpu,
-    Me,
-    NewToken,
-    Queued,
-    Sku,
-    Token,
-    Usage,
-)
+from berth.model.accounts import Me, NewToken, Token
+from berth.model.cluster import Alert, AlertSilence, LeafGpu, Sku
+from berth.model.jobs import Queued
+from berth.model.usage import Usage
 
 Scope = Literal["read", "submit", "admin"]
 Alerts = list[Alert]

@@ -14,7 +14,7 @@ from berth.calls import LONG, Call, FileBody, Listing, Rest, Steps, Work, get, g
 from berth.endpoint import Resource, WayT_co, endpoint, procedure, rows
 from berth.errors import JobUnfinished, NotFound
 from berth.job_file import with_code
-from berth.model import (
+from berth.model.jobs import (
     LIVE,
     Attempt,
     Code,

@@ -15,7 +15,7 @@ from websockets.sync.client import connect
 from berth.calls import unreachable
 from berth.decoding import decoded
 from berth.errors import BadAnswer, LogIncomplete
-from berth.model import MARK, LogRecord, LogSlice
+from berth.model.jobs import MARK, LogRecord, LogSlice
 from berth.server import Server
 from berth.sockets import LOST, Closable, final_error
 

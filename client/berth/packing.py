@@ -21,7 +21,7 @@ from typing import IO, Self
 from pathspec import GitIgnoreSpec
 
 from berth.errors import FolderTooLarge, Misused
-from berth.model import CodeLimits
+from berth.model.jobs import CodeLimits
 
 IGNORE_FILES = (".gitignore", ".berthignore")
 NEVER = frozenset({".git"})

@@ -11,7 +11,8 @@ from nodes.agent.assembly import Agent
 from nodes.agent.attempts.orders import tasks_register
 from nodes.agent.clock import SystemClock
 from nodes.agent.config.options import Options
-from nodes.protocol import CELERY_DEFAULTS, agent_transport_options, node_queue, reports_url
+from nodes.protocol.accounts import reports_url
+from nodes.protocol.names import CELERY_DEFAULTS, agent_transport_options, node_queue
 
 
 def app_make(options: Options) -> Celery:

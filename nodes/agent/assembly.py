@@ -16,23 +16,25 @@ from nodes.agent.config.policy import Policy, policy_load
 from nodes.agent.contact import Contact
 from nodes.agent.disk.guard import GB, DiskGuard, DiskLimits
 from nodes.agent.disk.layer_limit import LayerRule
-from nodes.agent.hardware.gpus import GpuBackend, backend_from
+from nodes.agent.hardware.gpus.base import GpuBackend
+from nodes.agent.hardware.gpus.choice import backend_from
 from nodes.agent.hardware.gpus.foreign import ForeignWatch
 from nodes.agent.hardware.inventory import InventoryReader
 from nodes.agent.hardware.machine import Amounts, Machine
 from nodes.agent.hardware.sampler import Sampler
-from nodes.agent.listeners import ListenerWatch
-from nodes.agent.logs import LogPipeline
+from nodes.agent.listeners.watch import ListenerWatch
+from nodes.agent.logs.pipeline import LogPipeline
 from nodes.agent.runtimes.base import Runtime, RuntimeAway, Status
 from nodes.agent.runtimes.cgroups import machine_raises_limits
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
 from nodes.agent.runtimes.process.runtime import ProcessRuntime
-from nodes.agent.sessions import Door
+from nodes.agent.sessions.door import Door
 from nodes.agent.storage.code_cache import CodeStore
 from nodes.agent.storage.delete_tree import Leftovers
 from nodes.agent.storage.mounts import StorageKeeper, storages_path
 from nodes.agent.storage.nosuid import Guards
-from nodes.protocol import Desired, Inventory, NodeKey
+from nodes.protocol.envelope import NodeKey
+from nodes.protocol.messages import Desired, Inventory
 
 
 class Agent:

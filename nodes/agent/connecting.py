@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from nodes.agent.write_error import NO_ROOM, cannot_write
-from nodes.protocol import Place, connection_fault
+from nodes.protocol.connecting import Place, connection_fault
 
 REFUSED = (
     "know this node's account: the portal puts it in place within seconds; if this stays, the node was removed or has "

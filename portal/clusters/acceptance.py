@@ -14,7 +14,7 @@ from typing import Any
 
 from django.utils.translation import gettext
 
-from nodes.protocol import GpuInfo, Inventory
+from nodes.protocol.messages import GpuInfo, Inventory
 from portal.clusters.inventories import ADDRESS, MODEL, ROOT, RUNTIME, STORAGES
 from portal.clusters.ties import below
 from portal.common.errors import Fault, Invalid

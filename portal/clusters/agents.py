@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.utils.translation import gettext, gettext_noop
 
-from nodes.protocol import release, releases_fit
+from nodes.protocol.versions import release, releases_fit
 
 UNREAD = "unread"
 """In a node's inventory until a report of it can be read again: why the last ones could not."""

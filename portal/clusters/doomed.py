@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 from redis import RedisError
 
-from nodes.protocol import unpacked
+from nodes.protocol.decoding import unpacked
 from portal.common.wake import redis_once
 
 log = logging.getLogger(__name__)

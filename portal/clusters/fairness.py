@@ -8,7 +8,7 @@ import logging
 import msgspec
 from redis import RedisError
 
-from nodes.protocol import unpacked
+from nodes.protocol.decoding import unpacked
 from portal.common.wake import redis_once
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,8 @@ from dataclasses import replace
 from ipaddress import ip_address
 from itertools import count, islice
 
-from nodes.protocol import MOST_LISTENERS, DiskShare, GpuInfo, Inventory, Listener, ListenerKind
+from nodes.protocol.messages import MOST_LISTENERS, DiskShare, GpuInfo, Inventory, Listener
+from nodes.protocol.states import ListenerKind
 from portal.common.hosts import host_plain
 from portal.common.told import GPUS, MOST, amount_believed, perhaps_believed
 

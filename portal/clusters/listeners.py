@@ -9,7 +9,7 @@ from typing import NamedTuple
 from django.utils.functional import Promise
 from django.utils.translation import gettext, gettext_lazy
 
-from nodes.protocol import ListenerKind
+from nodes.protocol.states import ListenerKind
 from portal.clusters.models import Node
 
 LISTENERS = "listeners"

@@ -9,7 +9,7 @@ from django.utils.formats import date_format
 from django.utils.timezone import localtime
 from django.utils.translation import gettext, gettext_noop
 
-from nodes.protocol import NODE_FAULTS, Cause
+from nodes.protocol.states import NODE_FAULTS, Cause
 from portal.clusters.acceptance import growth
 from portal.clusters.health_words import health_words
 from portal.clusters.models import Node

@@ -21,7 +21,7 @@ from django.db.migrations import executor
 from django.db.migrations.loader import MigrationLoader
 from psycopg_pool import PoolTimeout
 
-from nodes.protocol import Place, connection_fault
+from nodes.protocol.connecting import Place, connection_fault
 from portal.common.full_disks import disk_full
 
 PROBE_S = 2

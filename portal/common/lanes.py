@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 from kombu.transport import redis
 
-from nodes.protocol import REPORTS_QUEUE, converted
+from nodes.protocol.decoding import converted
+from nodes.protocol.names import REPORTS_QUEUE
 
 REPORT_TASKS = "reports."
 

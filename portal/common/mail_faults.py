@@ -13,7 +13,7 @@ from smtplib import (
 
 from django.conf import settings
 
-from nodes.protocol import Place, connection_fault
+from nodes.protocol.connecting import Place, connection_fault
 
 SETTING = "BERTH_EMAIL_URL"
 WANTS_LOG_IN = 530

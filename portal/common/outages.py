@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.exceptions import DisallowedHost
 from kombu.exceptions import OperationalError as BrokerError
 
-from nodes.protocol import Place, connection_fault
+from nodes.protocol.connecting import Place, connection_fault
 from portal.common.database_faults import postgresql_fault, sqlite_fault
 from portal.common.full_disks import NO_ROOM, disk_full
 

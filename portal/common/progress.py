@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 from redis import RedisError
 
-from nodes.protocol import unpacked
+from nodes.protocol.decoding import unpacked
 from portal.common.wake import redis_once
 
 KEPT_S = 600

@@ -13,7 +13,9 @@ from uuid import UUID
 import msgspec
 from redis import Redis, RedisError, ResponseError
 
-from nodes.protocol import ContainerReport, ContainerState, GpuSample, Sample, encode, samples_key
+from nodes.protocol.messages import ContainerReport, GpuSample, Sample, encode
+from nodes.protocol.names import samples_key
+from nodes.protocol.states import ContainerState
 from portal.common.told import GPUS, number_believed, perhaps_believed
 from portal.common.wake import redis_once
 

@@ -12,7 +12,7 @@ from django.db.models import TextField
 from django.db.models.functions import Cast
 
 import scheduling
-from nodes.protocol import ContainerState, Phase
+from nodes.protocol.states import ContainerState, Phase
 from portal.clusters.selectors.engine import ClusterRows
 from portal.clusters.selectors.hardware import GivenUp
 from portal.common.prepared import Prepared

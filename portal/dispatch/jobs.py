@@ -14,7 +14,7 @@ from django.db.models import Exists, OuterRef, Q, Subquery, TextField
 from django.db.models.functions import Cast
 
 import scheduling
-from nodes.protocol import Cause
+from nodes.protocol.states import Cause
 from portal.accounts.models import User
 from portal.clusters.selectors.engine import ClusterRows
 from portal.clusters.selectors.owners import owners_gone

@@ -10,7 +10,8 @@ from datetime import datetime
 import msgspec
 from django.conf import settings
 
-from nodes.protocol import EnvelopeExpired, EnvelopeRejected, Report, decode, envelope_open, envelope_sender
+from nodes.protocol.envelope import EnvelopeExpired, EnvelopeRejected, envelope_open, envelope_sender
+from nodes.protocol.messages import Report, decode
 from portal.clusters.models import Node
 from portal.clusters.services.reports import node_report, node_report_late, node_report_unread
 from portal.common.samples import sample_keep

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.utils import timezone
 from prometheus_client import Counter, Histogram
 
-from nodes.protocol import REPORT_TASK
+from nodes.protocol.names import REPORT_TASK
 from portal.clusters.services.silence import lane_pulse
 from portal.common.wake import LOOK_TASK
 from portal.dispatch.collecting import collect_between

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from nodes.protocol import ENGINE_ANYHOW, AddressInvalid, engine_guarded
+from nodes.protocol.addresses import ENGINE_ANYHOW, AddressInvalid, engine_guarded
 
 SOCKET = "unix:///var/run/docker.sock"
 RUNTIMES = ("", "docker", "process")

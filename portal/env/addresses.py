@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from redis import ConnectionPool
 
-from nodes.protocol import AddressInvalid, redis_is_local, redis_secured
+from nodes.protocol.addresses import AddressInvalid, redis_is_local, redis_secured
 from portal.env.values import BadSetting, env_secret, read
 
 _HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?")

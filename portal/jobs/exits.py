@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from django.utils.translation import gettext_noop
 
-from nodes.protocol import NODE_FAULTS, Cause
+from nodes.protocol.states import NODE_FAULTS, Cause
 from portal.jobs.states import Behaviour
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import msgspec
 from redis import RedisError
 
-from nodes.protocol import unpacked
+from nodes.protocol.decoding import unpacked
 from portal.common.wake import redis_once
 
 log = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from urllib.parse import SplitResult, urlsplit
 import httpx
 from django.utils.translation import gettext
 
-from nodes.protocol import Place, connection_fault
+from nodes.protocol.connecting import Place, connection_fault
 from portal.common.errors import Fault
 
 Address = IPv4Address | IPv6Address

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from nodes.protocol import Cause
+from nodes.protocol.states import Cause
 from portal.common.priorities import PRIORITY_CLASSES
 from portal.jobs.models import Job, JobEvent, Task, TaskAttempt
 from portal.jobs.states import EndReason, JobState

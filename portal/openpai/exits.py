@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from nodes.protocol import Cause, StopReason
+from nodes.protocol.states import Cause, StopReason
 from portal.jobs.exits import verdict
 from portal.jobs.models import TaskAttempt
 from portal.jobs.states import Behaviour, EndReason, JobState

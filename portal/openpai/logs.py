@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from django.core import signing
 from django.utils import timezone
 
-from nodes.protocol import MARK, STDERR, STDOUT
+from nodes.protocol.logs import MARK, STDERR, STDOUT
 from portal.accounts.models import Token, User
 from portal.accounts.selectors import token_get_valid
 from portal.common.errors import NotFound

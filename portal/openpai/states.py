@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from nodes.protocol import ContainerState
+from nodes.protocol.states import ContainerState
 from portal.jobs.states import AttemptState, EndReason, JobState, TaskState
 
 

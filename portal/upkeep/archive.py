@@ -16,7 +16,7 @@ from typing import IO, Self
 
 import msgspec
 
-from nodes.protocol import decoded
+from nodes.protocol.decoding import decoded
 
 SUMS = "sums.json"
 PART = ".part"

@@ -24,7 +24,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 
-from nodes.protocol import decoded
+from nodes.protocol.decoding import decoded
 from portal.accounts.models import User
 from portal.clusters.services.data_folder import FolderInUse, data_folder_alone, data_folder_take
 from portal.clusters.services.upkeep import restore_note

@@ -12,7 +12,7 @@ from django.contrib.sessions.models import Session
 from django.db import connection
 from django.db.models import BooleanField, CharField, Field, FloatField, IntegerField, JSONField, Model, TextField
 
-from nodes.protocol import decoded
+from nodes.protocol.decoding import decoded
 
 BATCH = 1000
 LEFT_OUT = (Session,)

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Page, expect
 
-from nodes.protocol import RECORD_HEADER, STDOUT
+from nodes.protocol.logs import RECORD_HEADER, STDOUT
 from tests.browser.site import Site
 from tests.support.browser import launched
 from tests.support.person import alice

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import redis
 
-from nodes.protocol import RECORD_HEADER, STDOUT
+from nodes.protocol.logs import RECORD_HEADER, STDOUT
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.search import Bounds, search

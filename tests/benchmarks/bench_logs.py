@@ -20,8 +20,11 @@ from typing import Any
 
 import redis
 
-from nodes.agent.logs import LogPipeline, Masks, OpenLine, Position
-from nodes.protocol import STDOUT, LogRecord, NodeKey, record_encode
+from nodes.agent.logs.base import OpenLine, Position
+from nodes.agent.logs.masks import Masks
+from nodes.agent.logs.pipeline import LogPipeline
+from nodes.protocol.envelope import NodeKey
+from nodes.protocol.logs import STDOUT, LogRecord, record_encode
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.hub import Hub, LogEnd
 from portal.jobs.logs.reader import LogReader

@@ -21,7 +21,7 @@ from tests.benchmarks.fill import fill
 from tests.benchmarks.filling.sizes import Sizes
 
 if TYPE_CHECKING:
-    from nodes.protocol import ContainerReport, Sample
+    from nodes.protocol.messages import ContainerReport, Sample
 
 TIMES = 5
 EVERY_S = 5
@@ -50,7 +50,8 @@ def readings() -> None:
     """What each report costs, and a minute of all nodes."""
     from django.utils import timezone
 
-    from nodes.protocol import encode, samples_key
+    from nodes.protocol.messages import encode
+    from nodes.protocol.names import samples_key
     from portal.clusters.models import Node
     from portal.common.samples import sample_keep
     from portal.common.wake import redis_once
@@ -92,7 +93,8 @@ def nodes_told(
     """Each node with what it reports of its containers and GPUs."""
     import random
 
-    from nodes.protocol import ContainerReport, ContainerState, GpuSample, Sample
+    from nodes.protocol.messages import ContainerReport, GpuSample, Sample
+    from nodes.protocol.states import ContainerState
     from portal.clusters.models import Gpu
     from portal.jobs.models import Allocation
 

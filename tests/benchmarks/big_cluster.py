@@ -156,7 +156,7 @@ def _file(wish: Wish) -> str:
 
 def placed_run() -> None:
     """The nodes have started whatever was placed, an hour ago."""
-    from nodes.protocol import ContainerState, Phase
+    from nodes.protocol.states import ContainerState, Phase
     from portal.jobs.models import Job, JobAttempt, Task, TaskAttempt
     from portal.jobs.states import AttemptState, JobState, TaskState
 
@@ -170,7 +170,7 @@ def placed_run() -> None:
 
 def ended(jobs: Sequence[int], *, again: bool = False) -> None:
     """These jobs (row ids) have left their nodes; ``again``: they wait once more."""
-    from nodes.protocol import ContainerState, Phase
+    from nodes.protocol.states import ContainerState, Phase
     from portal.jobs.models import Allocation, Job, JobAttempt, Task, TaskAttempt
     from portal.jobs.states import AttemptState, JobState, TaskState
 

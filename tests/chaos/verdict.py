@@ -11,7 +11,8 @@ from pathlib import Path
 
 from nodes.agent.runtimes.docker.ends import STATUS_LOST
 from nodes.agent.runtimes.docker.logs import ENDED_UNSEEN
-from nodes.protocol import LABEL, MARK
+from nodes.protocol.logs import MARK
+from nodes.protocol.names import LABEL
 from tests.chaos.load import KINDS, Load, Sent
 from tests.chaos.plant import NODES, Plant
 from tests.support.person import OVER

@@ -14,7 +14,8 @@ import pytest
 import yaml
 
 from berth import Client
-from nodes.protocol import ContainerState, Order, Progress, SshServer
+from nodes.protocol.messages import Order, Progress, SshServer
+from nodes.protocol.states import ContainerState
 from tests.client.conftest import token_for
 from tests.support.restarted import requeued, restarted
 from tests.support.shell import Shell

@@ -7,7 +7,7 @@ import pytest
 
 from berth.cli.follow import exit_code
 from berth.decoding import decoded
-from berth.model import JobDetail
+from berth.model.jobs import JobDetail
 
 EXAMPLES = Path("portal/common/examples.json")
 

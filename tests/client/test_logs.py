@@ -15,9 +15,9 @@ import pytest
 
 from berth import AsyncClient, Client, LogIncomplete, NotFound, NotSignedIn, TlsFailed, Unreachable
 from berth.cli.failing import told
-from berth.model import LogRecord
-from nodes.agent.logs import OpenLine
-from nodes.protocol import STDOUT
+from berth.model.jobs import LogRecord
+from nodes.agent.logs.base import OpenLine
+from nodes.protocol.logs import STDOUT
 from tests.client.conftest import token_for
 from tests.client.test_code import read_terminal
 from tests.nodes.logs.support import lines, text_of

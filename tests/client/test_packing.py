@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from berth import FolderTooLarge, Misused
-from berth.model import CodeLimits
+from berth.model.jobs import CodeLimits
 from berth.packing import pack
-from nodes.protocol import Bounds, packed_check
+from nodes.protocol.packed import Bounds, packed_check
 
 LIMITS = CodeLimits(size=1 << 20, unpacked=2 << 20, entries=50)
 

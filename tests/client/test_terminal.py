@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from berth.cli.follow import LONGEST_LINE, Lines, Stream
 from berth.cli.screen import clean, memory, span, table, when
 from berth.cli.terminal import LONGEST, PLAIN, Screened
-from berth.model import MARK, LogRecord
+from berth.model.jobs import MARK, LogRecord
 
 HARMLESS = {
     "plain text": "line 1\nline 2\ttabbed\n",

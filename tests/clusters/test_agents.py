@@ -13,7 +13,7 @@ from django.conf import settings
 from django.urls import reverse
 from django.utils import timezone
 
-from nodes.protocol import Envelope, envelope_seal
+from nodes.protocol.envelope import Envelope, envelope_seal
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import Node
 from portal.dispatch.reports import report_take

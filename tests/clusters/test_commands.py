@@ -10,7 +10,7 @@ import pytest
 from django.conf import settings as django_settings
 from django.core.management import CommandError, call_command
 
-from nodes.protocol import NodeKey
+from nodes.protocol.envelope import NodeKey
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import Node
 from portal.clusters.services.redis_accounts import redis_address

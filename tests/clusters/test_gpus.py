@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from nodes.protocol import GpuSample, Sample
+from nodes.protocol.messages import GpuSample, Sample
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import Gpu, Node
 from portal.dispatch.reports import report_take

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nodes.protocol import MOST_LISTENERS, GpuInfo, Inventory, Listener
+from nodes.protocol.messages import MOST_LISTENERS, GpuInfo, Inventory, Listener
 from portal.clusters.inventories import ROOT, STORAGES, inventory_believed, ports_fit, too_many
 from portal.common.told import GPUS, MOST
 

@@ -25,7 +25,7 @@ from django.utils import timezone
 from nodes.__main__ import main
 from nodes.agent.check.portal import portal_lines
 from nodes.agent.config.options import options_load
-from nodes.protocol import NodeKey, PortalKey
+from nodes.protocol.envelope import NodeKey, PortalKey
 from portal.accounts.models import AuditEntry, ClusterRole
 from portal.clusters.models import JoinToken, Node
 from portal.clusters.services.join_tokens import join_token_create

@@ -14,7 +14,8 @@ from django.contrib.sessions.models import Session
 from django.core import serializers
 from django.utils import timezone
 
-from nodes.protocol import NodeKey, Report, decode, envelope_open
+from nodes.protocol.envelope import NodeKey, envelope_open
+from nodes.protocol.messages import Report, decode
 from portal.accounts.models import AuditEntry, ClusterRole
 from portal.clusters.models import Node, NodeEvent
 from portal.clusters.services.joining import node_new_key

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from nodes.protocol import Cause, Exit, GpuSample, Sample, StopReason
+from nodes.protocol.messages import Exit, GpuSample, Sample
+from nodes.protocol.states import Cause, StopReason
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import Gpu, Node
 from portal.common.samples import sample_keep

@@ -8,7 +8,7 @@ import pytest
 import redis
 from django.utils import timezone
 
-from nodes.protocol import node_account, reports_account, reports_url
+from nodes.protocol.accounts import node_account, reports_account, reports_url
 from portal.clusters.models import Node
 from portal.clusters.services.joining import node_new_key, node_register
 from portal.clusters.services.redis_accounts import redis_accounts_apply, redis_address

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from nodes.agent.storage.nosuid import unguarded
-from nodes.protocol import StorageWish
+from nodes.protocol.messages import StorageWish
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import Node, Storage
 from portal.clusters.services.storages import storage_change, storage_create

@@ -50,9 +50,9 @@ print(seen)
 
 VALUE = {"inner": {"number": 1}}
 WAYS = [
-    ("nodes.protocol", "decoded", msgspec.json.encode(VALUE)),
-    ("nodes.protocol", "unpacked", msgspec.msgpack.encode(VALUE)),
-    ("nodes.protocol", "converted", VALUE),
+    ("nodes.protocol.decoding", "decoded", msgspec.json.encode(VALUE)),
+    ("nodes.protocol.decoding", "unpacked", msgspec.msgpack.encode(VALUE)),
+    ("nodes.protocol.decoding", "converted", VALUE),
     ("berth.decoding", "decoded", msgspec.json.encode(VALUE)),
 ]
 

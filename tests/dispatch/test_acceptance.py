@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from nodes.protocol import GpuInfo, NodeKey
+from nodes.protocol.envelope import NodeKey
+from nodes.protocol.messages import GpuInfo
 from portal.accounts.models import ClusterRole
 from portal.clusters.acceptance import offer_checked
 from portal.clusters.models import Gpu, Node, NodeEvent

@@ -14,7 +14,9 @@ import pytest
 from django.conf import settings
 from django.utils import timezone
 
-from nodes.protocol import FOREIGN_PROCESS, ContainerReport, ContainerState
+from nodes.protocol.messages import ContainerReport
+from nodes.protocol.names import FOREIGN_PROCESS
+from nodes.protocol.states import ContainerState
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.doomed import DoomedCells, doomed_keep
 from portal.clusters.models import Gpu, KeptLogs, Node, ReportsLane, VirtualCluster

@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from nodes.protocol import Cause, Exit
+from nodes.protocol.messages import Exit
+from nodes.protocol.states import Cause
 from portal.clusters.models import Node, ReportsLane
 from portal.clusters.outages import LATE
 from portal.clusters.services.silence import lane_pulse

@@ -10,7 +10,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from nodes.protocol import Cause, Exit, StopReason
+from nodes.protocol.messages import Exit
+from nodes.protocol.states import Cause, StopReason
 from portal.jobs.models import Job, JobAttempt, JobEvent, Task, TaskAttempt
 from portal.jobs.services.attempts import tasks_stop
 from portal.jobs.services.backoff import MOST, Blame, Ended, backoff

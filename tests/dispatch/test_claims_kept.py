@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from nodes.protocol import Cause, Exit, Phase
+from nodes.protocol.messages import Exit
+from nodes.protocol.states import Cause, Phase
 from portal.accounts.models import User
 from portal.clusters.models import CellType
 from portal.clusters.services.quotas import quota_set

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from nodes.protocol import NodeKey
+from nodes.protocol.envelope import NodeKey
 from portal.accounts.models import AuditEntry, ClusterRole, User
 from portal.clusters.models import JoinToken
 from portal.clusters.services.acceptance import node_set_cpu_tasks

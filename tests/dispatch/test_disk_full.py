@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from django.test import Client
 
-from nodes.protocol import DiskShare
+from nodes.protocol.messages import DiskShare
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import Node, NodeEvent
 from tests.support.cast import Api, person

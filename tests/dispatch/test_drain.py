@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nodes.protocol import Phase, StopReason
+from nodes.protocol.states import Phase, StopReason
 from portal.clusters.services.nodes import node_set_intent
 from portal.jobs.models import Job, Task
 from tests.support.world import World

@@ -13,7 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from nodes.protocol import Cause, ContainerState, Exit, Order, Phase, Progress, StopReason
+from nodes.protocol.messages import Exit, Order, Progress
+from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import Node, ReportsLane
 from portal.clusters.states import NodeHealth

@@ -8,7 +8,7 @@ import pytest
 from django.db.models import F
 from django.utils import timezone
 
-from nodes.protocol import NodeKey
+from nodes.protocol.envelope import NodeKey
 from portal.accounts.models import AuditEntry, ClusterRole
 from portal.clusters.models import Node, NodeEvent, ReportsLane
 from portal.clusters.services.silence import lane_pulse, nodes_lose

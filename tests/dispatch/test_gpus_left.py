@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from django.utils import timezone
 
-from nodes.protocol import Cause, ContainerState, Exit, Phase
+from nodes.protocol.messages import Exit
+from nodes.protocol.states import Cause, ContainerState, Phase
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import Node
 from portal.clusters.states import NodeHealth

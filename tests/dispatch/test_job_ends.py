@@ -17,7 +17,8 @@ from django.utils import timezone
 from django.utils.translation import override
 from pytest_django.fixtures import Settings
 
-from nodes.protocol import Cause, Exit, Phase, StopReason
+from nodes.protocol.messages import Exit
+from nodes.protocol.states import Cause, Phase, StopReason
 from portal.common.errors import Conflict
 from portal.dispatch.reports import text_storable
 from portal.jobs.event_words import event_words

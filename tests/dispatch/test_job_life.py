@@ -9,7 +9,8 @@ import pytest
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from nodes.protocol import Cause, ContainerState, Exit, Phase, Progress
+from nodes.protocol.messages import Exit, Progress
+from nodes.protocol.states import Cause, ContainerState, Phase
 from portal.clusters.models import Node, NodeEvent, Storage, takes_tasks
 from portal.clusters.selectors.closed import servers_closed
 from portal.clusters.services.silence import lane_pulse, nodes_lose

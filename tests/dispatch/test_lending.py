@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from django.utils import timezone
 
-from nodes.protocol import Cause, Exit
+from nodes.protocol.messages import Exit
+from nodes.protocol.states import Cause
 from portal.accounts.models import User
 from portal.clusters.models import Node
 from portal.clusters.states import NodeHealth

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nodes.protocol import Listener
+from nodes.protocol.messages import Listener
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import LoanLimit, Node, Sku, VirtualCluster
 from portal.clusters.services.teams import member_set, vc_create

@@ -14,10 +14,8 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from nodes.protocol import (
-    Cause,
+from nodes.protocol.messages import (
     ContainerReport,
-    ContainerState,
     DiskShare,
     Exit,
     GpuInfo,
@@ -26,8 +24,9 @@ from nodes.protocol import (
     Inventory,
     Progress,
     Sample,
-    samples_key,
 )
+from nodes.protocol.names import samples_key
+from nodes.protocol.states import Cause, ContainerState
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import Gpu, Node, NodeEvent
 from portal.clusters.selectors.live import gpus_live

@@ -10,7 +10,8 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from nodes.protocol import Cause, Exit, Phase
+from nodes.protocol.messages import Exit
+from nodes.protocol.states import Cause, Phase
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import Node, NodeEvent
 from portal.clusters.services.outages import node_start_failed

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from nodes.protocol import Cause, Exit, Phase, StopReason
+from nodes.protocol.messages import Exit
+from nodes.protocol.states import Cause, Phase, StopReason
 from portal.accounts.models import User
 from portal.common.wake import LOOK_FLAG, redis_once, scheduler_flag_clear
 from portal.jobs.models import Allocation, Claim, Job, JobEvent, Preemption, TaskAttempt

@@ -10,7 +10,8 @@ from django.utils import timezone
 from django.utils.translation import override
 from pytest_django.fixtures import Settings
 
-from nodes.protocol import Cause, Exit, Phase
+from nodes.protocol.messages import Exit
+from nodes.protocol.states import Cause, Phase
 from portal.jobs.event_words import event_words
 from portal.jobs.models import Job, Task, TaskAttempt
 from portal.jobs.services.patience import registry_until, tried_again

@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from nodes.protocol import Cause, Exit, Phase
+from nodes.protocol.messages import Exit
+from nodes.protocol.states import Cause, Phase
 from portal.clusters.models import Node
 from portal.clusters.states import NodeHealth
 from portal.jobs.logs.ending import log_archived, log_lost_with

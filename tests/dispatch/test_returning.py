@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from nodes.protocol import Cause, ContainerState, Exit, Phase, StopReason
+from nodes.protocol.messages import Exit
+from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
 from portal.clusters.models import Node, ReportsLane
 from portal.clusters.services.silence import lane_pulse
 from portal.jobs.models import Allocation, Job, Task, TaskAttempt, Usage

@@ -11,7 +11,8 @@ from django.utils import timezone
 
 from nodes.agent.hardware.gpus.foreign import ForeignWatch
 from nodes.agent.hardware.gpus.nvml import NvmlBackend
-from nodes.protocol import Cause, Exit
+from nodes.protocol.messages import Exit
+from nodes.protocol.states import Cause
 from portal.accounts.models import AuditEntry, ClusterRole
 from portal.clusters.models import Gpu, NodeEvent
 from portal.jobs.models import Job

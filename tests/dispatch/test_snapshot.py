@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from nodes.protocol import ContainerState
+from nodes.protocol.states import ContainerState
 from portal.accounts.models import User
 from portal.clusters.models import Gpu, Storage
 from portal.dispatch.reservations import reservations_read, reservations_write

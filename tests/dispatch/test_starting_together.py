@@ -11,7 +11,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from nodes.protocol import Cause, Exit, node_queue
+from nodes.protocol.messages import Exit
+from nodes.protocol.names import node_queue
+from nodes.protocol.states import Cause
 from portal.common.wake import redis_once
 from portal.jobs.models import Allocation, Job, TaskAttempt
 from portal.jobs.services.starting import ports_wanted

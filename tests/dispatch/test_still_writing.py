@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from django.utils import timezone
 
-from nodes.protocol import Cause, ContainerState, Exit, Progress, StopReason
+from nodes.protocol.messages import Exit, Progress
+from nodes.protocol.states import Cause, ContainerState, StopReason
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import Node
 from portal.clusters.services.upkeep import restore_note

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from nodes.protocol import Cause, Exit
+from nodes.protocol.messages import Exit
+from nodes.protocol.states import Cause
 from portal.accounts.models import AuditEntry, ClusterRole, User
 from portal.clusters.models import Node, Storage
 from portal.clusters.selectors.ties import proofs_due

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from django.utils import timezone
 
-from nodes.protocol import ContainerReport, ContainerState, Phase
+from nodes.protocol.messages import ContainerReport
+from nodes.protocol.states import ContainerState, Phase
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import Gpu, NodeEvent
 from portal.clusters.services.upkeep import restore_note

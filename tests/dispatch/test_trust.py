@@ -15,31 +15,12 @@ from django.utils import timezone
 
 from nodes.agent.attempts.orders import tasks_register
 from nodes.agent.clock import SystemClock
-from nodes.protocol import (
-    DESIRED_TASK,
-    REPORT_TASK,
-    STDOUT,
-    Cause,
-    ContainerReport,
-    ContainerState,
-    Desired,
-    Envelope,
-    EnvelopeForged,
-    Exit,
-    GpuSample,
-    LogRecord,
-    Phase,
-    PortalKey,
-    Sample,
-    encode,
-    envelope_seal,
-    log_stream,
-    node_queue,
-    record_encode,
-    reports_url,
-    session_requests,
-    signed_batch,
-)
+from nodes.protocol.accounts import reports_url
+from nodes.protocol.envelope import Envelope, EnvelopeForged, PortalKey, envelope_seal
+from nodes.protocol.logs import STDOUT, LogRecord, record_encode, signed_batch
+from nodes.protocol.messages import ContainerReport, Desired, Exit, GpuSample, Sample, encode
+from nodes.protocol.names import DESIRED_TASK, REPORT_TASK, log_stream, node_queue, session_requests
+from nodes.protocol.states import Cause, ContainerState, Phase
 from portal.celery import app as portal_app
 from portal.clusters.models import Gpu, Node
 from portal.clusters.selectors.gpus import gpu_rows

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from django.utils import timezone
 
-from nodes.protocol import Cause, Exit
+from nodes.protocol.messages import Exit
+from nodes.protocol.states import Cause
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import Node
 from portal.clusters.states import NodeHealth

@@ -10,7 +10,8 @@ import pytest
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from nodes.protocol import Cause, ContainerSpec, ContainerState, Exit, Order, Phase, Progress
+from nodes.protocol.messages import ContainerSpec, Exit, Order, Progress
+from nodes.protocol.states import Cause, ContainerState, Phase
 from portal.accounts.models import User
 from portal.clusters.models import Node, ReportsLane, VirtualCluster
 from portal.clusters.services.silence import lane_pulse

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from django.utils import timezone
 
-from nodes.protocol import NodeKey
+from nodes.protocol.envelope import NodeKey
 from portal.accounts.models import AuditEntry
 from portal.clusters.models import Node, Storage, VirtualCluster
 from portal.clusters.services.acceptance import node_set_cpu_tasks

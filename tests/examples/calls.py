@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from nodes.protocol import NodeKey
+from nodes.protocol.envelope import NodeKey
 from portal.jobs.models import Job
 from tests.examples.scene import PASSWORD, STRANGER, training
 from tests.support.archives import packed

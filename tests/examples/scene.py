@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from nodes.protocol import STDERR, STDOUT, LogRecord, record_encode
+from nodes.protocol.logs import STDERR, STDOUT, LogRecord, record_encode
 from portal.accounts.models import ClusterRole, User
 from portal.accounts.services import user_create
 from portal.clusters.models import CellType, Gpu, Node, ReportsLane, Storage, VirtualCluster

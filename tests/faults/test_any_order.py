@@ -9,7 +9,8 @@ from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nodes.protocol import Cause, ContainerState, Desired, Exit, Phase
+from nodes.protocol.messages import Desired, Exit
+from nodes.protocol.states import Cause, ContainerState, Phase
 from portal.dispatch.reports import report_take
 from portal.jobs.models import Allocation, Job, JobEvent, TaskAttempt
 from portal.jobs.services.orders import desired_build

@@ -10,24 +10,10 @@ from typing import Any
 import pytest
 from celery import Celery
 
-from nodes.protocol import (
-    DESIRED_TASK,
-    REPORT_TASK,
-    REPORTS_QUEUE,
-    Cause,
-    ContainerState,
-    Desired,
-    Envelope,
-    Exit,
-    NodeKey,
-    Phase,
-    PortalKey,
-    Report,
-    decode,
-    encode,
-    envelope_seal,
-    node_queue,
-)
+from nodes.protocol.envelope import Envelope, NodeKey, PortalKey, envelope_seal
+from nodes.protocol.messages import Desired, Exit, Report, decode, encode
+from nodes.protocol.names import DESIRED_TASK, REPORT_TASK, REPORTS_QUEUE, node_queue
+from nodes.protocol.states import Cause, ContainerState, Phase
 from tests.faults.recorder import Recorder, recorded
 from tests.support.invariants import assert_all_is_well, assert_log, counted, counting
 from tests.support.person import Person, alice

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nodes.protocol import LABEL
+from nodes.protocol.names import LABEL
 from portal.jobs.services.orders import EXPIRES_S
 from tests.faults.conftest import LOST_AFTER_S
 from tests.support.docker_engine import DockerEngine

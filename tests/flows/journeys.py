@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nodes.protocol import MARK
+from nodes.protocol.logs import MARK
 from tests.support.person import Person
 
 LINES = 10_000

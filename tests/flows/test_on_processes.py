@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from berth.model import Metrics
+from berth.model.jobs import Metrics
 from tests.flows.journeys import TRAINER, Journeys
 from tests.support.mail_server import MailServer
 from tests.support.person import Person, alice

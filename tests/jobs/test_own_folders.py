@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nodes.protocol import Mount
+from nodes.protocol.messages import Mount
 from portal.clusters.models import Storage, VirtualCluster
 from portal.clusters.services.teams import member_set, vc_create
 from tests.clusters.test_quotas import give

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
-from nodes.protocol import Phase, SshServer
+from nodes.protocol.messages import SshServer
+from nodes.protocol.states import Phase
 from portal.accounts.keys import ssh_key_add, ssh_key_remove, ssh_keys_of
 from portal.accounts.models import User
 from portal.clusters.models import Node, NodeEvent, SecretKind

@@ -10,7 +10,8 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from nodes.protocol import Bounds, Code, packed_check
+from nodes.protocol.messages import Code
+from nodes.protocol.packed import Bounds, packed_check
 from tests.support.tls import Files
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from threading import Event, Lock
 from time import time_ns
 
-from nodes.agent.logs import FrameSource, OpenLine, Position
+from nodes.agent.logs.base import FrameSource, OpenLine, Position
 from nodes.agent.runtimes.base import (
     CodePlace,
     Ending,
@@ -21,7 +21,10 @@ from nodes.agent.runtimes.base import (
     Status,
     Usage,
 )
-from nodes.protocol import STDOUT, Cause, ContainerSpec, LogRecord, Progress, ShellRequest, SshServer
+from nodes.protocol.logs import STDOUT, LogRecord
+from nodes.protocol.messages import ContainerSpec, Progress, SshServer
+from nodes.protocol.sessions import ShellRequest
+from nodes.protocol.states import Cause
 
 
 class Silence:

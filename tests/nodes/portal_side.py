@@ -21,39 +21,24 @@ import docker
 from celery import Celery
 
 from nodes.agent.config.options import key_make
-from nodes.protocol import (
-    CELERY_DEFAULTS,
-    DESIRED_TASK,
-    MARK,
-    REPORTS_QUEUE,
+from nodes.protocol.envelope import Envelope, EnvelopeExpired, PortalKey, envelope_open, envelope_seal, envelope_sender
+from nodes.protocol.logs import MARK, LogRecord, records_decode, verified_batch
+from nodes.protocol.messages import (
     ContainerReport,
     ContainerSpec,
-    ContainerState,
     Desired,
-    Envelope,
-    EnvelopeExpired,
     Limits,
-    LogRecord,
     Mount,
     Order,
-    Phase,
-    PortalKey,
     Report,
     SshAccess,
     Stop,
-    StopReason,
     decode,
     encode,
-    envelope_open,
-    envelope_seal,
-    envelope_sender,
-    log_stream,
-    node_queue,
-    records_decode,
     spec_digest,
-    transport_options,
-    verified_batch,
 )
+from nodes.protocol.names import CELERY_DEFAULTS, DESIRED_TASK, REPORTS_QUEUE, log_stream, node_queue, transport_options
+from nodes.protocol.states import ContainerState, Phase, StopReason
 from tests.support.forks import Forks
 from tests.support.guard import Guard
 from tests.support.processes import Process

@@ -13,27 +13,25 @@ from nodes.agent.clock import SystemClock
 from nodes.agent.config.policy import Policy
 from nodes.agent.contact import Contact
 from nodes.agent.disk.layer_limit import LayerRule
-from nodes.agent.hardware.gpus import GpuBackend, backend_from
+from nodes.agent.hardware.gpus.base import GpuBackend
+from nodes.agent.hardware.gpus.choice import backend_from
 from nodes.agent.hardware.gpus.simulated import SimulatedBackend
 from nodes.agent.hardware.machine import Machine
-from nodes.agent.logs import LogPipeline
+from nodes.agent.logs.pipeline import LogPipeline
 from nodes.agent.storage.code_cache import CodeStore
-from nodes.protocol import (
+from nodes.protocol.envelope import NodeKey, PortalKey
+from nodes.protocol.messages import (
     ContainerReport,
     ContainerSpec,
-    ContainerState,
     Desired,
     GpuInfo,
     Mount,
-    NodeKey,
     Order,
-    Phase,
-    PortalKey,
     Stop,
-    StopReason,
     encode,
     spec_digest,
 )
+from nodes.protocol.states import ContainerState, Phase, StopReason
 from tests.nodes.memory_runtime import MemoryRuntime
 from tests.nodes.portal_side import spec_of
 from tests.support.waiting import wait_until

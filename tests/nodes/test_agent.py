@@ -14,20 +14,10 @@ from pathlib import Path
 import pytest
 
 from nodes.agent.runtimes.process.runtime import ProcessRuntime
-from nodes.protocol import (
-    Cause,
-    ContainerState,
-    Desired,
-    Envelope,
-    Limits,
-    Mount,
-    Phase,
-    PortalKey,
-    StopReason,
-    container_name,
-    encode,
-    envelope_seal,
-)
+from nodes.protocol.envelope import Envelope, PortalKey, envelope_seal
+from nodes.protocol.messages import Desired, Limits, Mount, encode
+from nodes.protocol.names import container_name
+from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
 from tests.nodes.conftest import MakePortal
 from tests.nodes.portal_side import COUNT, PROMISED_CPUS, PROMISED_GB, PortalSide, lines, spec_of
 from tests.support.waiting import wait_until

@@ -9,14 +9,8 @@ from threading import Thread
 
 from kombu.exceptions import OperationalError
 
-from nodes.protocol import (
-    DESIRED_TASK,
-    Cause,
-    ContainerState,
-    Phase,
-    StopReason,
-    node_queue,
-)
+from nodes.protocol.names import DESIRED_TASK, node_queue
+from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
 from tests.nodes.portal_side import COUNT, PortalSide, lines, spec_of
 from tests.support.waiting import wait_until
 

@@ -17,7 +17,9 @@ import pytest
 from nodes.agent.runtimes.docker.ends import STATUS_LOST
 from nodes.agent.runtimes.docker.forgotten import FORGOTTEN
 from nodes.agent.runtimes.docker.logs import ENDED_UNSEEN
-from nodes.protocol import Cause, ContainerState, ImageAuth, Limits, Phase, StopReason, container_name
+from nodes.protocol.messages import ImageAuth, Limits
+from nodes.protocol.names import container_name
+from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
 from tests.nodes.portal_side import PortalSide, spec_of
 from tests.support.docker_engine import DockerEngine
 from tests.support.processes import free_port

@@ -18,11 +18,14 @@ from structlog.testing import capture_logs
 from nodes.agent.attempts.orders import tasks_register
 from nodes.agent.clock import SystemClock
 from nodes.agent.config.options import key_make
-from nodes.agent.hardware.gpus import GpusUnavailable, backend_from
+from nodes.agent.hardware.gpus.base import GpusUnavailable
+from nodes.agent.hardware.gpus.choice import backend_from
 from nodes.agent.hardware.inventory import AGENT_VERSION
 from nodes.agent.log_throttle import AGAIN_S, LogThrottle
 from nodes.agent.write_error import NoRoomOnce
-from nodes.protocol import DESIRED_TASK, Desired, Envelope, PortalKey, encode, envelope_seal
+from nodes.protocol.envelope import Envelope, PortalKey, envelope_seal
+from nodes.protocol.messages import Desired, encode
+from nodes.protocol.names import DESIRED_TASK
 from tests.support.disk import fill, full_disk
 from tests.support.waiting import wait_until
 

@@ -10,7 +10,7 @@ import pytest
 from nodes.agent.hardware.inventory import job_address
 from nodes.agent.hardware.numa import cpus_near
 from nodes.agent.runtimes.cgroups import cgroup_container, cgroup_denies_gpus, cgroup_usage, machine_raises_limits
-from nodes.protocol import GpuInfo
+from nodes.protocol.messages import GpuInfo
 
 
 @pytest.mark.parametrize(("bounds", "raises"), [("000001ffffffffff", True), ("000001fffeffffff", False)])

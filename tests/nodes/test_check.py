@@ -33,15 +33,15 @@ from nodes.agent.config.settings_files import server_settings
 from nodes.agent.hardware.inventory import AGENT_VERSION
 from nodes.agent.storage import nosuid as guarding
 from nodes.agent.storage.mounts import storages_path
-from nodes.protocol import (
-    PortalKey,
-    StorageWish,
+from nodes.protocol.accounts import (
     node_account,
     node_account_rules,
     reports_account,
     reports_account_rules,
     url_with_account,
 )
+from nodes.protocol.envelope import PortalKey
+from nodes.protocol.messages import StorageWish
 from tests.support.disk import full_disk
 from tests.support.docker_engine import DockerEngine
 from tests.support.redis_server import RedisServer

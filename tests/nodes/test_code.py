@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from nodes.protocol import Cause, Code, ContainerState, Phase
+from nodes.protocol.messages import Code
+from nodes.protocol.states import Cause, ContainerState, Phase
 from tests.nodes.code_server import CodeServer
 from tests.nodes.portal_side import PortalSide, spec_of
 from tests.support.archives import member, packed

@@ -13,7 +13,8 @@ from structlog.testing import capture_logs
 
 from nodes.agent.runtimes.base import Cancelled, Failed
 from nodes.agent.storage.code_cache import TRIES, CodeAway, CodeStore
-from nodes.protocol import Cause, Code, Progress
+from nodes.protocol.messages import Code, Progress
+from nodes.protocol.states import Cause
 from tests.nodes.code_server import CodeServer
 from tests.support.archives import packed
 from tests.support.processes import free_port

@@ -22,18 +22,11 @@ from nodes.agent.check.portal import redis_line
 from nodes.agent.clock import SystemClock
 from nodes.agent.config.options import OptionInvalid, key_make, options_load
 from nodes.agent.connecting import redis_place
-from nodes.protocol import (
-    DESIRED_TASK,
-    AddressInvalid,
-    Desired,
-    Envelope,
-    Place,
-    PortalKey,
-    connection_fault,
-    encode,
-    envelope_seal,
-    redis_secured,
-)
+from nodes.protocol.addresses import AddressInvalid, redis_secured
+from nodes.protocol.connecting import Place, connection_fault
+from nodes.protocol.envelope import Envelope, PortalKey, envelope_seal
+from nodes.protocol.messages import Desired, encode
+from nodes.protocol.names import DESIRED_TASK
 from portal.env.addresses import env_redis
 from portal.env.values import BadSetting
 from tests.support.processes import Process

@@ -8,7 +8,7 @@ import pytest
 from docker.types import DeviceRequest, Ulimit
 
 from nodes.agent.runtimes.docker.container_config import NodeFacts, cpu_list, creation, entrypoint_told
-from nodes.protocol import ContainerSpec, Limits, Mount
+from nodes.protocol.messages import ContainerSpec, Limits, Mount
 from tests.nodes.portal_side import spec_of
 
 FACTS = NodeFacts(cluster="berth", node="gpu01", notices="/notices")

@@ -18,7 +18,8 @@ from nodes.agent.disk.usage import PATIENCE, Patience
 from nodes.agent.hardware.gpus.simulated import SimulatedBackend
 from nodes.agent.hardware.inventory import InventoryReader
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
-from nodes.protocol import LABEL, Cause, ContainerState, Phase
+from nodes.protocol.names import LABEL
+from nodes.protocol.states import Cause, ContainerState, Phase
 from tests.nodes.code_server import CodeServer
 from tests.nodes.portal_side import PortalSide, spec_of
 from tests.nodes.supervised import ShiftedClock

@@ -9,7 +9,7 @@ import pytest
 from nodes.agent.attempts.exit_cause import exit_of, exit_unbegun
 from nodes.agent.attempts.journal import Stopping
 from nodes.agent.runtimes.base import Ending, Found, Status
-from nodes.protocol import Cause, StopReason
+from nodes.protocol.states import Cause, StopReason
 
 ASKED = 1_000_000
 OURS = Stopping(

@@ -11,7 +11,7 @@ from nodes.agent.assembly import Agent
 from nodes.agent.config.options import key_make, options_load
 from nodes.agent.runtimes.base import RuntimeAway
 from nodes.agent.runtimes.engine_watch import AWAY_AFTER_S, EngineWatch
-from nodes.protocol import PortalKey
+from nodes.protocol.envelope import PortalKey
 from tests.nodes.memory_runtime import MemoryRuntime
 from tests.nodes.supervised import Node, ShiftedClock, desired
 from tests.support.waiting import wait_until

@@ -14,15 +14,10 @@ from nodes.agent.clock import SystemClock
 from nodes.agent.config.policy import Policy
 from nodes.agent.log_throttle import AGAIN_S
 from nodes.agent.runtimes.base import Found, RuntimeAway
-from nodes.agent.sessions import Door
-from nodes.protocol import (
-    Cause,
-    ContainerState,
-    Phase,
-    PortalKey,
-    Stop,
-    StopReason,
-)
+from nodes.agent.sessions.door import Door
+from nodes.protocol.envelope import PortalKey
+from nodes.protocol.messages import Stop
+from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
 from tests.nodes.memory_runtime import MemoryRuntime
 from tests.nodes.supervised import KEY, NO_REDIS, SPECS, Node, desired, in_state, order, soon, wait_for
 from tests.support.waiting import wait_until

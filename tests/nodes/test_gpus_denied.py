@@ -15,7 +15,8 @@ import pytest
 
 from nodes.agent.attempts.attempt import GPUS_DENIED
 from nodes.agent.runtimes.cgroups import cgroup_denies_gpus
-from nodes.protocol import ContainerState, Phase, log_stream
+from nodes.protocol.names import log_stream
+from nodes.protocol.states import ContainerState, Phase
 from tests.nodes.memory_runtime import Backlog
 from tests.nodes.supervised import SPECS, Node, desired, in_state, order, wait_for
 from tests.support.redis_server import RedisServer

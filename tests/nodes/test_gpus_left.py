@@ -15,7 +15,9 @@ from nodes.agent.attempts.supervisor import Supervisor
 from nodes.agent.hardware.gpus.foreign import ForeignWatch
 from nodes.agent.hardware.gpus.nvml import NvmlBackend
 from nodes.agent.runtimes.base import Found
-from nodes.protocol import FOREIGN_PROCESS, Cause, ContainerReport, ContainerSpec, ContainerState, Phase
+from nodes.protocol.messages import ContainerReport, ContainerSpec
+from nodes.protocol.names import FOREIGN_PROCESS
+from nodes.protocol.states import Cause, ContainerState, Phase
 from tests.nodes.gpus.conftest import machine as machine
 from tests.nodes.gpus.conftest import nvml_double as nvml_double
 from tests.nodes.gpus.double import Machine

@@ -19,7 +19,8 @@ import pytest
 from nodes.agent.storage import nosuid as guarding
 from nodes.agent.storage.mount_table import reached, table_of
 from nodes.agent.storage.nosuid import Done, Guards, How, see_to, unguarded
-from nodes.protocol import Mount, Phase
+from nodes.protocol.messages import Mount
+from nodes.protocol.states import Phase
 from tests.nodes.portal_side import spec_of
 from tests.nodes.supervised import Node, desired, order, wait_for
 from tests.support.waiting import wait_until

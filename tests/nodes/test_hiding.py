@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from nodes.agent.runtimes.base import Failed
-from nodes.protocol import Cause, ContainerState, Phase
+from nodes.protocol.states import Cause, ContainerState, Phase
 from tests.nodes.logs.support import Printed, line
 from tests.nodes.memory_runtime import MemoryRuntime
 from tests.nodes.portal_side import spec_of

@@ -11,7 +11,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from nodes.agent.attempts.journal import TOMBSTONE_MS, Journal, Record, Stopping, attempt_is_safe, boot_next
-from nodes.protocol import Cause, ContainerState, Exit, Phase, StopReason
+from nodes.protocol.messages import Exit
+from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
 
 RECORD = Record(
     attempt="a-1",

@@ -12,7 +12,8 @@ import pytest
 from nodes.agent.attempts.supervisor import Supervisor
 from nodes.agent.contact import Contact
 from nodes.agent.runtimes.base import Image
-from nodes.protocol import ContainerReport, ContainerSpec, ContainerState, Phase, Progress
+from nodes.protocol.messages import ContainerReport, ContainerSpec, Progress
+from nodes.protocol.states import ContainerState, Phase
 from tests.nodes.memory_runtime import MemoryRuntime
 from tests.nodes.supervised import SPECS, Node, ShiftedClock, desired, in_state, order, wait_for
 

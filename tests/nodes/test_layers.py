@@ -16,7 +16,9 @@ from nodes.agent.attempts.journal import Journal, Record
 from nodes.agent.attempts.supervisor import Supervisor
 from nodes.agent.disk.layer_limit import GB, LayerRule, Measured
 from nodes.agent.disk.usage import Patience, SizeWatch
-from nodes.protocol import LABEL, Cause, ContainerState, Phase, Stop, StopReason, log_stream
+from nodes.protocol.messages import Stop
+from nodes.protocol.names import LABEL, log_stream
+from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
 from tests.nodes.memory_runtime import Backlog
 from tests.nodes.runtimes.scripted import ScriptedNode
 from tests.nodes.supervised import SPECS, Node, ShiftedClock, desired, in_state, order, wait_for

@@ -24,12 +24,15 @@ from nodes.agent.check.line import Verdict
 from nodes.agent.check.listeners import listener_lines
 from nodes.agent.clock import SystemClock
 from nodes.agent.config.options import key_make, options_load
-from nodes.agent.listeners import ListenerWatch, look
+from nodes.agent.listeners.look import look
 from nodes.agent.listeners.questions import kind_of
 from nodes.agent.listeners.talk import Place
+from nodes.agent.listeners.watch import ListenerWatch
 from nodes.agent.runtimes import ports
 from nodes.agent.runtimes.ports import ports_listening
-from nodes.protocol import LABEL, Listener, PortalKey
+from nodes.protocol.envelope import PortalKey
+from nodes.protocol.messages import Listener
+from nodes.protocol.names import LABEL
 from tests.support.docker_engine import DockerEngine
 from tests.support.processes import free_port
 from tests.support.redis_server import RedisServer

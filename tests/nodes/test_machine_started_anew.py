@@ -9,14 +9,9 @@ import pytest
 from nodes.agent.attempts.journal import Journal
 from nodes.agent.runtimes.base import Found
 from nodes.agent.runtimes.docker.found import found_inspected
-from nodes.protocol import (
-    LABEL,
-    STDOUT,
-    Cause,
-    ContainerState,
-    LogRecord,
-    Phase,
-)
+from nodes.protocol.logs import STDOUT, LogRecord
+from nodes.protocol.names import LABEL
+from nodes.protocol.states import Cause, ContainerState, Phase
 from tests.nodes.logs.support import Printed
 from tests.nodes.memory_runtime import Backlog
 from tests.nodes.supervised import SPECS, Node, desired, in_state, order, wait_for

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from nodes.protocol import StorageWish, decode, encode
+from nodes.protocol.messages import StorageWish, decode, encode
 
 WISH = StorageWish(name="data", root="/mnt/data")
 

@@ -23,7 +23,8 @@ from nodes.agent.storage.file_worker import Errand, Errands
 from nodes.agent.storage.folders import mount_open
 from nodes.agent.storage.mounts import StorageKeeper, StorageState
 from nodes.agent.storage.nosuid import Guards
-from nodes.protocol import Cause, ContainerSpec, ContainerState, Mount, Phase, Stop, StopReason, StorageWish
+from nodes.protocol.messages import ContainerSpec, Mount, Stop, StorageWish
+from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
 from tests.nodes.memory_runtime import Backlog, MemoryRuntime
 from tests.nodes.portal_side import spec_of
 from tests.nodes.supervised import Node, desired, in_state, order, wait_for

@@ -14,13 +14,8 @@ import pytest
 
 from nodes.agent.attempts.journal import Journal
 from nodes.agent.disk.layer_limit import LayerRule, Measured
-from nodes.protocol import (
-    Cause,
-    ContainerState,
-    Phase,
-    Stop,
-    StopReason,
-)
+from nodes.protocol.messages import Stop
+from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
 from tests.nodes.memory_runtime import Backlog
 from tests.nodes.supervised import SPECS, Node, desired, in_state, order, shown, soon, wait_for
 from tests.support.waiting import wait_until

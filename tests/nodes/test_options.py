@@ -12,7 +12,7 @@ import pytest
 
 from nodes.__main__ import main
 from nodes.agent.config.options import OptionInvalid, Options, key_load, key_make, options_load
-from nodes.protocol import PortalKey
+from nodes.protocol.envelope import PortalKey
 
 OPERATE = Path(__file__).parents[2] / "docs" / "operate.md"
 LEAST = {

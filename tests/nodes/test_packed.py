@@ -9,8 +9,7 @@ import tracemalloc
 
 import pytest
 
-from nodes.protocol import Bounds, PackedInvalid, PackedTooLarge, packed_check, packed_read
-from nodes.protocol.packed import Entry
+from nodes.protocol.packed import Bounds, Entry, PackedInvalid, PackedTooLarge, packed_check, packed_read
 from tests.support.archives import HELLO, member, packed
 
 BOUNDS = Bounds(unpacked=10 << 20, entries=100)

@@ -9,7 +9,8 @@ import pytest
 
 from nodes.agent.config.policy import Policy, PolicyInvalid, policy_load
 from nodes.agent.runtimes.base import Failed
-from nodes.protocol import Cause, Mount
+from nodes.protocol.messages import Mount
+from nodes.protocol.states import Cause
 from tests.nodes.portal_side import spec_of
 from tests.support.documents import blocks
 

@@ -12,7 +12,8 @@ import pytest
 from nodes.agent.sessions.folders import FilesFailed
 from nodes.agent.sessions.proofs import Proofs
 from nodes.agent.storage.proof import KEPT_S, MOST, Proof, ProofRefused, proof_write
-from nodes.protocol import PROOFS, Mount, ProofRequest, SessionFault
+from nodes.protocol.messages import Mount
+from nodes.protocol.sessions import PROOFS, ProofRequest, SessionFault
 
 VALUE = "ab" * 32
 

@@ -18,7 +18,7 @@ import pytest
 
 from nodes.agent.storage.delete_job_folder import FolderKept, Removal, doomed, folder_remove
 from nodes.agent.storage.delete_tree import DELETING
-from nodes.protocol import Mount
+from nodes.protocol.messages import Mount
 
 DEEP = 2000
 DAY = 86_400

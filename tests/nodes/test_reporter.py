@@ -15,7 +15,10 @@ from nodes.agent.attempts.reporter import COALESCE_S, FULL, MOST_WAITING, SOON_S
 from nodes.agent.attempts.supervisor import View
 from nodes.agent.clock import SystemClock
 from nodes.agent.contact import Contact
-from nodes.protocol import REPORTS_QUEUE, Inventory, NodeKey, url_with_account
+from nodes.protocol.accounts import url_with_account
+from nodes.protocol.envelope import NodeKey
+from nodes.protocol.messages import Inventory
+from nodes.protocol.names import REPORTS_QUEUE
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from nodes.protocol import STDOUT, Cause, ContainerState, Exit, LogRecord, Phase, log_stream
+from nodes.protocol.logs import STDOUT, LogRecord
+from nodes.protocol.messages import Exit
+from nodes.protocol.names import log_stream
+from nodes.protocol.states import Cause, ContainerState, Phase
 from tests.nodes.logs.support import Printed
 from tests.nodes.supervised import SPECS, Node, desired, in_state, order, shown, wait_for
 from tests.support.redis_server import RedisServer

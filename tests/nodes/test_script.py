@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from nodes.agent.runtimes.script import LEASE_EVERY_S, script_command, script_environment
-from nodes.protocol import OWN_COMMANDS
+from nodes.protocol.names import OWN_COMMANDS
 from tests.support.waiting import wait_until
 
 TRAINER = """

@@ -9,7 +9,7 @@ import pytest
 
 from nodes.agent.runtimes.process.runtime import ProcessRuntime
 from nodes.agent.runtimes.ssh import SshCare, ssh_answer, ssh_keys_text
-from nodes.protocol import SshAccess, SshServer
+from nodes.protocol.messages import SshAccess, SshServer
 from tests.nodes.memory_runtime import MemoryRuntime
 from tests.support.waiting import wait_until
 

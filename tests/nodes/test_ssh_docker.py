@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from nodes.protocol import MARK, ContainerReport, Phase, SshAccess, SshServer
+from nodes.protocol.logs import MARK
+from nodes.protocol.messages import ContainerReport, SshAccess, SshServer
+from nodes.protocol.states import Phase
 from portal.jobs.services.environment import Peer
 from tests.nodes.portal_side import PortalSide, spec_of
 from tests.support.docker_engine import DockerEngine

@@ -21,7 +21,8 @@ from nodes.agent.storage.folders import (
     mount_open,
     mounts_prepare,
 )
-from nodes.protocol import Cause, Mount
+from nodes.protocol.messages import Mount
+from nodes.protocol.states import Cause
 from tests.nodes.portal_side import spec_of
 
 

@@ -19,20 +19,9 @@ from nodes.agent.attempts.journal import Journal
 from nodes.agent.attempts.supervisor import Supervisor
 from nodes.agent.config.policy import Policy
 from nodes.agent.runtimes.base import Failed, Found, Status
-from nodes.protocol import (
-    Cause,
-    ContainerSpec,
-    ContainerState,
-    Desired,
-    Mount,
-    Order,
-    Phase,
-    PortalKey,
-    Stop,
-    StopReason,
-    encode,
-    spec_digest,
-)
+from nodes.protocol.envelope import PortalKey
+from nodes.protocol.messages import ContainerSpec, Desired, Mount, Order, Stop, encode, spec_digest
+from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
 from tests.nodes.memory_runtime import Backlog, LastWords, MemoryRuntime
 from tests.nodes.portal_side import spec_of
 from tests.nodes.supervised import KEY, SPECS, Node, SickBackend, desired, in_state, order, shown, wait_for

@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from nodes.agent.runtimes.base import CodePlace, Failed
 from nodes.agent.storage.code_cache import CodeStore
 from nodes.agent.storage.workspace import workspace_make, workspace_remove
-from nodes.protocol import Bounds, Cause, Code, PackedInvalid, Progress, packed_check
+from nodes.protocol.messages import Code, Progress
+from nodes.protocol.packed import Bounds, PackedInvalid, packed_check
+from nodes.protocol.states import Cause
 from tests.nodes.code_server import CodeServer
 from tests.support.archives import HELLO, packed
 

@@ -12,7 +12,7 @@ import pytest
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from nodes.protocol import Phase
+from nodes.protocol.states import Phase
 from portal.clusters.models import CellType
 from portal.clusters.services.quotas import quota_set
 from portal.clusters.services.teams import member_set, vc_create

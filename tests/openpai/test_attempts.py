@@ -13,7 +13,7 @@ from django.core import signing
 from django.test import AsyncClient
 from django.utils import timezone
 
-from nodes.protocol import STDERR, STDOUT, LogRecord
+from nodes.protocol.logs import STDERR, STDOUT, LogRecord
 from portal.accounts.models import Audited, AuditEntry, ClusterRole, User
 from portal.clusters.models import Membership
 from portal.clusters.services.teams import member_set

@@ -11,7 +11,8 @@ from django.utils import timezone
 
 from nodes.agent.attempts.exit_cause import exit_of
 from nodes.agent.runtimes.base import Ending, Found, Status
-from nodes.protocol import Cause, Exit, StopReason
+from nodes.protocol.messages import Exit
+from nodes.protocol.states import Cause, StopReason
 from portal.jobs.exits import verdict
 from portal.jobs.models import TaskAttempt
 from portal.jobs.states import AFTER, Behaviour, EndReason, Next

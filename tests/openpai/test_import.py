@@ -17,7 +17,7 @@ from django.core.management import CommandError, call_command
 from nodes.agent.config.options import options_load
 from nodes.agent.storage.mounts import StorageKeeper
 from nodes.agent.storage.nosuid import Guards
-from nodes.protocol import PortalKey
+from nodes.protocol.envelope import PortalKey
 from portal.accounts.models import AuditEntry, ClusterRole, User
 from portal.clusters.models import Membership, Node, Storage, VirtualCluster
 from portal.clusters.selectors.storages import storage_wishes, storages_granted

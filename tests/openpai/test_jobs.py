@@ -10,7 +10,8 @@ import pytest
 import yaml
 from django.utils import timezone
 
-from nodes.protocol import Cause, Exit, Phase, SshServer
+from nodes.protocol.messages import Exit, SshServer
+from nodes.protocol.states import Cause, Phase
 from portal.accounts.models import ClusterRole, Scope
 from portal.clusters.models import Storage
 from portal.clusters.services.teams import member_set, vc_create

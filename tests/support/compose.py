@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 from websockets.sync.client import ClientConnection, connect
 
-from nodes.protocol import MARK
+from nodes.protocol.logs import MARK
 from portal.compose.certificates import leaf_make
 from tests.support import compose_images
 from tests.support.docker_engine import DockerEngine

@@ -13,9 +13,11 @@ from typing import Any, cast
 from nodes.agent.clock import SystemClock
 from nodes.agent.config.policy import Policy
 from nodes.agent.runtimes.base import Found, Runtime, ShellEnded, Status
-from nodes.agent.sessions import Door
+from nodes.agent.sessions.door import Door
 from nodes.agent.sessions.proofs import Proofs
-from nodes.protocol import STDERR, STDOUT, NodeKey, ProofRequest, ShellRequest
+from nodes.protocol.envelope import NodeKey
+from nodes.protocol.logs import STDERR, STDOUT
+from nodes.protocol.sessions import ProofRequest, ShellRequest
 
 
 class EchoShell:

@@ -5,7 +5,8 @@ from collections.abc import Collection, Iterable
 from itertools import pairwise
 from typing import Any
 
-from nodes.protocol import LABEL, MARK
+from nodes.protocol.logs import MARK
+from nodes.protocol.names import LABEL
 from tests.support.docker_engine import DockerEngine
 from tests.support.person import Person
 from tests.support.stack import Stack

@@ -10,9 +10,9 @@ import yaml
 from websockets.sync.client import ClientConnection, connect
 
 from berth import Client, Conflict
-from berth.model import LIVE
+from berth.model.jobs import LIVE
 from nodes.agent.runtimes.process.runtime import ProcessRuntime
-from nodes.protocol import MARK
+from nodes.protocol.logs import MARK
 from tests.support.stack import Stack
 from tests.support.waiting import wait_until
 

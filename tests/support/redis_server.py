@@ -6,7 +6,7 @@ from pathlib import Path
 
 import redis
 
-from nodes.protocol import redis_secured
+from nodes.protocol.addresses import redis_secured
 from tests.support.guard import Guard
 from tests.support.processes import Process, free_port
 from tests.support.tls import Files

@@ -10,25 +10,20 @@ from datetime import datetime
 from django.conf import settings
 from django.utils import timezone
 
-from nodes.protocol import (
-    Cause,
+from nodes.protocol.envelope import Envelope, NodeKey, envelope_seal
+from nodes.protocol.messages import (
     ContainerReport,
     ContainerSpec,
-    ContainerState,
     Desired,
-    Envelope,
     Exit,
     GpuInfo,
     Inventory,
-    NodeKey,
     Order,
-    Phase,
     Report,
-    StopReason,
     decode,
     encode,
-    envelope_seal,
 )
+from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
 from portal.clusters.models import Node
 from portal.clusters.services.acceptance import node_accept
 from portal.clusters.services.nodes import node_add

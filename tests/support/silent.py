@@ -14,7 +14,7 @@ def main() -> None:
     django.setup()
     from django.utils import timezone
 
-    from nodes.protocol import NodeKey
+    from nodes.protocol.envelope import NodeKey
     from portal.clusters.acceptance import NOTHING
     from portal.clusters.models import Node, ReportsLane
     from portal.clusters.services.nodes import node_add

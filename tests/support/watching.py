@@ -7,7 +7,7 @@ import threading
 
 from websockets.exceptions import WebSocketException
 
-from nodes.protocol import MARK
+from nodes.protocol.logs import MARK
 from tests.support.person import Person
 
 

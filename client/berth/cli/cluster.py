@@ -12,7 +12,8 @@ from berth.cli import completion
 from berth.cli.jobs import AsJson, session
 from berth.cli.screen import cores, memory, say, show, show_json, table, when
 from berth.cluster import Intent
-from berth.model import Node, Queued, Share, UserShare, VirtualCluster, VirtualClusterDetail
+from berth.model.cluster import Node, Share, UserShare, VirtualCluster, VirtualClusterDetail
+from berth.model.jobs import Queued
 
 nodes = typer.Typer(no_args_is_help=True, help="The GPU servers.")
 NodeName = Annotated[str, typer.Argument(metavar="NODE", help="Its name.", autocompletion=completion.nodes)]

@@ -20,7 +20,7 @@ from berth.cli.screen import clean, say, show, show_json, table, when
 from berth.cli.target import job_id
 from berth.downloads import Held
 from berth.errors import Misused
-from berth.model import File, Job
+from berth.model.jobs import File, Job
 
 QUOTE = '"'
 MARK = re.compile(r"[0-9a-f]{1,16}-[0-9a-f]{1,16}")

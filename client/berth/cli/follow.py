@@ -18,7 +18,7 @@ from berth.cli.terminal import AsIs, Screened
 from berth.client import AsyncClient
 from berth.errors import ServerFault, SocketRefused, Unreachable
 from berth.logs import END_S, MOST_BYTES, PATIENCE_S
-from berth.model import MARK, JobDetail, LogRecord, Task, TaskAttempt
+from berth.model.jobs import MARK, JobDetail, LogRecord, Task, TaskAttempt
 
 POLL_S, ASK_S = 1.0, 3.0
 TAIL = 64 * 1024

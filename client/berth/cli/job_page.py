@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from berth.cli.follow import ending_line, preparing, waiting_line
 from berth.cli.screen import cores, memory, span, table, when
-from berth.model import Event, JobDetail, Score, Start, Task
+from berth.model.jobs import Event, JobDetail, Score, Start, Task
 
 MOST_EVENTS = 10
 

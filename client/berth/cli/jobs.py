@@ -25,7 +25,7 @@ from berth.cli.settings import Session
 from berth.cli.target import JOB_HELP, TaskName, job_id
 from berth.client import AsyncClient, Client
 from berth.errors import Conflict, Misused, NotAllowed, NotFound, NotValid, Problem
-from berth.model import Estimate, Job, JobDetail, Validation
+from berth.model.jobs import Estimate, Job, JobDetail, Validation
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 JobName = Annotated[

@@ -14,7 +14,7 @@ from berth.cli.screen import say, show_json_line, when
 from berth.cli.target import TaskName, job_id, newest_attempt
 from berth.client import Client
 from berth.logs import END_S, MOST_BYTES, LogRest
-from berth.model import LogRecord, TaskAttempt
+from berth.model.jobs import LogRecord, TaskAttempt
 
 _WHY = {"quota": "its virtual cluster has no room for more logs", "age": "it was old"}
 

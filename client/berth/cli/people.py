@@ -11,7 +11,8 @@ from berth.administration import Role
 from berth.cli.jobs import AsJson, session
 from berth.cli.screen import say, show, show_json, table, when
 from berth.errors import Misused
-from berth.model import Alert, User
+from berth.model.accounts import User
+from berth.model.cluster import Alert
 
 users = typer.Typer(no_args_is_help=True, help="Accounts; changing them is for administrators.")
 UserName = Annotated[str, typer.Argument(metavar="USER", help="The user name.")]

@@ -15,7 +15,7 @@ from berth.cli.failing import INTERRUPTED
 from berth.cli.jobs import JobName, session
 from berth.cli.target import TaskName, job_id, newest_attempt
 from berth.errors import Misused, ShellLost
-from berth.model import Ssh
+from berth.model.jobs import Ssh
 
 
 def ssh(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from berth.client import Client
 from berth.errors import Misused, NotFound
-from berth.model import TaskAttempt
+from berth.model.jobs import TaskAttempt
 
 JOB_HELP = "Its id, or a name: train (your newest of that name), train#3, alice/train#3."
 LABEL = re.compile(r"(?:(?P<user>[^/#]+)/)?(?P<name>[^/#]+)(?:#(?P<run>[0-9]+))?")

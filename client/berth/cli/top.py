@@ -21,7 +21,8 @@ from berth.cli.jobs import AsJson, ran_words, session
 from berth.cli.screen import cell, console, show_json, table, when
 from berth.client import Client
 from berth.errors import ServerFault, TooMany, Unreachable
-from berth.model import Job, Node, Queued, VirtualCluster
+from berth.model.cluster import Node, VirtualCluster
+from berth.model.jobs import Job, Queued
 
 MOST_ROWS = 15
 WIDEST = 120

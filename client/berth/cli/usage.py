@@ -14,7 +14,7 @@ from berth.cli import completion
 from berth.cli.jobs import AsJson, session
 from berth.cli.screen import show, show_json, table
 from berth.errors import Misused
-from berth.model import Usage, UsageRow, UsageSums
+from berth.model.usage import Usage, UsageRow, UsageSums
 
 DAY = ["%Y-%m-%d"]
 BAR = 24

@@ -24,20 +24,8 @@ from nodes.agent.log_throttle import LogThrottle
 from nodes.agent.runtimes.base import Cancelled, Failed, Found, RuntimeAway, Status
 from nodes.agent.runtimes.ssh import FORBIDDEN, SshCare, ssh_note
 from nodes.agent.write_error import cannot_write
-from nodes.protocol import (
-    Cause,
-    ContainerReport,
-    ContainerSpec,
-    ContainerState,
-    Exit,
-    Order,
-    Phase,
-    Progress,
-    Stop,
-    StopReason,
-    moves_forward,
-    reached,
-)
+from nodes.protocol.messages import ContainerReport, ContainerSpec, Exit, Order, Progress, Stop
+from nodes.protocol.states import Cause, ContainerState, Phase, StopReason, moves_forward, reached
 
 log = structlog.get_logger(__name__)
 

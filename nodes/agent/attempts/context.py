@@ -9,11 +9,11 @@ from nodes.agent.attempts.journal import Journal, Record
 from nodes.agent.clock import Clock
 from nodes.agent.config.policy import Policy
 from nodes.agent.disk.layer_limit import LayerRule
-from nodes.agent.logs import LogPipeline
+from nodes.agent.logs.pipeline import LogPipeline
 from nodes.agent.runtimes.base import Runtime
 from nodes.agent.storage.code_cache import CodeStore
 from nodes.agent.storage.file_worker import Errands
-from nodes.protocol import ContainerSpec, Mount
+from nodes.protocol.messages import ContainerSpec, Mount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from nodes.agent.attempts.journal import Stopping
 from nodes.agent.runtimes.base import Found
-from nodes.protocol import Cause, Exit
+from nodes.protocol.messages import Exit
+from nodes.protocol.states import Cause
 
 _SIGNALS = {number.value: number.name for number in signal.Signals if number.value < 32}
 _NOT_EXECUTABLE, _NOT_FOUND, _ENGINE = 126, 127, 128

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nodes.agent.storage.folders import lease_place, lease_reading
-from nodes.protocol import ContainerSpec
+from nodes.protocol.messages import ContainerSpec
 
 
 @dataclass(slots=True)

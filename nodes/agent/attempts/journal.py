@@ -18,8 +18,9 @@ import structlog
 
 from nodes.agent.logs.segments import LOST
 from nodes.agent.write_error import NO_ROOM, cannot_write
-from nodes.protocol import Cause, ContainerReport, ContainerState, Exit, Phase, SshServer, StopReason, moves_forward
 from nodes.protocol.decoding import decoded
+from nodes.protocol.messages import ContainerReport, Exit, SshServer
+from nodes.protocol.states import Cause, ContainerState, Phase, StopReason, moves_forward
 
 TOMBSTONE_MS = 3_600_000
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from nodes.agent.attempts.context import World
 from nodes.agent.attempts.journal import Record
-from nodes.agent.logs import Masks
-from nodes.protocol import ContainerSpec, EnvelopeForged, Exit, Progress, SshServer
+from nodes.agent.logs.masks import Masks
+from nodes.protocol.envelope import EnvelopeForged
+from nodes.protocol.messages import ContainerSpec, Exit, Progress, SshServer
 
 
 def hidden_noted(world: World, record: Record, spec: ContainerSpec | None) -> Record:

@@ -11,15 +11,9 @@ from celery import Celery
 from nodes.agent.clock import Clock
 from nodes.agent.hardware.inventory import AGENT_VERSION
 from nodes.agent.log_throttle import LogThrottle
-from nodes.protocol import (
-    DESIRED_TASK,
-    Desired,
-    EnvelopeExpired,
-    EnvelopeRejected,
-    SignedByAnother,
-    decode,
-    envelope_open,
-)
+from nodes.protocol.envelope import EnvelopeExpired, EnvelopeRejected, SignedByAnother, envelope_open
+from nodes.protocol.messages import Desired, decode
+from nodes.protocol.names import DESIRED_TASK
 
 log = structlog.get_logger(__name__)
 

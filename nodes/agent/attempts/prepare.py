@@ -18,7 +18,8 @@ from nodes.agent.storage.code_cache import CodeAway
 from nodes.agent.storage.file_worker import aside
 from nodes.agent.storage.folders import checkpoint_place, mounts_prepare
 from nodes.agent.storage.workspace import workspace_make
-from nodes.protocol import Cause, ContainerSpec, Progress, encode, spec_digest
+from nodes.protocol.messages import ContainerSpec, Progress, encode, spec_digest
+from nodes.protocol.states import Cause
 
 
 class Preparing:

@@ -21,17 +21,9 @@ from nodes.agent.clock import Clock
 from nodes.agent.connecting import redis_fault
 from nodes.agent.contact import Contact
 from nodes.agent.log_throttle import LogThrottle
-from nodes.protocol import (
-    REPORT_TASK,
-    REPORTS_QUEUE,
-    Envelope,
-    Inventory,
-    NodeKey,
-    Report,
-    Sample,
-    encode,
-    envelope_seal,
-)
+from nodes.protocol.envelope import Envelope, NodeKey, envelope_seal
+from nodes.protocol.messages import Inventory, Report, Sample, encode
+from nodes.protocol.names import REPORT_TASK, REPORTS_QUEUE
 
 log = structlog.get_logger(__name__)
 

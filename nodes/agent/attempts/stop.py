@@ -17,7 +17,8 @@ from nodes.agent.attempts.journal import Record, Stopping
 from nodes.agent.disk.layer_limit import Measured
 from nodes.agent.runtimes.base import Found, RuntimeAway, Status
 from nodes.agent.runtimes.stop_notice import notice_text
-from nodes.protocol import Cause, Exit
+from nodes.protocol.messages import Exit
+from nodes.protocol.states import Cause
 
 log = structlog.get_logger(__name__)
 

@@ -24,28 +24,14 @@ from nodes.agent.disk.layer_limit import LayerRule, Measured
 from nodes.agent.hardware.gpus.base import GpuBackend
 from nodes.agent.hardware.machine import Machine
 from nodes.agent.log_throttle import LogThrottle
-from nodes.agent.logs import LogPipeline
+from nodes.agent.logs.pipeline import LogPipeline
 from nodes.agent.runtimes.base import Found, Runtime, RuntimeAway, Status
 from nodes.agent.runtimes.engine_watch import EngineWatch
 from nodes.agent.storage.code_cache import CodeStore
 from nodes.agent.storage.file_worker import Errands
-from nodes.protocol import (
-    Cause,
-    ContainerReport,
-    ContainerSpec,
-    ContainerState,
-    Desired,
-    EnvelopeForged,
-    Exit,
-    Mount,
-    NodeKey,
-    Order,
-    Phase,
-    PortalKey,
-    decode,
-    reached,
-    spec_digest,
-)
+from nodes.protocol.envelope import EnvelopeForged, NodeKey, PortalKey
+from nodes.protocol.messages import ContainerReport, ContainerSpec, Desired, Exit, Mount, Order, decode, spec_digest
+from nodes.protocol.states import Cause, ContainerState, Phase, reached
 
 log = structlog.get_logger(__name__)
 

@@ -12,7 +12,7 @@ from nodes.agent.check.machine import key_line, machine_lines
 from nodes.agent.check.portal import portal_lines
 from nodes.agent.config.options import SETTINGS_NAME, OptionInvalid, options_load, state_dir_load
 from nodes.agent.config.settings_files import is_closed, server_file
-from nodes.protocol import PortalKey
+from nodes.protocol.envelope import PortalKey
 
 UNSET = {
     "BERTH_NODE_NAME": "unnamed",

@@ -11,11 +11,13 @@ from docker.errors import DockerException
 
 from nodes.agent.check.line import Line, ok, warning
 from nodes.agent.config.options import Options
-from nodes.agent.listeners import Looked, look
+from nodes.agent.listeners.look import Looked, look
 from nodes.agent.runtimes.cgroups import cgroup_container
 from nodes.agent.runtimes.docker.client import engine_client
 from nodes.agent.runtimes.docker.faults import EngineAway
-from nodes.protocol import LABEL, Listener, ListenerKind
+from nodes.protocol.messages import Listener
+from nodes.protocol.names import LABEL
+from nodes.protocol.states import ListenerKind
 
 ANSWER_S = 10
 REACHED = "tasks of every job of several tasks here reach it"

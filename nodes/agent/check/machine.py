@@ -18,14 +18,15 @@ from nodes.agent.check.line import Line, failed, ok, warning
 from nodes.agent.check.listeners import listener_lines
 from nodes.agent.check.room import disk_lines, storage_lines
 from nodes.agent.config.options import Options
-from nodes.agent.hardware.gpus import GpusUnavailable, cards_there
+from nodes.agent.hardware.gpus.base import GpusUnavailable
+from nodes.agent.hardware.gpus.choice import cards_there
 from nodes.agent.hardware.gpus.nvml import NvmlBackend
 from nodes.agent.hardware.inventory import job_address
 from nodes.agent.runtimes.docker.client import engine_client
 from nodes.agent.runtimes.docker.faults import EngineAway
 from nodes.agent.runtimes.docker.folders import disk_folder
 from nodes.agent.runtimes.docker.gpu_requests import cdi_devices, cdi_names
-from nodes.protocol import MIG_MODE
+from nodes.protocol.names import MIG_MODE
 
 ANSWER_S = 10
 CDI_CURE = "nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"

@@ -16,7 +16,10 @@ from nodes.agent.clock import portal_skew_s
 from nodes.agent.config.options import Options
 from nodes.agent.connecting import redis_place
 from nodes.agent.hardware.inventory import AGENT_VERSION
-from nodes.protocol import Place, connection_fault, log_stream, release, releases_fit, reports_url
+from nodes.protocol.accounts import reports_url
+from nodes.protocol.connecting import Place, connection_fault
+from nodes.protocol.names import log_stream
+from nodes.protocol.versions import release, releases_fit
 
 ANSWER_S = 5
 SKEW_WARNING_S, SKEW_FAILED_S = 5, 15

@@ -32,7 +32,8 @@ from nodes.agent.config.options import (
     state_dir_load,
 )
 from nodes.agent.write_error import cannot_write
-from nodes.protocol import EnvelopeForged, NodeKey, Place, connection_fault
+from nodes.protocol.connecting import Place, connection_fault
+from nodes.protocol.envelope import EnvelopeForged, NodeKey
 
 CA_NAME = "redis-ca.pem"
 PORTAL_CA_NAME = "portal-ca.pem"

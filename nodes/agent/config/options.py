@@ -19,16 +19,15 @@ from typing import Any, cast
 
 from nodes.agent.config.addresses import engine_address, portal_address
 from nodes.agent.config.settings_files import beneath, settings_read
-from nodes.protocol import (
+from nodes.protocol.addresses import (
     ENGINE_ANYHOW,
     ENGINE_CERTIFICATES,
     AddressInvalid,
-    NodeKey,
     engine_guarded,
-    public_key_check,
     redis_is_local,
     redis_secured,
 )
+from nodes.protocol.envelope import NodeKey, public_key_check
 
 KEY_NAME = "node.key"
 SETTINGS_NAME = "node.env"

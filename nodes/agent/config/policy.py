@@ -20,7 +20,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 from nodes.agent.runtimes.base import Failed
-from nodes.protocol import Cause, ContainerSpec
+from nodes.protocol.messages import ContainerSpec
+from nodes.protocol.states import Cause
 
 _PROFILES = ("user", "root")
 _NETWORKS = ("bridge", "host")

@@ -20,7 +20,7 @@ from nodes.agent.disk.layer_limit import Measured
 from nodes.agent.disk.usage import PATIENCE, Patience, SizeWatch
 from nodes.agent.log_throttle import LogThrottle
 from nodes.agent.runtimes.base import ImageStore, Runtime, RuntimeAway, StoredImage
-from nodes.protocol import DiskShare
+from nodes.protocol.messages import DiskShare
 
 log = structlog.get_logger(__name__)
 

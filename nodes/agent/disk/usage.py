@@ -18,7 +18,7 @@ from nodes.agent.clock import Clock
 from nodes.agent.disk.layer_limit import Measured
 from nodes.agent.log_throttle import LogThrottle
 from nodes.agent.runtimes.base import ImageStore, Runtime, RuntimeAway, Writing
-from nodes.protocol import DiskShare
+from nodes.protocol.messages import DiskShare
 
 log = structlog.get_logger(__name__)
 

@@ -17,7 +17,7 @@ from nodes.agent.hardware.gpus.base import GpuBackend
 from nodes.agent.hardware.machine import Machine
 from nodes.agent.runtimes.base import Runtime, RuntimeAway, RuntimeFacts
 from nodes.agent.runtimes.ports import ports_listening
-from nodes.protocol import Inventory
+from nodes.protocol.messages import Inventory
 
 AGENT_VERSION = "0.1.0"
 _LOOPBACK = ("127.0.0.1", "lo")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import psutil
 
-from nodes.protocol import ContainerSpec
+from nodes.protocol.messages import ContainerSpec
 
 
 class Amounts(NamedTuple):

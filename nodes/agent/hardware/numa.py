@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from nodes.protocol import GpuInfo
+from nodes.protocol.messages import GpuInfo
 
 _NODES = Path("/sys/devices/system/node")
 

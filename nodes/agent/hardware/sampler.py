@@ -15,7 +15,7 @@ from nodes.agent.hardware.gpus.base import GpuBackend
 from nodes.agent.hardware.gpus.foreign import ForeignWatch
 from nodes.agent.hardware.inventory import InventoryReader
 from nodes.agent.runtimes.base import Runtime, RuntimeAway, Usage
-from nodes.protocol import Inventory, Sample
+from nodes.protocol.messages import Inventory, Sample
 
 log = structlog.get_logger(__name__)
 

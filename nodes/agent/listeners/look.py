@@ -19,7 +19,8 @@ from typing import NamedTuple
 from nodes.agent.listeners.questions import kind_of
 from nodes.agent.listeners.talk import Place
 from nodes.agent.runtimes.ports import Listening, listening
-from nodes.protocol import MOST_LISTENERS, Listener, ListenerKind
+from nodes.protocol.messages import MOST_LISTENERS, Listener
+from nodes.protocol.states import ListenerKind
 
 MOST_ASKED = 96
 """So many are asked in one look,"""

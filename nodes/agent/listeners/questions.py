@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from nodes.agent.listeners.talk import Place, answer
-from nodes.protocol import ListenerKind
+from nodes.protocol.states import ListenerKind
 
 ANSWER_S = 1.0
 """So long one question may take,"""

@@ -9,7 +9,7 @@ import structlog
 
 from nodes.agent.listeners.look import Looked, look
 from nodes.agent.runtimes.ports import Listening
-from nodes.protocol import Listener
+from nodes.protocol.messages import Listener
 
 log = structlog.get_logger(__name__)
 

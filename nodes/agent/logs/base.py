@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from nodes.protocol import LogRecord
+from nodes.protocol.logs import LogRecord
 
 MAX_PAYLOAD = 64 * 1024
 """Longest payload of one record in bytes; longer ones are cut, so that a line without end needs no memory."""

@@ -17,7 +17,7 @@ from nodes.agent.logs.masks import Masks
 from nodes.agent.logs.provisional import provisional
 from nodes.agent.logs.spool import Spool
 from nodes.agent.write_error import cannot_write
-from nodes.protocol import LogRecord, record_encode
+from nodes.protocol.logs import LogRecord, record_encode
 
 LAG_FREEZE_NS = 5_000_000_000
 """Age of the record being read beyond which the reader counts as behind."""

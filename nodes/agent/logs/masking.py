@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nodes.agent.logs.masks import HIDDEN, Masks, hide
-from nodes.protocol import STDERR, STDOUT, LogRecord
+from nodes.protocol.logs import STDERR, STDOUT, LogRecord
 
 HOLD_S = 0.5
 """How long a record waits for what comes behind it."""

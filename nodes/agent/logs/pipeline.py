@@ -18,7 +18,7 @@ from nodes.agent.logs.masks import MOST, Masks
 from nodes.agent.logs.orphans import orphans_delete
 from nodes.agent.logs.shipper import Shipper
 from nodes.agent.logs.spool import Spool
-from nodes.protocol import NodeKey
+from nodes.protocol.envelope import NodeKey
 
 TICK_S = 0.25
 AWAY_S = 30.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nodes.agent.logs.base import OpenLine
 from nodes.agent.logs.masks import Masks, hide
-from nodes.protocol import TAIL_BYTES
+from nodes.protocol.logs import TAIL_BYTES
 
 
 def provisional(line: OpenLine, masks: Masks) -> bytes:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import structlog
 
-from nodes.protocol import RECORD_HEADER, BrokenRecord, LogRecord, records_decode
+from nodes.protocol.logs import RECORD_HEADER, BrokenRecord, LogRecord, records_decode
 
 SUFFIX = ".seg"
 LOST = frozenset({errno.ENOENT, errno.EIO, errno.EUCLEAN, errno.EBADMSG})

@@ -16,7 +16,9 @@ from nodes.agent.connecting import redis_fault
 from nodes.agent.log_throttle import LogThrottle
 from nodes.agent.logs.lane import TAIL_KEPT_S, Lane
 from nodes.agent.logs.spool import Spool
-from nodes.protocol import WAKE_CHANNEL, NodeKey, log_stream, log_tail, signed_batch, signed_tail
+from nodes.protocol.envelope import NodeKey
+from nodes.protocol.logs import signed_batch, signed_tail
+from nodes.protocol.names import WAKE_CHANNEL, log_stream, log_tail
 
 CHECK_S = 5.0
 """How often a quiet stream is looked after."""

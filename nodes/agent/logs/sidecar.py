@@ -13,8 +13,8 @@ import structlog
 from nodes.agent.logs.base import Position
 from nodes.agent.logs.drops import Drops
 from nodes.agent.logs.segments import LOST
-from nodes.protocol import MARK, LogRecord
 from nodes.protocol.decoding import decoded
+from nodes.protocol.logs import MARK, LogRecord
 
 logger = structlog.get_logger(__name__)
 

@@ -18,7 +18,7 @@ from nodes.agent.clock import machine_boot
 from nodes.agent.logs.base import MAX_PAYLOAD, Position
 from nodes.agent.logs.segments import Segments, whole_prefix
 from nodes.agent.logs.sidecar import Sidecar, position_after, sidecar_read, sidecar_write
-from nodes.protocol import MARK, RECORD_HEADER, LogRecord, record_encode
+from nodes.protocol.logs import MARK, RECORD_HEADER, LogRecord, record_encode
 
 MAX_RECORD = MAX_PAYLOAD + RECORD_HEADER.size
 BATCH = 64 * 1024

@@ -8,8 +8,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from nodes.agent.logs import FrameSource, Position
-from nodes.protocol import Cause, ContainerSpec, DiskShare, LogRecord, Progress, ShellRequest, SshServer
+from nodes.agent.logs.base import FrameSource, Position
+from nodes.protocol.logs import LogRecord
+from nodes.protocol.messages import ContainerSpec, DiskShare, Progress, SshServer
+from nodes.protocol.sessions import ShellRequest
+from nodes.protocol.states import Cause
 
 
 class Failed(Exception):

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nodes.agent.runtimes.base import Failed
-from nodes.protocol import Cause, ContainerSpec
+from nodes.protocol.messages import ContainerSpec
+from nodes.protocol.states import Cause
 
 TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 LISTENS = "0A"

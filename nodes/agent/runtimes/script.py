@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nodes.protocol import OWN_COMMANDS
+from nodes.protocol.names import OWN_COMMANDS
 
 SCRIPT_VARIABLE = "BERTH_SCRIPT"
 _OWN_VARIABLE = "BERTH_SCRIPT_OWN"

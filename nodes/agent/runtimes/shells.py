@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import psutil
 import structlog
 
-from nodes.protocol import ShellRequest
+from nodes.protocol.sessions import ShellRequest
 
 MARK = "berth-shell"
 """Name of the starting shell, by which such programs are known."""

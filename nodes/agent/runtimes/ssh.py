@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from nodes.agent.runtimes.base import Runtime, RuntimeAway
-from nodes.protocol import SshAccess, SshServer
+from nodes.protocol.messages import SshAccess, SshServer
 
 KEYS_NAME = "authorized_keys"
 OPEN_WITHIN_S = 20.0

@@ -22,18 +22,10 @@ from nodes.agent.sessions.line import Line, LineClosed
 from nodes.agent.sessions.proofs import Proofs
 from nodes.agent.sessions.removals import Removals
 from nodes.agent.sessions.shells import shell_serve
-from nodes.protocol import (
-    EnvelopeRejected,
-    NodeKey,
-    SessionEnd,
-    SessionFault,
-    SessionRequest,
-    ShellRequest,
-    decode,
-    envelope_open,
-    secret_open,
-    session_requests,
-)
+from nodes.protocol.envelope import EnvelopeRejected, NodeKey, envelope_open
+from nodes.protocol.messages import decode
+from nodes.protocol.names import session_requests
+from nodes.protocol.sessions import SessionEnd, SessionFault, SessionRequest, ShellRequest, secret_open
 
 BLOCK_MS = 500
 AT_ONCE = 64

@@ -16,16 +16,15 @@ from nodes.agent.sessions.folders import (
     place_open,
 )
 from nodes.agent.sessions.line import Line, LineClosed
-from nodes.protocol import (
+from nodes.protocol.messages import Mount, encode
+from nodes.protocol.sessions import (
     FileEntry,
     FrameKind,
     ListRequest,
-    Mount,
     ReadRequest,
     SessionAnswer,
     SessionEnd,
     SessionFault,
-    encode,
 )
 
 

@@ -19,7 +19,8 @@ from typing import Any
 
 from nodes.agent.runtimes.base import Failed
 from nodes.agent.storage.folders import FolderGone, mount_open
-from nodes.protocol import CHUNK, FileEntry, FolderListing, Mount, SessionFault
+from nodes.protocol.messages import Mount
+from nodes.protocol.sessions import CHUNK, FileEntry, FolderListing, SessionFault
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

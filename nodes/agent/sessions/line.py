@@ -10,7 +10,9 @@ from dataclasses import dataclass
 import redis
 
 from nodes.agent.clock import Clock
-from nodes.protocol import (
+from nodes.protocol.messages import encode
+from nodes.protocol.names import session_streams
+from nodes.protocol.sessions import (
     CHUNK,
     STREAM_TTL_S,
     Frame,
@@ -20,8 +22,6 @@ from nodes.protocol import (
     SessionEnd,
     SessionFault,
     SessionSide,
-    encode,
-    session_streams,
 )
 
 ALIVE_EVERY_S = 2.0

@@ -14,7 +14,7 @@ from nodes.agent.sessions.folders import FilesFailed
 from nodes.agent.sessions.line import Line
 from nodes.agent.storage.probe import AWAY
 from nodes.agent.storage.proof import REFUSED, Proof
-from nodes.protocol import ProofRequest, SessionAnswer, SessionEnd, SessionFault
+from nodes.protocol.sessions import ProofRequest, SessionAnswer, SessionEnd, SessionFault
 
 WRITTEN = "written"
 PATIENCE_S = 4.0

@@ -14,7 +14,7 @@ from nodes.agent.sessions.files import answering
 from nodes.agent.sessions.folders import FilesFailed
 from nodes.agent.sessions.line import Line
 from nodes.agent.storage.delete_job_folder import KEPT, Removal
-from nodes.protocol import DeleteRequest, SessionAnswer, SessionEnd, SessionFault
+from nodes.protocol.sessions import DeleteRequest, SessionAnswer, SessionEnd, SessionFault
 
 AT_ONCE = 16
 """Most of the time they wait, to see that nobody writes."""

@@ -9,7 +9,9 @@ import structlog
 
 from nodes.agent.runtimes.base import Failed, Runtime, RuntimeAway, Shell, ShellEnded, Status
 from nodes.agent.sessions.line import Line, LineClosed, Resized
-from nodes.protocol import STDERR, Cause, FrameKind, SessionAnswer, SessionEnd, SessionFault, ShellRequest
+from nodes.protocol.logs import STDERR
+from nodes.protocol.sessions import FrameKind, SessionAnswer, SessionEnd, SessionFault, ShellRequest
+from nodes.protocol.states import Cause
 
 TYPING_WITHIN_S = 5.0
 

@@ -25,7 +25,9 @@ from nodes.agent.connecting import portal_place
 from nodes.agent.log_throttle import LogThrottle
 from nodes.agent.runtimes.base import Cancelled, Failed
 from nodes.agent.storage.workspace import disk_failure
-from nodes.protocol import Cause, Code, Progress, connection_fault
+from nodes.protocol.connecting import connection_fault
+from nodes.protocol.messages import Code, Progress
+from nodes.protocol.states import Cause
 
 log = structlog.get_logger(__name__)
 

@@ -26,8 +26,8 @@ from nodes.agent.config.policy import Policy
 from nodes.agent.runtimes.base import Failed
 from nodes.agent.storage.delete_tree import DELETING, folder_delete
 from nodes.agent.storage.folders import FOLDER, FolderGone, lease_at, mount_open
-from nodes.protocol import Mount
 from nodes.protocol.decoding import decoded
+from nodes.protocol.messages import Mount
 
 LONGEST = 200
 """Characters of a name to which that is put."""

@@ -15,7 +15,8 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from nodes.agent.runtimes.base import Failed
-from nodes.protocol import Cause, ContainerSpec, Mount
+from nodes.protocol.messages import ContainerSpec, Mount
+from nodes.protocol.states import Cause
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 USER_FOLDER_MODE = 0o700

@@ -22,8 +22,8 @@ import structlog
 
 from nodes.agent.storage.nosuid import Guards
 from nodes.agent.storage.probe import Looks, last_line, mounted_at, mounts
-from nodes.protocol import StorageWish
 from nodes.protocol.decoding import decoded
+from nodes.protocol.messages import StorageWish
 
 log = structlog.get_logger(__name__)
 

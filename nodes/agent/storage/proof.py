@@ -18,8 +18,9 @@ from dataclasses import dataclass, replace
 from nodes.agent.config.policy import Policy
 from nodes.agent.runtimes.base import Failed
 from nodes.agent.storage.folders import FOLDER, mount_open
-from nodes.protocol import PROOFS, Mount
 from nodes.protocol.decoding import decoded
+from nodes.protocol.messages import Mount
+from nodes.protocol.sessions import PROOFS
 
 KEPT_S = 600
 MOST = 64

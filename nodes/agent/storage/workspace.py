@@ -10,8 +10,9 @@ from typing import IO
 
 from nodes.agent.runtimes.base import CodePlace, Failed
 from nodes.agent.storage.delete_tree import folder_remove_or_say
-from nodes.protocol import Bounds, Cause, Code, PackedInvalid, packed_read
-from nodes.protocol.packed import Entry, Kind
+from nodes.protocol.messages import Code
+from nodes.protocol.packed import Bounds, Entry, Kind, PackedInvalid, packed_read
+from nodes.protocol.states import Cause
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 

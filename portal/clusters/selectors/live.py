@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 import msgspec
 from redis import RedisError
 
-from nodes.protocol import GpuSample, Sample, decode, samples_key
+from nodes.protocol.messages import GpuSample, Sample, decode
+from nodes.protocol.names import samples_key
 from portal.common.wake import redis_once
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db.models import F
 
-from nodes.protocol import Phase, StopReason
+from nodes.protocol.states import Phase, StopReason
 from portal.clusters.models import Node, NodeEvent
 from portal.clusters.states import NodeIntent
 

@@ -11,7 +11,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, TextField
 from django.db.models.functions import Cast
 from django.utils.translation import gettext, gettext_noop
 
-from nodes.protocol import StorageWish
+from nodes.protocol.messages import StorageWish
 from portal.accounts.models import User
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.clusters.inventories import UNGUARDED

@@ -15,7 +15,8 @@ from django.db.models import Case, F, Q, QuerySet, TextField, Value, When
 from django.db.models.functions import Concat
 from django.utils.translation import gettext
 
-from nodes.protocol import FOREIGN_PROCESS, MIG_MODE, GpuInfo
+from nodes.protocol.messages import GpuInfo
+from nodes.protocol.names import FOREIGN_PROCESS, MIG_MODE
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.clusters.models import Gpu, Node

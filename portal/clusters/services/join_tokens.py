@@ -16,7 +16,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils.translation import gettext
 
-from nodes.protocol import PortalKey
+from nodes.protocol.envelope import PortalKey
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.clusters.models import JoinToken, Node

@@ -15,7 +15,9 @@ from django.db import transaction
 from django.db.models import F
 from django.utils.translation import gettext
 
-from nodes.protocol import ContainerState, NodeKey, redis_is_local
+from nodes.protocol.addresses import redis_is_local
+from nodes.protocol.envelope import NodeKey
+from nodes.protocol.states import ContainerState
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.clusters.models import Node

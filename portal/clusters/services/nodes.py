@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils.translation import gettext
 
-from nodes.protocol import public_key_check
+from nodes.protocol.envelope import public_key_check
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.clusters.models import Node, NodeEvent

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import transaction
 from redis import Redis, RedisError
 
-from nodes.protocol import (
+from nodes.protocol.accounts import (
     NODE_PREFIX,
     REPORTS_PREFIX,
     node_account,

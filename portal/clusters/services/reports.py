@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import F, Q
 from django.db.models.functions import Greatest
 
-from nodes.protocol import GpuInfo, Inventory, Report
+from nodes.protocol.messages import GpuInfo, Inventory, Report
 from portal.clusters.acceptance import growth, offer_of, offer_within
 from portal.clusters.agents import UNREAD
 from portal.clusters.clocks import BELIEVED_MS, clock_fault, skew_after

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from nodes.protocol import Inventory, Report
+from nodes.protocol.messages import Inventory, Report
 from portal.clusters.models import Node
 from portal.clusters.services.nodes import node_event
 from portal.clusters.silences import heard_without_gap

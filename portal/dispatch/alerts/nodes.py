@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db.models import Count, Min, Q, QuerySet
 from django.utils.translation import gettext, gettext_noop
 
-from nodes.protocol import FOREIGN_PROCESS, MIG_MODE
+from nodes.protocol.names import FOREIGN_PROCESS, MIG_MODE
 from portal.clusters.agents import UNREAD, agent_cure, agent_wrong
 from portal.clusters.clocks import LIMIT_MS, clock_cure, clock_wrong
 from portal.clusters.disks import largest_words

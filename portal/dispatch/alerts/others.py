@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db.models import Count, QuerySet, prefetch_related_objects
 from django.utils.translation import gettext, ngettext
 
-from nodes.protocol import Cause
+from nodes.protocol.states import Cause
 from portal.accounts.models import User
 from portal.clusters.doomed import DoomedCells, closed_everywhere, doomed_everywhere
 from portal.clusters.models import Backup, Storage, VirtualCluster

@@ -7,7 +7,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from nodes.protocol import ContainerState
+from nodes.protocol.states import ContainerState
 from portal.common.serializers import Answer, FaultAnswer
 from portal.common.shapes import Shape
 from portal.jobs.models import Standing

@@ -16,7 +16,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
-from nodes.protocol import FileEntry, ListRequest
+from nodes.protocol.sessions import FileEntry, ListRequest
 from portal.accounts.rest import ApiView
 from portal.common.filters import unknown_refuse
 from portal.common.negotiation import Unnegotiated

@@ -17,7 +17,7 @@ from redis import ConnectionError as RedisConnectionError
 from redis import Redis
 from redis import TimeoutError as RedisTimeoutError
 
-from nodes.protocol import Phase
+from nodes.protocol.states import Phase
 from portal.clusters.states import NodeHealth
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.ending import log_lost_with

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import redis.asyncio
 from redis import RedisError
 
-from nodes.protocol import WAKE_CHANNEL
+from nodes.protocol.names import WAKE_CHANNEL
 from portal.common.shared_calls import SharedCalls
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.records import Run

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import AnyStr, NamedTuple
 
-from nodes.protocol import MARK, RECORD_HEADER
+from nodes.protocol.logs import MARK, RECORD_HEADER
 from portal.jobs.logs.records import Run
 from portal.jobs.logs.text import NS_PER_MS
 

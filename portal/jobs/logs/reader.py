@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from redis import Redis, RedisError
 
-from nodes.protocol import MARK
+from nodes.protocol.logs import MARK
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.records import Row, Run, lost, rows_told
 from portal.jobs.logs.stream import ForgedEntry, LogOf, read_stream, read_tail, stream_end

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from nodes.protocol import MARK, RECORD_HEADER, STDERR, STDOUT
+from nodes.protocol.logs import MARK, RECORD_HEADER, STDERR, STDOUT
 
 STREAMS = (STDOUT, STDERR, MARK)
 

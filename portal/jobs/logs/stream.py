@@ -11,7 +11,9 @@ from redis import Redis, ResponseError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from nodes.protocol import EnvelopeForged, log_stream, log_tail, verified_batch, verified_tail
+from nodes.protocol.envelope import EnvelopeForged
+from nodes.protocol.logs import verified_batch, verified_tail
+from nodes.protocol.names import log_stream, log_tail
 from portal.common.told import LONGEST_LOG
 from portal.jobs.logs.records import Run, is_whole
 

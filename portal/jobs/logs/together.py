@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from io import RawIOBase
 from itertools import chain
 
-from nodes.protocol import RECORD_HEADER
+from nodes.protocol.logs import RECORD_HEADER
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.records import Run
 from portal.jobs.logs.stream import LogOf

@@ -12,7 +12,7 @@ from typing import Any
 from django.db import close_old_connections
 from redis import Redis
 
-from nodes.protocol import WAKE_CHANNEL
+from nodes.protocol.names import WAKE_CHANNEL
 from portal.common.control_threads import ControlStep, ControlThread
 from portal.jobs.logs.archiver import WORTHWHILE, archiver
 

@@ -7,7 +7,7 @@ import uuid
 from django.db import models
 from django.db.models import Q
 
-from nodes.protocol import Cause, ContainerState, Phase
+from nodes.protocol.states import Cause, ContainerState, Phase
 from portal.clusters.models import Node
 from portal.common.models import EventRow
 from portal.jobs.models.job import Job, Task

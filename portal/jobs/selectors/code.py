@@ -6,7 +6,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.db.models import Exists, OuterRef, QuerySet
 
-from nodes.protocol import Phase
+from nodes.protocol.states import Phase
 from portal.accounts.models import User
 from portal.common.errors import NotFound
 from portal.jobs.code.store import CodeFiles

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from django.db.models import Count, QuerySet
 
-from nodes.protocol import ContainerState
+from nodes.protocol.states import ContainerState
 from portal.common.errors import NotFound
 from portal.common.prepared import Among, Prepared, Slot
 from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Standing, Task, TaskAttempt, TaskRole

@@ -14,7 +14,7 @@ from django.db.models.functions import Concat
 from django.utils import formats, timezone
 from django.utils.translation import gettext, ngettext
 
-from nodes.protocol import Mount
+from nodes.protocol.messages import Mount
 from portal.clusters.models import Node, Storage
 from portal.clusters.selectors.storages import storage_offered
 from portal.clusters.states import NodeHealth

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.db.models import Count, Q
 
-from nodes.protocol import Cause, StopReason
+from nodes.protocol.states import Cause, StopReason
 from portal.common.bulk import keys_listed
 from portal.jobs.models import Allocation, Measured, Standing, TaskAttempt
 from portal.jobs.states import EndReason

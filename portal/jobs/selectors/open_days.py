@@ -13,7 +13,7 @@ import msgspec
 from django.conf import settings
 from redis import RedisError
 
-from nodes.protocol import unpacked
+from nodes.protocol.decoding import unpacked
 from portal.common.wake import redis_once
 from portal.jobs.selectors.gpu_hours import UsageKey, UsageSums, usage_of_days
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from nodes.protocol import ContainerState, Phase
+from nodes.protocol.states import ContainerState, Phase
 from portal.clusters.silences import AHEAD, reports_taken_for, silence_limit
 from portal.clusters.states import NodeHealth
 from portal.common.prepared import Prepared, Slot

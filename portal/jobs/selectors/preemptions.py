@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from nodes.protocol import Phase
+from nodes.protocol.states import Phase
 from portal.accounts.models import User
 from portal.clusters.selectors.visible import job_sight
 from portal.common.prepared import Among, Prepared, Slot

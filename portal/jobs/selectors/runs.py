@@ -11,7 +11,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import Exists, OuterRef, QuerySet, Subquery
 
-from nodes.protocol import ContainerState
+from nodes.protocol.states import ContainerState
 from portal.common.prepared import Among, Prepared, Slot
 from portal.jobs.models import Job, Task, TaskAttempt
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nodes.protocol import ContainerState
+from nodes.protocol.states import ContainerState
 from portal.common.hosts import host_plain
 from portal.jobs.models import TaskAttempt
 

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import OuterRef, Q, Subquery
 
-from nodes.protocol import ContainerState, Phase, StopReason
+from nodes.protocol.states import ContainerState, Phase, StopReason
 from portal.clusters.models import Node
 from portal.common.bulk import rows_insert, rows_update
 from portal.common.moves import sources

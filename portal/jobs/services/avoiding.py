@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime, timedelta
 
-from nodes.protocol import Cause
+from nodes.protocol.states import Cause
 from portal.clusters.outages import LATE
 from portal.jobs.models import Job
 

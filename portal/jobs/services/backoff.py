@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import NamedTuple
 
-from nodes.protocol import NODE_FAULTS, Cause, StopReason
+from nodes.protocol.states import NODE_FAULTS, Cause, StopReason
 from portal.jobs.models import Job, JobAttempt, TaskAttempt
 from portal.jobs.states import EndReason
 

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import Sum
 from django.utils.translation import gettext
 
-from nodes.protocol import Bounds, PackedInvalid, PackedTooLarge, packed_check
+from nodes.protocol.packed import Bounds, PackedInvalid, PackedTooLarge, packed_check
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, User
 from portal.clusters.selectors.visible import vcs_for_submit

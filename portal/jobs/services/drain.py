@@ -8,7 +8,7 @@ from itertools import groupby
 
 from django.db import transaction
 
-from nodes.protocol import Phase, StopReason
+from nodes.protocol.states import Phase, StopReason
 from portal.clusters.models import Node
 from portal.clusters.states import NodeIntent
 from portal.common.prepared import Prepared

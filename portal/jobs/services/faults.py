@@ -9,7 +9,7 @@ from itertools import groupby
 from django.db import transaction
 from django.db.models import Q
 
-from nodes.protocol import Phase, StopReason
+from nodes.protocol.states import Phase, StopReason
 from portal.clusters.models import Gpu
 from portal.clusters.outages import FOUND_BY_NODE, OUT_CAUSES
 from portal.clusters.services.outages import node_trial_passed, nodes_try

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import Sum
 from django.utils.translation import gettext
 
-from nodes.protocol import StopReason
+from nodes.protocol.states import StopReason
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.common.errors import Conflict

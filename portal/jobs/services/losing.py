@@ -8,7 +8,7 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models import QuerySet
 
-from nodes.protocol import Phase, StopReason
+from nodes.protocol.states import Phase, StopReason
 from portal.clusters.models import Node
 from portal.clusters.states import NodeHealth
 from portal.common.prepared import Prepared

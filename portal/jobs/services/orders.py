@@ -17,23 +17,10 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BigIntegerField, F, Func, QuerySet, Sum
 from django.db.models.sql.compiler import SQLCompiler
 
-from nodes.protocol import (
-    DESIRED_TASK,
-    ContainerState,
-    Desired,
-    Envelope,
-    Order,
-    Phase,
-    PortalKey,
-    SshAccess,
-    Stop,
-    StopReason,
-    StorageWish,
-    encode,
-    envelope_seal,
-    node_queue,
-    reached,
-)
+from nodes.protocol.envelope import Envelope, PortalKey, envelope_seal
+from nodes.protocol.messages import Desired, Order, SshAccess, Stop, StorageWish, encode
+from nodes.protocol.names import DESIRED_TASK, node_queue
+from nodes.protocol.states import ContainerState, Phase, StopReason, reached
 from portal.clusters.models import Node
 from portal.clusters.selectors.storages import storage_wishes, storages_granted
 from portal.common.prepared import Among, Prepared

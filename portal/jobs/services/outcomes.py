@@ -8,7 +8,7 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef
 
-from nodes.protocol import Cause, StopReason
+from nodes.protocol.states import Cause, StopReason
 from portal.clusters.services.outages import node_start_failed
 from portal.jobs.exits import OOM_SEEN, Verdict
 from portal.jobs.models import Demotion, Job, JobAttempt, JobEvent, Task, TaskAttempt, TaskRole

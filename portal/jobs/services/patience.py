@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db.models import Max, Min
 
-from nodes.protocol import Cause
+from nodes.protocol.states import Cause
 from portal.jobs.exits import Verdict, verdict
 from portal.jobs.models import JobAttempt, TaskAttempt
 from portal.jobs.services.backoff import at_start, ran

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from uuid import UUID
 
-from nodes.protocol import Phase, StopReason
+from nodes.protocol.states import Phase, StopReason
 from portal.common.bulk import rows_insert, rows_update
 from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Preemption, TaskAttempt
 from portal.jobs.services.attempts import LIVE, Ending, attempts_end, tasks_stop

@@ -13,7 +13,8 @@ from typing import Any
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F, QuerySet
 
-from nodes.protocol import Cause, ContainerReport, ContainerState, Phase, moves_forward, reached
+from nodes.protocol.messages import ContainerReport
+from nodes.protocol.states import Cause, ContainerState, Phase, moves_forward, reached
 from portal.clusters.models import Node
 from portal.common.told import LONGEST_LOG, amount_believed, perhaps_believed
 from portal.jobs.models import Task, TaskAttempt

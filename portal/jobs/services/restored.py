@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db.models import F
 
-from nodes.protocol import Phase
+from nodes.protocol.states import Phase
 from portal.jobs.models import TaskAttempt
 
 

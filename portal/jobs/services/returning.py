@@ -13,7 +13,8 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
 
-from nodes.protocol import Cause, ContainerReport, ContainerState, Exit, Phase, StopReason
+from nodes.protocol.messages import ContainerReport, Exit
+from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
 from portal.clusters.models import Node
 from portal.clusters.states import NodeHealth
 from portal.common.wake import scheduler_wake

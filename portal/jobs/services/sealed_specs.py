@@ -13,7 +13,9 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext_noop
 
-from nodes.protocol import Phase, PortalKey, encode, spec_digest
+from nodes.protocol.envelope import PortalKey
+from nodes.protocol.messages import encode, spec_digest
+from nodes.protocol.states import Phase
 from portal.clusters.models import Node
 from portal.common.bulk import rows_update
 from portal.common.prepared import Among, Prepared

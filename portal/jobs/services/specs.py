@@ -13,7 +13,8 @@ from django.conf import settings
 from django.db import DatabaseError
 from django.db.models import OuterRef, QuerySet, Subquery
 
-from nodes.protocol import OWN_COMMANDS, Code, ContainerSpec, ImageAuth, Limits, Mount
+from nodes.protocol.messages import Code, ContainerSpec, ImageAuth, Limits, Mount
+from nodes.protocol.names import OWN_COMMANDS
 from portal.clusters.models import Node, Storage
 from portal.clusters.selectors.images import ImagePatterns
 from portal.clusters.selectors.storages import roots_of_own_folders

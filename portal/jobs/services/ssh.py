@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from uuid import UUID
 
-from nodes.protocol import ContainerReport, SshAccess
+from nodes.protocol.messages import ContainerReport, SshAccess
 from portal.accounts.keys import ssh_lines
 from portal.common.public_keys import NoPublicKey, public_key_parse
 from portal.jobs.models import Job, TaskAttempt

@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 from django.db.models import Count, F, Max, Q
 from prometheus_client import Histogram
 
-from nodes.protocol import ContainerState, Phase
+from nodes.protocol.states import ContainerState, Phase
 from portal.clusters.models import Node, Restore
 from portal.common.bulk import keys_listed, rows_insert
 from portal.common.moves import sources

@@ -7,7 +7,7 @@ from datetime import datetime
 from django.db import transaction
 from django.utils.translation import gettext
 
-from nodes.protocol import StopReason
+from nodes.protocol.states import StopReason
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, User
 from portal.common.errors import Conflict

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import transaction
 
-from nodes.protocol import ContainerReport
+from nodes.protocol.messages import ContainerReport
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.clusters.models import Gpu, Node

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Max, Q
 
-from nodes.protocol import ContainerState, Phase, StopReason
+from nodes.protocol.states import ContainerState, Phase, StopReason
 from portal.clusters.outages import LATE
 from portal.clusters.services.outages import node_start_failed
 from portal.clusters.silences import reports_taken_for

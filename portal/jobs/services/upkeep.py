@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import F, QuerySet
 from django.db.models.fields.json import KeyTransform
 
-from nodes.protocol import ContainerState, Phase, StopReason
+from nodes.protocol.states import ContainerState, Phase, StopReason
 from portal.common.prepared import Prepared
 from portal.common.row_versions import KeptRows
 from portal.jobs.models import JobAttempt, JobEvent, TaskAttempt

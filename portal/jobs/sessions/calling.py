@@ -10,11 +10,13 @@ from typing import Any
 from django.conf import settings
 from django.utils.translation import gettext
 
-from nodes.protocol import (
+from nodes.protocol.envelope import Envelope, envelope_seal
+from nodes.protocol.messages import encode
+from nodes.protocol.names import session_requests, session_streams
+from nodes.protocol.sessions import (
     REQUESTS_KEPT,
     STREAM_TTL_S,
     DeleteRequest,
-    Envelope,
     Frame,
     FrameKind,
     ListRequest,
@@ -25,11 +27,7 @@ from nodes.protocol import (
     SessionRequest,
     SessionSide,
     ShellRequest,
-    encode,
-    envelope_seal,
     secret_make,
-    session_requests,
-    session_streams,
 )
 from portal.clusters.models import Node
 

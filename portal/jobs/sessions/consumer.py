@@ -24,18 +24,11 @@ from django.utils import timezone
 from django.utils.translation import gettext
 from redis import RedisError
 
-from nodes.protocol import (
-    STDERR,
-    STDOUT,
-    WINDOW,
-    ContainerState,
-    Frame,
-    FrameKind,
-    SessionEnd,
-    ShellRequest,
-    decode,
-    decoded,
-)
+from nodes.protocol.decoding import decoded
+from nodes.protocol.logs import STDERR, STDOUT
+from nodes.protocol.messages import decode
+from nodes.protocol.sessions import WINDOW, Frame, FrameKind, SessionEnd, ShellRequest
+from nodes.protocol.states import ContainerState
 from portal.accounts.models import Scope
 from portal.accounts.rights import Action
 from portal.accounts.websockets import CLOSED_NOT_VISIBLE, SignedInConsumer

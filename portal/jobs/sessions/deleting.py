@@ -7,7 +7,7 @@ from datetime import datetime
 
 from django.conf import settings
 
-from nodes.protocol import DeleteRequest, SessionFault
+from nodes.protocol.sessions import DeleteRequest, SessionFault
 from portal.jobs.selectors.folders import JobFolder, folders_due, nobody_up
 from portal.jobs.services.folders import folder_going, folder_gone, folder_stays
 from portal.jobs.sessions.calling import TOGETHER_S, SessionFailed

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonRespons
 from django.utils.http import content_disposition_header
 from rest_framework.request import Request
 
-from nodes.protocol import FileEntry, FolderListing, ListRequest, ReadRequest, SessionAnswer
+from nodes.protocol.sessions import FileEntry, FolderListing, ListRequest, ReadRequest, SessionAnswer
 from portal.accounts.credentials import still_may
 from portal.accounts.models import User
 from portal.accounts.rights import Action

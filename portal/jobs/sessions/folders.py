@@ -16,20 +16,19 @@ from redis import Redis, RedisError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from nodes.protocol import (
+from nodes.protocol.messages import Mount, decode
+from nodes.protocol.sessions import (
     DeleteRequest,
     FolderListing,
     Frame,
     FrameKind,
     ListRequest,
-    Mount,
     ProofRequest,
     ReadRequest,
     SessionAnswer,
     SessionBroken,
     SessionEnd,
     SessionFault,
-    decode,
 )
 from portal.clusters.models import Node
 from portal.common.errors import Absent, Conflict, Refused, Unavailable

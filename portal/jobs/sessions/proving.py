@@ -8,7 +8,8 @@ import secrets
 import time
 from datetime import datetime
 
-from nodes.protocol import PROOFS, Mount, ProofRequest, ReadRequest, SessionFault
+from nodes.protocol.messages import Mount
+from nodes.protocol.sessions import PROOFS, ProofRequest, ReadRequest, SessionFault
 from portal.clusters.models import Node, Storage
 from portal.clusters.selectors.ties import proofs_due
 from portal.clusters.services.ties import tie_proven

@@ -15,7 +15,8 @@ from redis import RedisError
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from nodes.protocol import (
+from nodes.protocol.messages import decode
+from nodes.protocol.sessions import (
     CHUNK,
     Frame,
     FrameKind,
@@ -23,7 +24,6 @@ from nodes.protocol import (
     SessionEnd,
     SessionFault,
     ShellRequest,
-    decode,
     size_encode,
 )
 from portal.clusters.models import Node

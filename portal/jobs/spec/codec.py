@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
-from nodes.protocol import converted
+from nodes.protocol.decoding import converted
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from nodes.protocol import OWN_COMMANDS
+from nodes.protocol.names import OWN_COMMANDS
 from portal.jobs.spec import git_clone, raw
 from portal.jobs.spec.plugins import Entry, entries_of
 from portal.jobs.spec.raw import Raw

@@ -16,7 +16,8 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from nodes.protocol import FileEntry, FolderListing, ListRequest, Mount, ReadRequest, SessionAnswer
+from nodes.protocol.messages import Mount
+from nodes.protocol.sessions import FileEntry, FolderListing, ListRequest, ReadRequest, SessionAnswer
 from portal.accounts.pages import PageRequest
 from portal.common.errors import Absent, Conflict, NotFound, Refused, TooManyAtOnce, Unavailable
 from portal.jobs.models import Job

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from nodes.protocol import ContainerState
+from nodes.protocol.states import ContainerState
 from portal.common.hosts import host_plain
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.services.environment import MASTER_PORT_LABEL, PAI_PORTS

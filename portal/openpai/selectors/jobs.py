@@ -24,7 +24,7 @@ from django.db.models import (
 from django.db.models.expressions import OrderBy
 from django.db.models.functions import Coalesce
 
-from nodes.protocol import Cause, ContainerState
+from nodes.protocol.states import Cause, ContainerState
 from portal.accounts.models import User
 from portal.accounts.rights import Action
 from portal.common.errors import Denied

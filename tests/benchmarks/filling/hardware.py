@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 from django.conf import settings
 from django.db.models import Model
 
-from nodes.protocol import GpuInfo, Inventory, NodeKey, Report
+from nodes.protocol.envelope import NodeKey
+from nodes.protocol.messages import GpuInfo, Inventory, Report
 from portal.clusters.models import Gpu, Node, Storage, VirtualCluster
 from portal.clusters.services.nodes import node_add
 from portal.clusters.services.quotas import Wish, lines_resolve, quotas_set

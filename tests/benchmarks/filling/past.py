@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from nodes.protocol import Cause, ContainerState, Phase, StopReason
+from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
 from portal.accounts.models import User
 from portal.clusters.models import Gpu
 from portal.jobs.exits import verdict

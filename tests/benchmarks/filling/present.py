@@ -9,7 +9,7 @@ from random import Random
 from django.db import transaction
 from django.utils import timezone
 
-from nodes.protocol import ContainerState, Phase
+from nodes.protocol.states import ContainerState, Phase
 from portal.clusters.services.silence import lane_pulse
 from portal.dispatch.cycle import cycle_run
 from portal.jobs.models import Job, JobAttempt, JobEvent, Task, TaskAttempt, TaskRole

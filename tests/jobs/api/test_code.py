@@ -20,7 +20,9 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from nodes.protocol import Bounds, Order, PackedTooLarge, Phase, packed_check
+from nodes.protocol.messages import Order
+from nodes.protocol.packed import Bounds, PackedTooLarge, packed_check
+from nodes.protocol.states import Phase
 from portal.accounts.models import AuditEntry, Scope, User
 from portal.clusters.services.teams import member_set, vc_create
 from portal.jobs.code.store import CodeFiles

@@ -10,7 +10,8 @@ from asgiref.sync import async_to_sync
 from django.test import AsyncClient
 from redis import Redis
 
-from nodes.protocol import STDOUT, LogRecord, log_stream, record_encode, signed_batch
+from nodes.protocol.logs import STDOUT, LogRecord, record_encode, signed_batch
+from nodes.protocol.names import log_stream
 from portal.accounts.models import Audited, AuditEntry
 from portal.jobs.models import Job, TaskAttempt
 from tests.support.cast import Api

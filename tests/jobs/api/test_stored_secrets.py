@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from nodes.protocol import ContainerSpec
+from nodes.protocol.messages import ContainerSpec
 from portal.accounts.models import AuditEntry
 from portal.clusters.models import Node, SecretKind, StoredSecret
 from portal.clusters.services.secrets import MOST_STORED, secret_set

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
-from nodes.agent.logs import LogPipeline, Masks
-from nodes.protocol import ContainerState, Phase
+from nodes.agent.logs.masks import Masks
+from nodes.agent.logs.pipeline import LogPipeline
+from nodes.protocol.states import ContainerState, Phase
 from tests.nodes.logs.support import Printed
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until

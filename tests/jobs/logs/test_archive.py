@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nodes.protocol import STDOUT, LogRecord, record_encode
+from nodes.protocol.logs import STDOUT, LogRecord, record_encode
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.records import Run
 

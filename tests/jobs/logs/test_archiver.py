@@ -8,7 +8,9 @@ import pytest
 import redis
 from pytest_django.fixtures import Settings
 
-from nodes.protocol import STDERR, STDOUT, LogRecord, NodeKey, Phase, record_encode, records_decode, signed_batch
+from nodes.protocol.envelope import NodeKey
+from nodes.protocol.logs import STDERR, STDOUT, LogRecord, record_encode, records_decode, signed_batch
+from nodes.protocol.states import Phase
 from tests.nodes.logs.support import line, lines, text_of
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
@@ -30,7 +32,7 @@ def test_a_whole_log_is_archived_and_read_back_as_it_was_written(running_log: Ru
 
 
 def test_the_archived_log_lets_the_node_remove_the_container(running_log: RunningLog) -> None:
-    from nodes.protocol import ContainerState
+    from nodes.protocol.states import ContainerState
 
     running_log.source.print(*lines(3))
     running_log.source.end()

@@ -10,7 +10,9 @@ import pytest
 from django.utils import timezone
 
 from berth import Client
-from nodes.protocol import MARK, Cause, ContainerReport, ContainerState, Exit, Phase
+from nodes.protocol.logs import MARK
+from nodes.protocol.messages import ContainerReport, Exit
+from nodes.protocol.states import Cause, ContainerState, Phase
 from tests.nodes.logs.support import lines, text_of
 from tests.support.waiting import wait_until
 

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 import redis
 
-from nodes.agent.logs import LogPipeline, Masks
-from nodes.protocol import STDOUT, LogRecord, NodeKey
+from nodes.agent.logs.masks import Masks
+from nodes.agent.logs.pipeline import LogPipeline
+from nodes.protocol.envelope import NodeKey
+from nodes.protocol.logs import STDOUT, LogRecord
 from portal.jobs.logs import hub as hub_module
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.hub import Hub, LogEnd

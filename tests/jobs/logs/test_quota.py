@@ -12,7 +12,8 @@ from asgiref.sync import async_to_sync
 from django.db import connection
 from django.test import Client
 
-from nodes.protocol import STDOUT, ContainerState, LogRecord, record_encode
+from nodes.protocol.logs import STDOUT, LogRecord, record_encode
+from nodes.protocol.states import ContainerState
 from tests.support.cast import HOST
 
 if TYPE_CHECKING:

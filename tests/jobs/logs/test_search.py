@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
-from nodes.protocol import MARK, STDERR, STDOUT, LogRecord, record_encode
+from nodes.protocol.logs import MARK, STDERR, STDOUT, LogRecord, record_encode
 from portal.common.throttles import Rate, RateLimit
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.lines import Hit

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nodes.agent.logs import OpenLine
-from nodes.protocol import STDERR, STDOUT, LogRecord, record_encode, signed_batch
+from nodes.agent.logs.base import OpenLine
+from nodes.protocol.logs import STDERR, STDOUT, LogRecord, record_encode, signed_batch
 from tests.nodes.logs.support import lines, text_of
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until

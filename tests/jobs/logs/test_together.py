@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from nodes.protocol import STDERR, STDOUT, LogRecord, record_encode
+from nodes.protocol.logs import STDERR, STDOUT, LogRecord, record_encode
 from portal.jobs.logs.archive import Archive, _content
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.records import Run

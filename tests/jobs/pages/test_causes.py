@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nodes.protocol import ContainerState
+from nodes.protocol.states import ContainerState
 from portal.clusters.models import Node
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.states import JOB_OVER, EndReason, JobState

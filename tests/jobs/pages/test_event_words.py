@@ -7,7 +7,8 @@ import re
 import pytest
 from django.utils.translation import override
 
-from nodes.protocol import Cause, Exit
+from nodes.protocol.messages import Exit
+from nodes.protocol.states import Cause
 from portal.jobs.event_words import event_words
 from portal.jobs.exits import verdict
 from portal.jobs.problem_words import problem_words

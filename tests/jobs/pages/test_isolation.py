@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodes.protocol import ContainerState
+from nodes.protocol.states import ContainerState
 from tests.support.pages import Browser
 from tests.support.world import World
 

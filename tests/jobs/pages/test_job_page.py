@@ -8,7 +8,8 @@ from datetime import UTC, timedelta
 import pytest
 from pytest_django.fixtures import Settings
 
-from nodes.protocol import Cause, Exit
+from nodes.protocol.messages import Exit
+from nodes.protocol.states import Cause
 from portal.accounts.models import ClusterRole
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.services.code import code_upload

@@ -13,7 +13,10 @@ import redis
 from django.conf import settings
 from django.utils import timezone
 
-from nodes.protocol import (
+from nodes.protocol.envelope import envelope_open
+from nodes.protocol.messages import decode, encode
+from nodes.protocol.names import session_requests, session_streams
+from nodes.protocol.sessions import (
     CHUNK,
     FrameKind,
     SessionAnswer,
@@ -21,12 +24,7 @@ from nodes.protocol import (
     SessionFault,
     SessionRequest,
     SessionSide,
-    decode,
-    encode,
-    envelope_open,
     secret_open,
-    session_requests,
-    session_streams,
 )
 from tests.jobs.sessions.test_deleting import asked, ended, kept
 

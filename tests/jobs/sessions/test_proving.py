@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.utils import timezone
 
-from nodes.protocol import PROOFS
+from nodes.protocol.sessions import PROOFS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nodes.protocol import OWN_COMMANDS
+from nodes.protocol.names import OWN_COMMANDS
 from portal.jobs.spec.model import RegistryAuth
 from portal.jobs.spec.templates import RenderedTooLong, number_text, render, render_auth, render_script
 from tests.jobs.spec.builders import spec

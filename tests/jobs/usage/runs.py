@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from nodes.protocol import GpuSample, Sample
+from nodes.protocol.messages import GpuSample, Sample
 from portal.accounts.models import User
 from portal.clusters.models import Gpu, Node
 from portal.dispatch.reports import report_take

@@ -10,7 +10,8 @@ from uuid import uuid4
 import pytest
 from django.utils import timezone
 
-from nodes.protocol import ContainerReport, ContainerState, GpuSample
+from nodes.protocol.messages import ContainerReport, GpuSample
+from nodes.protocol.states import ContainerState
 from portal.clusters.models import Node
 from portal.dispatch.reports import report_take
 from portal.jobs.logs.stream import streams_client

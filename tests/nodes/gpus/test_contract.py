@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from nodes.agent.hardware.gpus import GpuBackend, backend_from
-from nodes.protocol import Inventory, decode, encode
+from nodes.agent.hardware.gpus.base import GpuBackend
+from nodes.agent.hardware.gpus.choice import backend_from
+from nodes.protocol.messages import Inventory, decode, encode
 
 
 @pytest.fixture(

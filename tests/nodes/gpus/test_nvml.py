@@ -11,11 +11,13 @@ import pytest
 from nodes.agent.check.line import Line, Verdict
 from nodes.agent.check.machine import driver_line
 from nodes.agent.config.options import options_load
-from nodes.agent.hardware.gpus import GpusUnavailable, backend_from, cards_there
+from nodes.agent.hardware.gpus.base import GpusUnavailable
+from nodes.agent.hardware.gpus.choice import backend_from, cards_there
 from nodes.agent.hardware.gpus.groups import groups_of
 from nodes.agent.hardware.gpus.health import Signs, Xid, fault_of
 from nodes.agent.hardware.gpus.nvml import NvmlBackend
-from nodes.protocol import GpuProcess, PortalKey
+from nodes.protocol.envelope import PortalKey
+from nodes.protocol.messages import GpuProcess
 from tests.nodes.gpus.double import Machine
 from tests.support.waiting import wait_until
 

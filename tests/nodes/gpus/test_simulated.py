@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nodes.agent.hardware.gpus import GpusUnavailable, backend_from
+from nodes.agent.hardware.gpus.base import GpusUnavailable
+from nodes.agent.hardware.gpus.choice import backend_from
 from nodes.agent.hardware.gpus.simulated import SimulatedBackend
 
 

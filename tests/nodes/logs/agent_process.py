@@ -9,8 +9,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from nodes.agent.logs import LogPipeline, OpenLine, Position
-from nodes.protocol import STDOUT, LogRecord, NodeKey
+from nodes.agent.logs.base import OpenLine, Position
+from nodes.agent.logs.pipeline import LogPipeline
+from nodes.protocol.envelope import NodeKey
+from nodes.protocol.logs import STDOUT, LogRecord
 from tests.nodes.logs.support import NO_MASKS, NODE
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import redis
 
-from nodes.agent.logs import LogPipeline
+from nodes.agent.logs.pipeline import LogPipeline
 from tests.nodes.logs.support import KEY, NODE, Start
 from tests.support.redis_server import RedisServer
 

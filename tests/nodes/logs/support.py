@@ -9,8 +9,12 @@ from typing import Any
 
 import redis
 
-from nodes.agent.logs import LogPipeline, Masks, OpenLine, Position
-from nodes.protocol import MARK, STDOUT, LogRecord, NodeKey, log_stream, records_decode, verified_batch
+from nodes.agent.logs.base import OpenLine, Position
+from nodes.agent.logs.masks import Masks
+from nodes.agent.logs.pipeline import LogPipeline
+from nodes.protocol.envelope import NodeKey
+from nodes.protocol.logs import MARK, STDOUT, LogRecord, records_decode, verified_batch
+from nodes.protocol.names import log_stream
 from tests.support.waiting import wait_until
 
 NODE = "gpu07"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import redis
 
-from nodes.agent.logs import LogPipeline
-from nodes.protocol import signed_batch
+from nodes.agent.logs.pipeline import LogPipeline
+from nodes.protocol.logs import signed_batch
 from tests.nodes.logs.support import NO_MASKS, Printed, Start, lines, reader, take_all
 from tests.support.waiting import wait_until
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nodes.protocol import NodeKey
+from nodes.protocol.envelope import NodeKey
 from tests.nodes.logs.support import Reader, text_of
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until

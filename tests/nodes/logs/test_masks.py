@@ -17,10 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.agent.logs import Masks
 from nodes.agent.logs.masking import HOLD_S, Masking
-from nodes.agent.logs.masks import MOST
-from nodes.protocol import STDERR, STDOUT, LogRecord
+from nodes.agent.logs.masks import MOST, Masks
+from nodes.protocol.logs import STDERR, STDOUT, LogRecord
 from tests.nodes.logs.support import line, text_of
 
 NASTY = "AZ1K'BZ2K\"CZ3K\\DZ4K $EZ5K`FZ6K!''GZ7K*HZ8K\tJZ9K?KZ0K~LY1K"

@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 import redis
 
-from nodes.agent.logs import MAX_PAYLOAD, LogPipeline, Masks
-from nodes.agent.logs.masks import MOST
-from nodes.agent.logs.pipeline import TOO_MANY
-from nodes.protocol import MARK, STDERR, STDOUT, WAKE_CHANNEL, LogRecord, node_account_rules
+from nodes.agent.logs.base import MAX_PAYLOAD
+from nodes.agent.logs.masks import MOST, Masks
+from nodes.agent.logs.pipeline import TOO_MANY, LogPipeline
+from nodes.protocol.accounts import node_account_rules
+from nodes.protocol.logs import MARK, STDERR, STDOUT, LogRecord
+from nodes.protocol.names import WAKE_CHANNEL
 from tests.nodes.logs.support import KEY, NO_MASKS, NODE, Printed, Start, line, lines, reader, take_all, text_of
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until

@@ -11,24 +11,24 @@ import redis
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.agent.logs import Masks, OpenLine
+from nodes.agent.logs.base import OpenLine
 from nodes.agent.logs.follower import HEARD_WITHIN_S, Follower
 from nodes.agent.logs.lane import TAIL_AGAIN_S, TAIL_KEPT_S, TAIL_S, Tail
+from nodes.agent.logs.masks import Masks
 from nodes.agent.logs.provisional import provisional
 from nodes.agent.logs.spool import Spool
-from nodes.protocol import (
+from nodes.protocol.envelope import EnvelopeForged
+from nodes.protocol.logs import (
     STDERR,
     STDOUT,
     TAIL_BYTES,
-    WAKE_CHANNEL,
-    EnvelopeForged,
     LogRecord,
-    log_tail,
     record_encode,
     records_decode,
     signed_tail,
     verified_tail,
 )
+from nodes.protocol.names import WAKE_CHANNEL, log_tail
 from tests.nodes.logs.support import KEY, NO_MASKS, NODE, Printed, Start, line, reader, text_of
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until

@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from nodes.agent.logs.spool import Spool
-from nodes.protocol import MARK
+from nodes.protocol.logs import MARK
 from tests.nodes.logs.support import NO_MASKS, Printed, Start, lines, reader, take_all, text_of
 from tests.support.waiting import wait_until
 

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.agent.logs import MAX_PAYLOAD
+from nodes.agent.logs.base import MAX_PAYLOAD
 from nodes.agent.logs.sidecar import sidecar_read
 from nodes.agent.logs.spool import Spool
-from nodes.protocol import MARK, STDERR, STDOUT, LogRecord, records_decode
+from nodes.protocol.logs import MARK, STDERR, STDOUT, LogRecord, records_decode
 from tests.nodes.logs.support import Printed, line, lines, text_of
 
 

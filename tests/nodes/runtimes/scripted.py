@@ -10,7 +10,8 @@ import pytest
 
 from nodes.agent.runtimes.base import Failed, Image
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
-from nodes.protocol import Cause, ImageAuth
+from nodes.protocol.messages import ImageAuth
+from nodes.protocol.states import Cause
 from tests.nodes.portal_side import spec_of
 from tests.support.scripted_engine import Request, ScriptedEngine
 

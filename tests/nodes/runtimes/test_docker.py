@@ -15,12 +15,15 @@ from threading import Thread
 
 import pytest
 
-from nodes.agent.logs import Position
+from nodes.agent.logs.base import Position
 from nodes.agent.logs.sidecar import position_after
 from nodes.agent.runtimes.base import Cancelled, Failed, Found, Image, RuntimeAway, Status
 from nodes.agent.runtimes.cgroups import machine_raises_limits
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
-from nodes.protocol import Cause, ContainerSpec, LogRecord, Progress, container_name, encode, spec_digest
+from nodes.protocol.logs import LogRecord
+from nodes.protocol.messages import ContainerSpec, Progress, encode, spec_digest
+from nodes.protocol.names import container_name
+from nodes.protocol.states import Cause
 from tests.nodes.portal_side import COUNT, lines, spec_of
 from tests.support.docker_engine import DockerEngine
 from tests.support.registry import image_made, image_of

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from nodes.agent.logs import OpenLine, Position
+from nodes.agent.logs.base import OpenLine, Position
 from nodes.agent.runtimes.docker.attach import FLUSHED
 from nodes.agent.runtimes.docker.logs import DockerOutput
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
-from nodes.protocol import STDERR, STDOUT, LogRecord
+from nodes.protocol.logs import STDERR, STDOUT, LogRecord
 from tests.nodes.runtimes.test_docker import runtime_of, started
 from tests.support.docker_engine import DockerEngine
 from tests.support.waiting import wait_until

@@ -8,7 +8,7 @@ from docker.errors import APIError, DockerException
 
 from nodes.agent.runtimes.base import RuntimeAway
 from nodes.agent.runtimes.docker.faults import engine_errors, failure_of, limit_refused, pull_failure, sent_in_vain
-from nodes.protocol import NODE_FAULTS, Cause
+from nodes.protocol.states import NODE_FAULTS, Cause
 
 
 def error(status: int, text: str) -> APIError:

@@ -17,7 +17,9 @@ import pytest
 
 from nodes.agent.runtimes.base import Failed, Found, Image
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
-from nodes.protocol import Cause, Code, Mount, container_name
+from nodes.protocol.messages import Code, Mount
+from nodes.protocol.names import container_name
+from nodes.protocol.states import Cause
 from tests.nodes.portal_side import spec_of
 from tests.support.docker_engine import DockerEngine
 

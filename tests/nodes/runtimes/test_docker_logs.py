@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.agent.logs import Position
+from nodes.agent.logs.base import Position
 from nodes.agent.logs.sidecar import position_after
 from nodes.agent.runtimes.base import records_beyond
 from nodes.agent.runtimes.docker import logs as docker_logs
 from nodes.agent.runtimes.docker.attach import Unfinished
 from nodes.agent.runtimes.docker.client import engine_client
 from nodes.agent.runtimes.docker.logs import CROSSING_NS, DockerOutput, Stamps, records_behind
-from nodes.protocol import STDERR, STDOUT, LogRecord
+from nodes.protocol.logs import STDERR, STDOUT, LogRecord
 from tests.support.scripted_engine import ScriptedEngine
 
 SECOND = 1_000_000_000

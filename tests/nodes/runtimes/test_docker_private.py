@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nodes.protocol import Cause
+from nodes.protocol.states import Cause
 from tests.nodes.runtimes.scripted import ScriptedNode, stored
 
 SECRET, DIGEST = "acme/secret:1", "sha256:" + "a" * 64

@@ -15,7 +15,7 @@ import pytest
 
 from nodes.agent.runtimes.base import Cancelled
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
-from nodes.protocol import Progress
+from nodes.protocol.messages import Progress
 from tests.nodes.portal_side import spec_of
 from tests.support.docker_engine import DockerEngine
 from tests.support.waiting import wait_until

@@ -13,7 +13,8 @@ from docker.errors import ImageNotFound
 
 from nodes.agent.runtimes.base import Failed, Image
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
-from nodes.protocol import Cause, ImageAuth
+from nodes.protocol.messages import ImageAuth
+from nodes.protocol.states import Cause
 from tests.nodes.portal_side import spec_of
 from tests.support.docker_engine import DockerEngine
 from tests.support.registry import PASSWORD, USER, Registry, image_pushed

@@ -15,7 +15,7 @@ from nodes.agent.runtimes.base import RuntimeAway
 from nodes.agent.runtimes.docker.client import engine_client
 from nodes.agent.runtimes.docker.ends import status_lost
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
-from nodes.protocol import container_name
+from nodes.protocol.names import container_name
 from tests.support.scripted_engine import ScriptedEngine
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

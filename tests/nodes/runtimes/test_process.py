@@ -11,12 +11,13 @@ from signal import SIGKILL, SIGTERM
 import psutil
 import pytest
 
-from nodes.agent.logs import Position
+from nodes.agent.logs.base import Position
 from nodes.agent.logs.sidecar import position_after
 from nodes.agent.runtimes.base import Failed, Found, Image, Status
 from nodes.agent.runtimes.process import wrapper
 from nodes.agent.runtimes.process.runtime import ProcessRuntime, on_node
-from nodes.protocol import Cause, Limits, encode, spec_digest
+from nodes.protocol.messages import Limits, encode, spec_digest
+from nodes.protocol.states import Cause
 from tests.nodes.portal_side import COUNT, lines, spec_of
 from tests.nodes.runtimes.conftest import runtime_at
 from tests.support.waiting import wait_until

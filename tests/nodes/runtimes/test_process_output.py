@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from nodes.agent.logs import Position
+from nodes.agent.logs.base import Position
 from nodes.agent.runtimes.process import output as process_output
 from nodes.agent.runtimes.process.output import ProcessOutput
 from nodes.agent.runtimes.process.wrapper import Output
-from nodes.protocol import STDOUT
+from nodes.protocol.logs import STDOUT
 
 SILENT = 2000
 """Looks in vain: more than a minute of them by the clock."""

@@ -10,7 +10,7 @@ import pytest
 
 from nodes.agent.runtimes.base import ShellEnded
 from nodes.agent.runtimes.process.shell import ProcessShell
-from nodes.protocol import ShellRequest
+from nodes.protocol.sessions import ShellRequest
 
 
 @pytest.fixture

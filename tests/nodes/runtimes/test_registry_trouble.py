@@ -11,7 +11,7 @@ import pytest
 
 from nodes.agent.runtimes.base import Failed
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
-from nodes.protocol import Cause
+from nodes.protocol.states import Cause
 from tests.nodes.runtimes.test_docker import image, runtime_of
 from tests.support.docker_engine import DockerEngine
 

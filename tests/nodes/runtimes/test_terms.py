@@ -7,7 +7,7 @@ from signal import SIGTERM
 
 import pytest
 
-from nodes.agent.logs import Position
+from nodes.agent.logs.base import Position
 from nodes.agent.runtimes.base import Status
 from nodes.agent.runtimes.process.runtime import ProcessRuntime
 from tests.nodes.runtimes.test_process import ended, output, started

@@ -8,8 +8,10 @@ from typing import Any
 
 from redis import Redis
 
-from nodes.protocol import (
-    Envelope,
+from nodes.protocol.envelope import Envelope, envelope_seal
+from nodes.protocol.messages import decode, encode
+from nodes.protocol.names import session_requests, session_streams
+from nodes.protocol.sessions import (
     Frame,
     FrameKind,
     SessionAnswer,
@@ -17,12 +19,7 @@ from nodes.protocol import (
     SessionRequest,
     SessionSide,
     ShellRequest,
-    decode,
-    encode,
-    envelope_seal,
     secret_make,
-    session_requests,
-    session_streams,
     size_encode,
 )
 from tests.nodes.portal_side import PortalSide

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from redis import Redis
 
-from nodes.protocol import ContainerState
+from nodes.protocol.states import ContainerState
 from tests.nodes.conftest import MakePortal, make_portal, runtime
 from tests.nodes.conftest import runtime_env as plain_runtime_env
 from tests.nodes.portal_side import PortalSide

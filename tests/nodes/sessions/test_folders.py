@@ -22,7 +22,8 @@ from nodes.agent.sessions.folders import (
     folder_list,
     place_open,
 )
-from nodes.protocol import FileEntry, Mount, SessionFault
+from nodes.protocol.messages import Mount
+from nodes.protocol.sessions import FileEntry, SessionFault
 
 SECRET = b"a secret of the node"
 

@@ -8,17 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.protocol import (
-    WINDOW,
-    EnvelopeForged,
-    FrameKind,
-    NodeKey,
-    SessionBroken,
-    SessionSide,
-    secret_make,
-    secret_open,
-    size_encode,
-)
+from nodes.protocol.envelope import EnvelopeForged, NodeKey
+from nodes.protocol.sessions import WINDOW, FrameKind, SessionBroken, SessionSide, secret_make, secret_open, size_encode
 
 KINDS = st.sampled_from([FrameKind.DATA, FrameKind.ERRORS, FrameKind.FINISH, FrameKind.ANSWER, FrameKind.ALIVE])
 

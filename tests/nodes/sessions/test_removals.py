@@ -9,7 +9,8 @@ import pytest
 
 from nodes.agent.sessions.folders import FilesFailed
 from nodes.agent.sessions.removals import AT_ONCE, GOING, GONE, Removals
-from nodes.protocol import DeleteRequest, Mount, SessionFault
+from nodes.protocol.messages import Mount
+from nodes.protocol.sessions import DeleteRequest, SessionFault
 from tests.support.waiting import wait_until
 
 

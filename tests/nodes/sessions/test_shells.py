@@ -12,18 +12,10 @@ import psutil
 import pytest
 from redis import Redis
 
-from nodes.protocol import (
-    CHUNK,
-    WINDOW,
-    ContainerState,
-    FrameKind,
-    Phase,
-    PortalKey,
-    SessionFault,
-    ShellRequest,
-    container_name,
-    session_requests,
-)
+from nodes.protocol.envelope import PortalKey
+from nodes.protocol.names import container_name, session_requests
+from nodes.protocol.sessions import CHUNK, WINDOW, FrameKind, SessionFault, ShellRequest
+from nodes.protocol.states import ContainerState, Phase
 from tests.nodes.code_server import CodeServer
 from tests.nodes.portal_side import PortalSide, spec_of
 from tests.nodes.sessions.caller import Caller, shell

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from nodes.protocol import GpuInfo, GpuSample
+from nodes.protocol.messages import GpuInfo, GpuSample
 
 PidOwner = Callable[[int], str | None]
 """The task attempt whose container a process (host pid) belongs to; None: nobody's of ours."""

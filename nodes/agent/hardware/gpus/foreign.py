@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import psutil
 
-from nodes.protocol import FOREIGN_PROCESS, GpuInfo, GpuSample
+from nodes.protocol.messages import GpuInfo, GpuSample
+from nodes.protocol.names import FOREIGN_PROCESS
 
 
 class ForeignWatch:

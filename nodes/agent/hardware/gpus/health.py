@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from nodes.protocol import MIG_MODE
+from nodes.protocol.names import MIG_MODE
 
 USER_XIDS = frozenset({13, 31, 43, 45, 68, 109})
 """Xid errors that a program causes, not the hardware (the list of NVIDIA's Kubernetes device plugin)."""

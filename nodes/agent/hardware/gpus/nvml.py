@@ -16,7 +16,7 @@ from nodes.agent.hardware.gpus.base import GpusUnavailable, PidOwner
 from nodes.agent.hardware.gpus.groups import groups_of
 from nodes.agent.hardware.gpus.health import LOST, Signs, Xid, fault_of
 from nodes.agent.hardware.gpus.xids import XidWatch
-from nodes.protocol import GpuInfo, GpuProcess, GpuSample
+from nodes.protocol.messages import GpuInfo, GpuProcess, GpuSample
 
 MIB = 1 << 20
 PCI_DEVICES = Path("/sys/bus/pci/devices")

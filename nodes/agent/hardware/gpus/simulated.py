@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable
 
 from nodes.agent.hardware.gpus.base import GpusUnavailable, Held, PidOwner
-from nodes.protocol import GpuInfo, GpuProcess, GpuSample
+from nodes.protocol.messages import GpuInfo, GpuProcess, GpuSample
 
 NAMESPACE = uuid.UUID("5b2f5c7e-6d0b-4f5a-9a39-8b7f3f1c2a64")
 STEP_S = 5

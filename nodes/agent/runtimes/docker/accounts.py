@@ -23,7 +23,7 @@ from nodes.agent.runtimes.docker.container_config import home_of, user_name
 from nodes.agent.runtimes.docker.mount_targets import is_within, mount_targets, mounts_stay, path_plain
 from nodes.agent.runtimes.docker.paths import bare_container, path_led
 from nodes.agent.storage.folders import own_job_folder
-from nodes.protocol import ContainerSpec
+from nodes.protocol.messages import ContainerSpec
 
 _LARGEST = 1 << 20
 _CACHED = 256

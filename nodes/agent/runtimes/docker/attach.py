@@ -15,9 +15,9 @@ import structlog
 import urllib3
 from docker.errors import APIError
 
-from nodes.agent.logs import OpenLine
+from nodes.agent.logs.base import OpenLine
 from nodes.agent.runtimes.base import RuntimeAway
-from nodes.protocol import STDERR, STDOUT
+from nodes.protocol.logs import STDERR, STDOUT
 
 FLUSHED = 16 * 1024
 """Of a line that has no end yet the Engine writes so many bytes at a time."""

@@ -14,7 +14,7 @@ from docker.tls import TLSConfig
 from urllib3.exceptions import HTTPError
 
 from nodes.agent.runtimes.docker.faults import EngineAway, engine_away
-from nodes.protocol import ENGINE_CERTIFICATES
+from nodes.protocol.addresses import ENGINE_CERTIFICATES
 
 NEWEST_API = "1.51"
 """The next ones leave out what is read here: 1.52 fields of events, 1.53 what ``/system/df`` told until then."""

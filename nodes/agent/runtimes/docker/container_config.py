@@ -18,7 +18,8 @@ from nodes.agent.runtimes.docker.gpu_requests import gpu_requests
 from nodes.agent.runtimes.script import LEASE_VARIABLE, script_command, script_environment
 from nodes.agent.runtimes.stop_notice import NOTICE_NAME, NOTICE_TARGET, NOTICE_VARIABLE
 from nodes.agent.storage.folders import lease_target
-from nodes.protocol import LABEL, ContainerSpec, container_name
+from nodes.protocol.messages import ContainerSpec
+from nodes.protocol.names import LABEL, container_name
 
 _MB = 1 << 20
 _STARTERS = frozenset({"sh", "bash", "dash", "ash", "zsh", "env", "tini", "dumb-init", "docker-init", "catatonit"})

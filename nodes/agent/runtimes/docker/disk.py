@@ -16,7 +16,8 @@ from nodes.agent.disk.image_use import ImageUses
 from nodes.agent.runtimes.base import RuntimeAway, StoredImage, Writing
 from nodes.agent.runtimes.docker.client import keeps_in_containerd
 from nodes.agent.runtimes.docker.faults import answering, engine_errors
-from nodes.protocol import LABEL, DiskShare
+from nodes.protocol.messages import DiskShare
+from nodes.protocol.names import LABEL
 
 _NO_NAME, _NOT_FOUND, _CONFLICT = 400, 404, 409
 

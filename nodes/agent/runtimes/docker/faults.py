@@ -11,8 +11,8 @@ import urllib3
 from docker.errors import APIError, DockerException, NotFound
 
 from nodes.agent.runtimes.base import Failed, RuntimeAway
-from nodes.protocol import Cause
 from nodes.protocol.connecting import causes_of
+from nodes.protocol.states import Cause
 
 _FRAGMENTS: tuple[tuple[str, Cause], ...] = (
     ("no space left on device", Cause.NO_SPACE),

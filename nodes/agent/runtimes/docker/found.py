@@ -7,7 +7,7 @@ from typing import Any
 
 from nodes.agent.runtimes.base import Ending, Found, Status
 from nodes.agent.runtimes.docker.ends import STATUS_LOST, UNKNOWN
-from nodes.protocol import LABEL
+from nodes.protocol.names import LABEL
 
 _STATUS = {"created": Status.CREATED, "exited": Status.ENDED, "dead": Status.ENDED, "removing": Status.ENDED}
 

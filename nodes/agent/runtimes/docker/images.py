@@ -20,7 +20,8 @@ from nodes.agent.runtimes.base import Failed, Image
 from nodes.agent.runtimes.docker.client import keeps_in_containerd
 from nodes.agent.runtimes.docker.faults import answering, engine_errors, pull_failure
 from nodes.agent.runtimes.docker.pull import Pull, repository_tag
-from nodes.protocol import Cause, ContainerSpec, Progress
+from nodes.protocol.messages import ContainerSpec, Progress
+from nodes.protocol.states import Cause
 
 log = structlog.get_logger(__name__)
 

@@ -17,13 +17,13 @@ import requests
 import urllib3
 from docker.errors import APIError, NotFound
 
-from nodes.agent.logs import OpenLine, Position
+from nodes.agent.logs.base import OpenLine, Position
 from nodes.agent.logs.sidecar import position_after
 from nodes.agent.runtimes.base import RuntimeAway, records_beyond
 from nodes.agent.runtimes.docker.attach import Unfinished, frames_in
 from nodes.agent.runtimes.docker.ends import ended_unread, engine_began_s
 from nodes.agent.runtimes.docker.faults import EngineAway, engine_errors
-from nodes.protocol import LogRecord
+from nodes.protocol.logs import LogRecord
 
 CROSSING_NS = 1_000_000_000
 """How far the times of Docker's two streams may cross: each is stamped before it waits for the other."""

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from nodes.agent.runtimes.base import Failed
 from nodes.agent.storage.folders import FOLDER, mount_open
-from nodes.protocol import Cause, ContainerSpec
+from nodes.protocol.messages import ContainerSpec
+from nodes.protocol.states import Cause
 
 ACCOUNT_FILES = ("/etc/passwd", "/etc/group")
 

@@ -46,7 +46,10 @@ from nodes.agent.runtimes.stop_notice import NOTICE_TARGET, notice_folder, notic
 from nodes.agent.runtimes.terms import Terms, told_of
 from nodes.agent.storage.folders import own_job_folder
 from nodes.agent.storage.workspace import workspace_remove
-from nodes.protocol import LABEL, Cause, ContainerSpec, GpuInfo, Progress, ShellRequest, SshServer, container_name
+from nodes.protocol.messages import ContainerSpec, GpuInfo, Progress, SshServer
+from nodes.protocol.names import LABEL, container_name
+from nodes.protocol.sessions import ShellRequest
+from nodes.protocol.states import Cause
 
 log = structlog.get_logger(__name__)
 

@@ -20,7 +20,10 @@ from docker.errors import APIError, NotFound
 from nodes.agent.runtimes.base import Failed, RuntimeAway, ShellEnded
 from nodes.agent.runtimes.docker.faults import engine_errors
 from nodes.agent.runtimes.shells import END_WITHIN_S, MARK, READ, shell_command, shell_variables, tree_end
-from nodes.protocol import STDERR, STDOUT, Cause, ShellRequest, container_name
+from nodes.protocol.logs import STDERR, STDOUT
+from nodes.protocol.names import container_name
+from nodes.protocol.sessions import ShellRequest
+from nodes.protocol.states import Cause
 
 TERMINAL_WITHIN_S = 0.3
 _FRAME = struct.Struct(">BxxxL")

@@ -15,7 +15,8 @@ from nodes.agent.runtimes.base import RuntimeAway
 from nodes.agent.runtimes.docker.faults import engine_errors
 from nodes.agent.runtimes.docker.shell import exec_end
 from nodes.agent.runtimes.ssh import ANSWER_LIMIT, OPEN_WITHIN_S, ssh_answer, ssh_command
-from nodes.protocol import SshServer, container_name
+from nodes.protocol.messages import SshServer
+from nodes.protocol.names import container_name
 
 
 def ssh_start(client: docker.APIClient, attempt: str, port: int, keys: str) -> SshServer:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from nodes.agent.logs import OpenLine, Position
+from nodes.agent.logs.base import OpenLine, Position
 from nodes.agent.runtimes.base import records_beyond
 from nodes.agent.runtimes.process.wrapper import SEGMENT_BYTES
-from nodes.protocol import STDERR, STDOUT, LogRecord, records_decode
+from nodes.protocol.logs import STDERR, STDOUT, LogRecord, records_decode
 
 _WAIT_FIRST_S, _WAIT_LONGEST_S = 0.01, 0.1
 _READ = 1 << 20

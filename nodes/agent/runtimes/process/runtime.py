@@ -33,7 +33,9 @@ from nodes.agent.runtimes.terms import Terms, told_of
 from nodes.agent.storage.delete_tree import folder_remove_or_say
 from nodes.agent.storage.folders import lease_place, own_job_folder
 from nodes.agent.storage.workspace import workspace_remove
-from nodes.protocol import Cause, ContainerSpec, Progress, ShellRequest, SshServer
+from nodes.protocol.messages import ContainerSpec, Progress, SshServer
+from nodes.protocol.sessions import ShellRequest
+from nodes.protocol.states import Cause
 
 ISOLATION = "process (not isolated)"
 NOBODY = 65534

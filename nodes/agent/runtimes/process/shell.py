@@ -26,7 +26,9 @@ from nodes.agent.runtimes.base import Failed, ShellEnded
 from nodes.agent.runtimes.process import wrapper
 from nodes.agent.runtimes.script import SCRIPT_VARIABLE
 from nodes.agent.runtimes.shells import END_WITHIN_S, READ, shell_command, shell_variables, tree_end
-from nodes.protocol import STDERR, STDOUT, Cause, ShellRequest
+from nodes.protocol.logs import STDERR, STDOUT
+from nodes.protocol.sessions import ShellRequest
+from nodes.protocol.states import Cause
 
 LOOK_UP_MS = 500
 """How often a silent shell looks up whether it and its task still run."""
