@@ -267,10 +267,11 @@ class Engine:
         for answer in plan.answers:
             self._give_way(answer)
         for answer in plan.answers:
-            if isinstance(answer, Start):
-                self.start(answer)
+            alone = answer._replace(demotes=(), releases=())  # what one gave up another may have claimed since
+            if isinstance(alone, Start):
+                self.start(alone)
             else:
-                self.preempt(answer)
+                self.preempt(alone)
         for promotion in plan.promotions:
             self.promote(promotion, plan.at_ms)
         self._reservations = plan.reservations

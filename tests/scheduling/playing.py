@@ -117,6 +117,8 @@ class Player:
         for _ in range(PASSES):
             reserved = self.made.snapshot().reservations
             plan = self.made.advance(now)
+            taken = {(use.leaf, one.job.id) for one in plan.preemptions for at in one.placements for use in at.leaves}
+            assert taken <= {(one.leaf, one.claimant) for one in self.made.snapshot().claims}
             if self._watch is not None:
                 self._watch(self.made, plan)
             for start in plan.starts:

@@ -12,6 +12,8 @@ from scheduling import (
     LeafUse,
     NodeState,
     PlacementConflict,
+    Plan,
+    Preempt,
     Running,
     RunningTask,
     Snapshot,
@@ -66,6 +68,16 @@ def test_a_virtual_cell_cannot_be_filled_twice() -> None:
     with pytest.raises(PlacementConflict) as conflict:
         made.start(a_start("second", "a:1", 0))
     assert conflict.value.cell == "vision/A100/0"
+
+
+def test_what_one_gives_up_and_another_claims_in_one_plan_is_claimed() -> None:
+    """A start that releases claims is carried out after the preemption that made new ones there."""
+    made = engine(ONE, job("early"), job("takes"), job("starts"))
+    made.claim(a_claim("a:0", "early"))
+    taken, start = a_start("takes", "a:0", 0), a_start("starts", "a:1", 1)._replace(releases=("a:0",))
+    preempt = Preempt(taken.job, taken.placements, (), 0)
+    made.carry_out(Plan(0, starts=(start,), preemptions=(preempt,), releases=("a:0",)))
+    assert [(one.leaf, one.claimant) for one in made.snapshot().claims] == [("a:0", "takes")]
 
 
 def test_a_task_cannot_be_started_twice() -> None:
