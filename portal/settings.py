@@ -1,4 +1,4 @@
-"""All settings, from the environment. Each stands with its meaning in ``docs/operate.md``."""
+"""All settings, from the environment. Each stands with its meaning in ``docs/admin/settings.md``."""
 
 from __future__ import annotations
 

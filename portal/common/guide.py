@@ -30,23 +30,42 @@ class Document:
     file: str
     label: str
 
+    @property
+    def for_administrators(self) -> bool:
+        return self.file.startswith("admin/")
+
 
 DOCUMENTS = (
     Document("guide", "user/guide.md", gettext_noop("Using Berth")),
     Document("pages", "user/pages.md", gettext_noop("The pages")),
+    Document("job-page", "user/job-page.md", gettext_noop("The page of a job")),
     Document("job-file", "user/job-file.md", gettext_noop("The job file")),
+    Document("waiting", "user/waiting.md", gettext_noop("Why a job waits")),
+    Document("scheduling", "scheduling.md", gettext_noop("How scheduling works")),
+    Document("troubleshooting", "user/troubleshooting.md", gettext_noop("Troubleshooting jobs")),
     Document("command-line", "user/command-line.md", gettext_noop("The command line")),
     Document("ssh", "user/ssh.md", gettext_noop("SSH into jobs")),
-    Document("api", "user/api.md", gettext_noop("REST API")),
     Document("python-client", "user/python-client.md", gettext_noop("The Python client")),
+    Document("api", "user/api.md", gettext_noop("REST API")),
+    Document("api-watching", "user/api-watching.md", gettext_noop("REST API: watching jobs")),
     Document("openpai", "user/openpai.md", gettext_noop("For users of OpenPAI")),
-    Document("scheduling", "scheduling.md", gettext_noop("How scheduling works")),
-    Document("install", "install.md", gettext_noop("Installing Berth and its servers")),
-    Document("operate", "operate.md", gettext_noop("Running a cluster")),
-    Document("troubleshooting", "troubleshooting.md", gettext_noop("When something is wrong")),
-    Document("security", "security.md", gettext_noop("Security")),
-    Document("cluster", "cluster.md", gettext_noop("Cells and quotas")),
-    Document("webhook", "webhook.md", gettext_noop("Webhook")),
+    Document("install", "admin/install.md", gettext_noop("Installing Berth")),
+    Document("servers", "admin/servers.md", gettext_noop("GPU servers")),
+    Document("accounts", "admin/accounts.md", gettext_noop("Accounts and access")),
+    Document("quotas", "admin/quotas.md", gettext_noop("Virtual clusters and quotas")),
+    Document("storages", "admin/storages.md", gettext_noop("Storages")),
+    Document("images", "admin/images.md", gettext_noop("Images, code and disk space")),
+    Document("usage", "admin/usage.md", gettext_noop("Usage and idle GPUs")),
+    Document("alerts", "admin/alerts.md", gettext_noop("Alerts and metrics")),
+    Document("webhook", "admin/webhook.md", gettext_noop("Webhook")),
+    Document("backup", "admin/backup.md", gettext_noop("Backup and restore")),
+    Document("upgrades", "admin/upgrades.md", gettext_noop("Upgrading")),
+    Document("processes", "admin/processes.md", gettext_noop("Running the portal")),
+    Document("settings", "admin/settings.md", gettext_noop("Settings")),
+    Document("security", "admin/security.md", gettext_noop("Security")),
+    Document("admin-api", "admin/api.md", gettext_noop("REST API for administrators")),
+    Document("portal-trouble", "admin/troubleshooting-portal.md", gettext_noop("Troubleshooting the portal")),
+    Document("server-trouble", "admin/troubleshooting-servers.md", gettext_noop("Troubleshooting GPU servers")),
 )
 _BY_FILE = {one.file: one for one in DOCUMENTS}
 

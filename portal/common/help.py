@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
 from portal.common.guide import DOCUMENTS, guide_read
@@ -15,6 +14,5 @@ from portal.common.guide import DOCUMENTS, guide_read
 @require_safe
 def help_page(request: HttpRequest, name: str = DOCUMENTS[0].name) -> HttpResponse:
     """A document of the guide, with the list of all."""
-    pages = [(one.name, gettext(one.label)) for one in DOCUMENTS]
-    context = {"guide": guide_read(name=name), "pages": pages, "name": name}
+    context = {"guide": guide_read(name=name), "pages": DOCUMENTS, "name": name}
     return render(request, "help.html", context)

@@ -152,7 +152,7 @@ def test_a_command_says_what_the_provider_must_know_and_what_the_grants_lack(
     provider: Provider, settings: Settings, tmp_path: Path
 ) -> None:
     with reader_of(tmp_path, programs={"manage.py": manage}) as reader:
-        (out,) = reader.section("docs/operate.md", "Sign-in by OpenID Connect").values()
+        (out,) = reader.section("docs/admin/accounts.md", "Sign-in by OpenID Connect").values()
     assert f"redirect URI      {CALLBACK}" in out
     assert "signatures        RS256" in out
     assert "gone              lead:no-such: there is no virtual cluster no-such" in out

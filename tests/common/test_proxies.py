@@ -26,7 +26,7 @@ STARTS = {
     "compose": [str(word) for word in COMPOSE["services"]["web"]["command"]],
     "image": json.loads((ROOT / "portal" / "Dockerfile").read_text().rpartition("\nCMD ")[2].partition("\n")[0]),
     "by hand": shlex.split(
-        (ROOT / "docs" / "operate.md").read_text().partition("| web | `")[2].partition("`")[0]
+        (ROOT / "docs" / "admin" / "processes.md").read_text().partition("| web | `")[2].partition("`")[0]
     ),
 }  # fmt: skip
 

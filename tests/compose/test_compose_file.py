@@ -22,7 +22,8 @@ RECIPES = ["portal/Dockerfile", "nodes/Dockerfile"]
 
 def test_every_variable_of_the_stack_is_documented() -> None:
     used = set(re.findall(r"(?<!\$)\$\{(\w+)", TEXT))
-    documented = set(re.findall(r"`(BERTH_\w+)`", (ROOT / "docs/operate.md").read_text()))
+    pages = [ROOT / "docs/admin" / name for name in ("processes.md", "settings.md")]
+    documented = {name for page in pages for name in re.findall(r"`(BERTH_\w+)`", page.read_text())}
     assert used - documented == set()
     assert len(used) > 15
 
@@ -59,7 +60,7 @@ def test_the_agent_sees_each_folder_at_the_path_that_it_has_outside() -> None:
 
 def test_the_agent_sees_its_servers_policy_where_the_page_says_that_it_lies() -> None:
     """Below its state folder, which no job mounts: the folder of storages is the jobs' own."""
-    found = re.findall(r"BERTH_NODE_POLICY_FILE=(/[\w./-]+)", (ROOT / "docs/operate.md").read_text())
+    found = re.findall(r"BERTH_NODE_POLICY_FILE=(/[\w./-]+)", (ROOT / "docs/admin/servers.md").read_text())
     state, storages = (re.findall(r":-([^}]+)}", volume)[-1] for volume in SERVICES["agent"]["volumes"][1:])
     assert found
     assert all(Path(path).is_relative_to(state) for path in found)

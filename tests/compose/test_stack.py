@@ -1,4 +1,4 @@
-"""The whole compose stack, as docs/install.md has one start it, and a GPU server that joins from another network.
+"""The whole compose stack, as docs/admin/install.md has one start it, and a GPU server that joins from another network.
 
 Minutes: `make compose-test`. One journey, since each step stands on the ones before it.
 """
@@ -38,7 +38,7 @@ from tests.support.waiting import wait_until
 pytestmark = [pytest.mark.soak, pytest.mark.docker, pytest.mark.timeout(4800)]
 
 PASSWORD = "correct-horse-battery"
-INSTALL = "docs/install.md"
+INSTALL = "docs/admin/install.md"
 TICKS = 'i=0; while [ $i -lt 1200 ]; do echo "tick $i"; i=$((i+1)); sleep 0.1; done'
 SENTENCE = re.compile(r"Open (\S+)/first and give the code (\S+)")
 
@@ -200,7 +200,7 @@ def test_secrets_are_in_no_image_and_in_nobodys_environment(portal: Portal, runn
     others = portal.project.run("docker compose exec -T proxy sh -c 'cat /run/berth/database-password; true' 2>&1")
     assert "Permission denied" in others
     (portal.project.folder / "oidc-secret").write_text("of the operator's own")
-    portal.project.section("docs/operate.md", "The compose stack")
+    portal.project.section("docs/admin/processes.md", "The compose stack")
     mine = "cat /run/berth/oidc-secret; stat -c %a /run/berth/oidc-secret"
     assert portal.project.run(f"docker compose exec -T control sh -c '{mine}'") == "of the operator's own600\n"
 
@@ -253,8 +253,8 @@ def test_a_worker_that_is_cut_off_from_redis_is_not_well(portal: Portal, running
 
 def test_prometheus_reads_the_figures_of_every_process_however_many_there_are(portal: Portal, token: str) -> None:
     (portal.project.folder / "berth-token").write_text(token)
-    portal.project.section("docs/operate.md", "Prometheus in the compose stack")
-    portal.project.section("docs/operate.md", "More processes")
+    portal.project.section("docs/admin/alerts.md", "Prometheus in the compose stack")
+    portal.project.section("docs/admin/processes.md", "More processes")
     url = f"http://127.0.0.1:{portal.settings['BERTH_PROMETHEUS_PORT']}/api/v1/query"
 
     def value(query: str) -> dict[str, int]:
@@ -303,14 +303,14 @@ def test_a_server_of_another_network_joins_runs_a_job_with_its_code_and_nothing_
     read, offset = portal.door.log(token, attempt, 0, until="tick 5\n")
     assert read.startswith("99000000 weights.bin\ntick 0\n")
 
-    portal.project.section(INSTALL, "A backup")
+    portal.project.section("docs/admin/backup.md", "Back up the compose stack")
     portal.project.section(INSTALL, "Every day")  # every container is restarted
     wait_answering(portal.door)
-    server.project.section(INSTALL, "Another version of a server's agent")
+    server.project.section("docs/admin/upgrades.md", "Upgrade an agent in a container")
     server.project.run("docker compose --profile node restart --timeout 5 agent")
     more, offset = portal.door.log(token, attempt, offset, until=f"tick {last_tick(read) + 50}\n")
     release_change(portal.project)
-    portal.project.section(INSTALL, "Another version")
+    portal.project.section("docs/admin/upgrades.md", "Upgrade the portal")
     assert "x-release: next" in portal.door.curl("/login", "--include"), "the proxy has the release's settings"
     told = "redis-cli --tls --cacert /run/berth/ca.crt --user portal config get maxclients"
     redis = f"docker compose exec -T redis sh -c 'REDISCLI_AUTH=$(cat /run/berth/redis-password) {told}'"
@@ -348,18 +348,18 @@ def release_change(project: Project) -> None:
 def test_the_portal_comes_back_from_its_backup(portal: Portal, api: httpx.Client, joined: str) -> None:
     kept = submit(api, "echo kept")
     wait_job(api, kept, "succeeded")
-    portal.project.section(INSTALL, "A backup")
+    portal.project.section("docs/admin/backup.md", "Back up the compose stack")
     gone = submit(api, "echo gone")
     wait_job(api, gone, "succeeded")
     portal.project.run("docker compose --profile '*' down --volumes --timeout 5")
     portal.project.run("docker compose up -d --wait")  # a new stack, with keys and an authority of its own
-    portal.project.section(INSTALL, "Back from a backup")
+    portal.project.section("docs/admin/backup.md", "Restore the compose stack")
     wait_answering(portal.door)
     assert asked(api.get(f"jobs/{kept}"))["state"] == "succeeded"
     assert api.get(f"jobs/{gone}").status_code == httpx.codes.NOT_FOUND
     wait_until(lambda: node(api)["health"] == "healthy", "the server to report", deadline_s=60)
     wait_job(api, submit(api, "echo after"), "succeeded")
-    portal.project.section("docs/troubleshooting.md", "What the portal's processes say")
+    portal.project.section("docs/admin/troubleshooting-portal.md", "What the portal's processes say")
 
 
 def test_a_server_joins_by_its_settings_alone(
@@ -371,7 +371,7 @@ def test_a_server_joins_by_its_settings_alone(
         "BERTH_NODE_NAME": "gpu02",
     }  # fmt: skip
     with new_server(services, running_docker, "gpu02", told) as server:
-        server.project.section("docs/operate.md", "A server joins by its settings")
+        server.project.section("docs/admin/servers.md", "Join by settings")
         wait_until(lambda: node(api, "gpu02")["health"] == "healthy", "the server to report", deadline_s=60)
 
 

@@ -18,7 +18,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(2400)]
 
-OPERATE = "docs/operate.md"
+SERVERS = "docs/admin/servers.md"
 AS_SOMEBODY = ["-c", "user.name=Berth", "-c", "user.email=berth@example.org"]
 # Waits until the demo has shown its job, then ends it as Ctrl-C does.
 DEMO = """PORT={port} BERTH_DATA_DIR={data} setsid make demo >{out} 2>&1 & demo=$!
@@ -48,7 +48,7 @@ def test_a_clone_runs_the_demo(reader: Reader, repository: str) -> None:
     demo = DEMO.format(port=free_port(), data=reader.folder / "data", out=reader.folder / "demo.out")
     clone = "git clone ADDRESS berth && cd berth"
     said = reader.section(
-        "docs/install.md", "Try it on one machine",
+        "docs/admin/install.md", "Try it on one machine",
         words={"ADDRESS": repository}, instead={"make demo": demo}, deadline_s=2000,
     )  # fmt: skip
     assert "job admin/hello#1 succeeded" in said["make demo"]
@@ -66,16 +66,16 @@ def test_an_agent_is_installed_joins_and_is_brought_up_to_date(
     with embedded_stack.client("root") as root, a_server(reader, opt=opt) as units:
         made = root.post("/join-tokens", json={"uses": 1, "hours": 1}).json()
         here = {"/opt/berth": str(opt)}
-        reader.section(OPERATE, "The agent's files", words={**here, "ADDRESS": repository}, deadline_s=600)
+        reader.section(SERVERS, "Install the agent", words={**here, "ADDRESS": repository}, deadline_s=600)
         words = {**here, "/etc/systemd/system": str(units)}
         own = {"https://berth.example.org": embedded_stack.url, "TOKEN": made["secret"]}
-        reader.section(OPERATE, "The line", words={**words, **own})
+        reader.section(SERVERS, "Join", words={**words, **own})
         wait_until(lambda: root.get("/nodes/joined").json()["claims"], "its first report")
         assert root.post("/nodes/joined/accept", json={}).json()["pending"] is False
         before = (units / "pid").read_text()
-        reader.section(OPERATE, "Another version of it", words=words, deadline_s=600)
+        reader.section("docs/admin/upgrades.md", "Upgrade an agent under systemd", words=words, deadline_s=600)
         assert (units / "pid").read_text() != before
         began = root.get("/nodes/joined").json()["last_report_at"]
         wait_until(lambda: root.get("/nodes/joined").json()["last_report_at"] > began, "a report of the new one")
-        said = reader.section(OPERATE, "What is wrong on a server", words=here)
+        said = reader.section(SERVERS, "Check a server", words=here)
         assert re.search(r"^ok +version", [*said.values()][0], re.MULTILINE)

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from tests.support.world import World
 
 API = "docs/user/api.md"
-OPERATE = "docs/operate.md"
+WATCHING = "docs/user/api-watching.md"
+ADMIN_API = "docs/admin/api.md"
+ACCOUNTS = "docs/admin/accounts.md"
 
 
 def signed_in(reader: Reader, user: User) -> Reader:
@@ -82,8 +84,8 @@ def test_users_sign_in_submit_tag_store_and_count(alice: Reader, world: World) -
     assert last(alice.section(API, "Code that comes with a job"))["entries"] == 1
     alice.section(API, "Secrets and registry log-ins")
     assert StoredSecret.objects.count() == 2
-    assert last(alice.section(API, "Being told"))["kinds"] == ["failed", "preempted"]
-    alice.section(API, "GPU hours")
+    assert last(alice.section(WATCHING, "Being told"))["kinds"] == ["failed", "preempted"]
+    alice.section(WATCHING, "GPU hours")
     assert (alice.folder / "may.csv").read_text().startswith("user,sku,period,")
 
 
@@ -93,28 +95,28 @@ def test_an_idle_job_is_asked_about_put_off_and_excepted(reader: Reader, world: 
     scene.idle(10)
     scene.judge()
     signed_in(reader, person("root", ClusterRole.ADMIN))
-    said = reader.section(API, "Idle GPUs", words={"12": str(scene.job.pk)})
+    said = reader.section(WATCHING, "Idle GPUs", words={"12": str(scene.job.pk)})
     assert [json.loads(text) for text in said.values()][1]["extensions_left"] == 0
     assert IdleExemption.objects.get().pattern == "notebook-*"
-    assert last(reader.section(OPERATE, "Idle GPUs"))["would_warn"] == []
+    assert last(reader.section("docs/admin/usage.md", "Idle GPUs"))["would_warn"] == []
 
 
 # ---------------------------------------------------------------- the API, as administrators have it
 
 
 def test_administrators_bring_people_storages_images_and_templates(root: Reader) -> None:
-    said = last(root.section(API, "People"))
+    said = last(root.section(ADMIN_API, "People"))
     assert said["rows"]
-    root.section(API, "Storages")
+    root.section(ADMIN_API, "Storages")
     assert Storage.objects.get().name == "datasets"
     kept = ImageRule.objects.create(pattern="busybox", created_at=timezone.now())
-    root.section(API, "Images", words={"images/7": f"images/{kept.pk}"})
+    root.section(ADMIN_API, "Images", words={"images/7": f"images/{kept.pk}"})
     assert [one.pattern for one in ImageRule.objects.all()] == ["nvcr.io/nvidia/*"]
     assert [one["name"] for one in last(root.section(API, "Templates"))["results"]] == ["hello"]
 
 
 def test_the_audit_log_is_filtered_and_taken_away(root: Reader) -> None:
-    root.section(OPERATE, "The audit log")
+    root.section(ACCOUNTS, "The audit log")
     first = json.loads((root.folder / "audit.jsonl").read_text().splitlines()[0])
     assert first["action"] == "quota.set"
     rows = [*csv.DictReader((root.folder / "audit.csv").read_text().splitlines())]
@@ -122,7 +124,7 @@ def test_the_audit_log_is_filtered_and_taken_away(root: Reader) -> None:
 
 
 def test_the_webhook_is_set_tried_and_looked_after(root: Reader) -> None:
-    (row,) = last(root.section("docs/webhook.md", "The webhook"))["results"]
+    (row,) = last(root.section("docs/admin/webhook.md", "The webhook"))["results"]
     assert (row["kind"], row["state"]) == ("ping", "waiting")
 
 
@@ -130,18 +132,18 @@ def test_the_webhook_is_set_tried_and_looked_after(root: Reader) -> None:
 
 
 def test_a_configuration_goes_out_and_in_again(root: Reader) -> None:
-    said = root.section("docs/cluster.md", "A configuration in HiveD's form")
+    said = root.section("docs/admin/quotas.md", "A configuration in HiveD's form")
     assert "vision" in (root.folder / "cluster.yaml").read_text()
     assert len(said) == 3
 
 
 def test_accounts_are_helped_by_hand(reader: Reader, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, password = (text.strip() for text in reader.section(OPERATE, "The first administrator").values())
+    code, password = (text.strip() for text in reader.section(ACCOUNTS, "The first administrator").values())
     assert len(code) > 8
     assert User.objects.get(username="root").check_password(password)
     person("bob")
     User.objects.filter(pk=person("carol").pk).update(uid=None)
-    said = reader.section(OPERATE, "An account by hand")
+    said = reader.section(ACCOUNTS, "Accounts on the command line")
     assert not User.objects.get(username="root").check_password(password)
     assert User.objects.get(username="alice").role == ClusterRole.ADMIN
     assert not User.objects.get(username="bob").is_active
@@ -150,18 +152,18 @@ def test_accounts_are_helped_by_hand(reader: Reader, world: World, monkeypatch: 
     ask = "portal.accounts.management.commands.reset_password.getpass"
     monkeypatch.setattr(ask, lambda _: sys.stdin.readline().rstrip("\n"))
     asked = "manage.py reset_password alice --ask"
-    said = reader.section(OPERATE, "A lost password", typed={asked: "battery-staple-horse\n" * 2})
+    said = reader.section(ACCOUNTS, "Lost passwords", typed={asked: "battery-staple-horse\n" * 2})
     assert "/password/new/" in said["manage.py reset_password alice"]
     assert User.objects.get(username="alice").check_password("battery-staple-horse")
 
 
 def test_what_a_portal_of_many_should_not_lack_is_asked(reader: Reader) -> None:
-    reader.section("docs/security.md", "Before others use it")
+    reader.section("docs/admin/security.md", "Before others use it")
     assert "berth" in reader.complaint(0)
 
 
 def test_the_data_folder_is_taken(reader: Reader) -> None:
-    said = reader.section(OPERATE, "The data folder")
+    said = reader.section("docs/admin/processes.md", "The data folder")
     assert [text.endswith("is the data folder of this database.\n") for text in said.values()] == [True, True]
 
 
@@ -177,5 +179,5 @@ def test_a_trace_is_simulated_and_hiveds_cases_are_replayed(reader: Reader) -> N
     assert (reader.folder / "chart.png").stat().st_size > 1000
     case_file(reader.folder, "wait").rename(reader.folder / "streams.json")
     case_file(reader.folder, "bind")
-    said = reader.section("docs/scheduling.md", "HiveD's cases")
+    said = reader.section("docs/figures.md", "HiveD's cases")
     assert [json.loads(text)["differences"] for text in said.values()] == [0, 0]

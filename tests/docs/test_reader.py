@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.reader import ALTERING, Reader, reader_of
 
-OPERATE = "docs/operate.md"
+ACCOUNTS = "docs/admin/accounts.md"
 
 
 @pytest.fixture
@@ -30,15 +30,15 @@ def test_what_would_alter_the_machine_is_not_found(reader: Reader) -> None:
 
 def test_the_systems_folders_are_touched_by_none_of_a_pages_commands(reader: Reader) -> None:
     with pytest.raises(AssertionError, match=r"names \['/opt/berth/nodes/berth-node'\] of the machine"):
-        reader.section(OPERATE, "What is wrong on a server")
+        reader.section("docs/admin/servers.md", "Check a server")
 
 
 def test_a_command_that_fails_and_words_that_nobody_reads_are_told(reader: Reader) -> None:
     with pytest.raises(AssertionError, match="exit 100\nmanage.py first_code"):
-        reader.section(OPERATE, "The first administrator")
+        reader.section(ACCOUNTS, "The first administrator")
     with pytest.raises(AssertionError, match=r"leaves no \['NOBODY'\] to its reader"):
-        reader.section(OPERATE, "The first administrator", words={"NOBODY": "x"})
+        reader.section(ACCOUNTS, "The first administrator", words={"NOBODY": "x"})
     with pytest.raises(AssertionError, match="has no such commands"):
-        reader.section(OPERATE, "The first administrator", typed={"manage.py second_code": "x"})
+        reader.section(ACCOUNTS, "The first administrator", typed={"manage.py second_code": "x"})
     with pytest.raises(AssertionError, match="has no commands below"):
-        reader.section(OPERATE, "Room on a node's disk")
+        reader.section("docs/admin/images.md", "Disk space on servers")

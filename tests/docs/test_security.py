@@ -6,7 +6,7 @@ import re
 
 from tests.support.documents import ROOT
 
-PAGE = (ROOT / "docs" / "security.md").read_text()
+PAGE = (ROOT / "docs" / "admin" / "security.md").read_text()
 
 
 def table(first: str) -> dict[str, str]:

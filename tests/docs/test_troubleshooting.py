@@ -1,4 +1,4 @@
-"""What the page of symptoms quotes is what Berth says: each sentence stands in the sources."""
+"""What the pages of symptoms quote is what Berth says: each sentence stands in the sources."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 
 from tests.support.documents import ROOT
 
-PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
+PAGES = [*ROOT.glob("docs/*/troubleshooting*.md")]
 HOLE = "\N{HORIZONTAL ELLIPSIS}"
 SAYING = ("portal", "nodes", "scheduling", "client/berth")
 FILLED = re.compile(r"%\(\w+\)s|%%")
@@ -38,10 +38,16 @@ def said() -> str:
     return "\n".join(text.replace("`", "") for text in filled)
 
 
+def symptoms() -> Iterator[str]:
+    """The first cell of each row of the tables of what one sees."""
+    for page in PAGES:
+        for table in re.findall(r"^\| you see \|.*\n\| ---.*\n((?:\|.*\n)+)", page.read_text(), re.MULTILINE):
+            yield from (line.split("|")[1] for line in table.splitlines())
+
+
 def quoted() -> list[str]:
-    """The sentences of the page's tables, without what stands there for names and numbers at either end."""
-    rows = [line.split("|")[1] for line in PAGE.splitlines() if line.startswith("| ") and "| ---" not in line]
-    return [sentence.strip(f" {HOLE}") for row in rows for sentence in re.findall(r"\*([^*]+)\*", row)]
+    """The sentences that they quote, without what stands there for names and numbers at either end."""
+    return [sentence.strip(f" {HOLE}") for cell in symptoms() for sentence in re.findall(r"\*([^*]+)\*", cell)]
 
 
 def is_said(sentence: str) -> bool:
@@ -49,7 +55,7 @@ def is_said(sentence: str) -> bool:
     return re.search(f"[^\n]*?{HOLE}[^\n]*?".join(parts), said()) is not None
 
 
-def test_each_sentence_of_the_page_is_one_that_berth_says() -> None:
+def test_each_sentence_of_the_pages_is_one_that_berth_says() -> None:
     sentences = quoted()
     assert len(sentences) > 60
     assert [sentence for sentence in sentences if not is_said(sentence)] == []

@@ -1,5 +1,5 @@
-"""Two of each process of the portal, as docs/operate.md has it: one of each is killed under load, and nobody notices
-for longer than the other one takes to go on."""
+"""Two of each process of the portal, as docs/admin/processes.md has it: one of each is killed under load, and nobody
+notices for longer than the other one takes to go on."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from tests.support.waiting import wait_until
 from tests.support.watching import Browser
 
 PROMISED_S = 10.0
-"""After so long another scheduler has taken over (docs/operate.md)."""
+"""After so long another scheduler has taken over (docs/admin/processes.md)."""
 POLL_S = 0.05
 MORE = 20
 """Lines that must come after each process's end."""

@@ -178,7 +178,7 @@ def drain(terminal: int, into: bytearray) -> None:
 # ---------------------------------------------------------------- as the pages say
 
 PAGE = "docs/user/command-line.md"
-OPERATE = "docs/operate.md"
+SERVERS = "docs/admin/servers.md"
 STAY = (
     'mkdir -p "$BERTH_JOB_DIR/checkpoints"; echo weights > "$BERTH_JOB_DIR/checkpoints/last.pt"',
     'head -c 5000 /dev/zero > "$BERTH_JOB_DIR/model.pt"; echo staying; sleep 300',
@@ -218,13 +218,13 @@ def test_a_day_goes_as_the_pages_say(user: Person, reader: Reader) -> None:
     assert said["berth exec train"].splitlines()[-1] == "in the task"
     assert (reader.folder / "checkpoints" / "last.pt").read_text() == "weights\n"
     assert "of 4 GPUs held" in said["berth top"]
-    reader.section("docs/troubleshooting.md", "Look here first")
+    reader.section("docs/admin/troubleshooting-portal.md", "Look here first")
     (newest, *_) = user.berth.jobs.list(user="alice", name="train")
     assert newest.state in ("stopping", "stopped")
 
-    _, again = commands_of_page("docs/user/api.md", "Files")
+    _, again = commands_of_page("docs/user/api-watching.md", "Files")
     broken = {again: "truncate --size 100 model.pt"}
-    reader.section("docs/user/api.md", "Files", words={"12": str(newest.id)}, before=broken)
+    reader.section("docs/user/api-watching.md", "Files", words={"12": str(newest.id)}, before=broken)
     assert (reader.folder / "model.pt").read_bytes() == bytes(5000)
 
 
@@ -233,10 +233,10 @@ def test_a_server_joins_by_one_line_as_the_page_says(user: Person, reader: Reade
         made = root.post("/join-tokens", json={"uses": 1, "hours": 1}).json()
         here = {"/opt/berth": str(ROOT)}
         words = {**here, "/etc/systemd/system": str(units), "https://berth.example.org": user.stack.url}
-        reader.section(OPERATE, "The line", words={**words, "TOKEN": made["secret"]})
+        reader.section(SERVERS, "Join", words={**words, "TOKEN": made["secret"]})
         wait_until(lambda: root.get("/nodes/joined").json()["health"] == "healthy", "its first report")
-        reader.section("docs/troubleshooting.md", "What a GPU server says", words=here)
-        (said,) = reader.section(OPERATE, "What is wrong on a server", words=here).values()
+        reader.section("docs/admin/troubleshooting-portal.md", "What a GPU server says", words=here)
+        (said,) = reader.section(SERVERS, "Check a server", words=here).values()
         read = f"{reader.folder}/berth-node.env, {reader.folder}/state/node.env"
         assert re.search(rf"^ok +files +{read}$", said, re.MULTILINE), said
         assert re.search(r"^ok +redis", said, re.MULTILINE), said
@@ -250,7 +250,7 @@ def test_a_server_joins_by_hand_as_the_page_says(user: Person, reader: Reader) -
         here = {"/etc/berth-node.env": str(file), "/var/lib/berth-node": str(reader.folder / "state")}
         elsewhere = "; ".join(f"s,{there},{path}," for there, path in here.items())
         reader.section(
-            OPERATE, "A server joins by hand",
+            SERVERS, "Join by hand",
             words={
                 "/opt/berth": str(ROOT), "/etc/systemd/system": str(units), "gpu01": "by-hand",
                 "KEY": f"$(cat {reader.folder}/.notes/0.out)",

@@ -1,4 +1,4 @@
-"""The portal behind PgBouncer in transaction mode, with the one setting that docs/operate.md asks for."""
+"""The portal behind PgBouncer in transaction mode, with the one setting that docs/admin/processes.md asks for."""
 
 import time
 from collections.abc import Iterator

@@ -14,7 +14,7 @@ from nodes.__main__ import main
 from nodes.agent.config.options import OptionInvalid, Options, key_load, key_make, options_load
 from nodes.protocol.envelope import PortalKey
 
-OPERATE = Path(__file__).parents[2] / "docs" / "operate.md"
+SETTINGS = Path(__file__).parents[2] / "docs" / "admin" / "settings.md"
 LEAST = {
     "BERTH_NODE_NAME": "gpu01",
     "BERTH_NODE_REDIS_URL": "redis://127.0.0.1:6379/0",
@@ -121,7 +121,7 @@ def test_times_have_bounds_that_the_refusal_and_the_help_name(name: str, capsys:
     told = " ".join(capsys.readouterr().out.split())
     (said,) = re.findall(rf" --{name.lower().replace('_', '-')} VALUE (.*?)(?= --|$)", told)
     assert f"; from {least} to {most} (default: " in said
-    (row,) = [line for line in OPERATE.read_text().splitlines() if line.startswith(f"| `BERTH_NODE_{name}` |")]
+    (row,) = [line for line in SETTINGS.read_text().splitlines() if line.startswith(f"| `BERTH_NODE_{name}` |")]
     assert f"from {least} to {most}" in row
 
 

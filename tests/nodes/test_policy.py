@@ -85,7 +85,7 @@ def test_a_file_is_read_and_roots_of_the_settings_are_added(tmp_path: Path) -> N
 
 
 def test_the_policy_of_the_page_allows_what_it_says_and_nothing_else(tmp_path: Path) -> None:
-    (block,) = [one for one in blocks("docs/operate.md") if one.heading == "A server's own policy"]
+    (block,) = [one for one in blocks("docs/admin/servers.md") if one.heading == "A server's own policy"]
     file = tmp_path / "policy.toml"
     file.write_text(block.text)
     policy = policy_load(file)

@@ -220,7 +220,7 @@ def names_shown(name: str, port: int, authority: Path) -> tuple[tuple[str, str],
 
 
 def certificate_put(folder: Path, authority: str, key: str, *hosts: str) -> None:
-    """As docs/install.md says: the proxy may read the key."""
+    """As docs/admin/install.md says: the proxy may read the key."""
     leaf, leaf_key = leaf_make(authority=authority, authority_key=key, hosts=hosts, now=datetime.now(UTC))
     (folder / "certificate.pem").write_text(leaf)
     (folder / "key.pem").write_text(leaf_key)

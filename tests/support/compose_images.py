@@ -20,7 +20,7 @@ MIRROR = "http://deb.debian.org/debian"
 PACKAGES = "python3,python3-venv,ca-certificates,postgresql,redis-server,caddy,wget"
 AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
 PLUGIN_RELEASE = "trixie"
-"""Debian's release that has the plug-in in the version that docs/install.md asks for."""
+"""Debian's release that has the plug-in in the version that docs/admin/install.md asks for."""
 
 
 def debian_image(engine: DockerEngine) -> str:

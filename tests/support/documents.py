@@ -18,11 +18,11 @@ NOT_RUN = {
         "sudo apt-get update && sudo apt-get install git make python3-venv ca-certificates",
     ): "scripts/fresh-try runs it on systems of its own",
     ("README.md", "make test"): "this run is it",
-    ("docs/install.md", "BERTH_TEST_SKIP=docker,browser make test"): "this run is it",
-    ("docs/install.md", ".venv/bin/python -m pytest tests/scheduling"): "a part of this run",
-    ("docs/install.md", "BERTH_TEST_DATABASE=sqlite .venv/bin/python -m pytest tests/jobs"): "a part of this run",
+    ("CONTRIBUTING.md", "BERTH_TEST_SKIP=docker,browser make test"): "this run is it",
+    ("CONTRIBUTING.md", ".venv/bin/python -m pytest tests/scheduling"): "a part of this run",
+    ("CONTRIBUTING.md", "BERTH_TEST_DATABASE=sqlite .venv/bin/python -m pytest tests/jobs"): "a part of this run",
     (
-        "docs/install.md",
+        "CONTRIBUTING.md",
         "BERTH_TEST_PICTURES=1 .venv/bin/python -m pytest tests/browser/test_looks.py",
     ): "a part of this run",
     (
@@ -46,7 +46,8 @@ class Block:
 
 def pages() -> list[str]:
     """The pages whose commands are held: everything that a reader is sent to, but the decisions."""
-    found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md"), *ROOT.glob("docs/user/*.md")]
+    found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")]
+    found += [*ROOT.glob("docs/admin/*.md"), *ROOT.glob("docs/user/*.md")]
     return sorted(path.relative_to(ROOT).as_posix() for path in found)
 
 

@@ -49,7 +49,7 @@ def backups(filled: Portal, tmp_path_factory: pytest.TempPathFactory) -> Path:
         return 0, portal.manage(*call.words), ""
 
     with reader_of(folder, programs={"manage.py": manage}) as reader:
-        said = reader.section("docs/operate.md", "Backup and restore", words={"/backups": str(folder)})
+        said = reader.section("docs/admin/backup.md", "With manage.py", words={"/backups": str(folder)})
     made, some, *restored = said.values()
     assert f"rows, {ALL}." in made
     assert "rows, code: 1 files, metrics: 2 files." in some

@@ -48,7 +48,9 @@ def check_lines(argv: Sequence[str], environ: Mapping[str, str]) -> Iterator[Lin
     try:
         options = options_load(argv, environ)
     except OptionInvalid as invalid:
-        yield failed("settings", str(invalid), "Join (berth-node join URL TOKEN), or correct it: docs/operate.md.")
+        yield failed(
+            "settings", str(invalid), "Join (berth-node join URL TOKEN), or correct it: docs/admin/settings.md."
+        )
         yield from machine_lines(options_load(argv, {**environ, **UNSET}))
         return
     yield ok("settings", f"node {options.name} of cluster {options.cluster}")

@@ -1,4 +1,4 @@
-"""What the webhook is sent: JSON documents with the version of their shape. ``docs/webhook.md`` has them all."""
+"""What the webhook is sent: JSON documents with the version of their shape. ``docs/admin/webhook.md`` has them all."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """HiveD's own cases through the engine: what another scheduler answered beside what ours does.
 
-The format and the rules of comparison are those of the case files' description (`docs/scheduling.md`, "HiveD's
+The format and the rules of comparison are those of the case files' description (`docs/figures.md`, "HiveD's
 cases"). Pure: a document goes in, differences come out.
 """
 
