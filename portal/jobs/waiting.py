@@ -51,6 +51,10 @@ _REASONS: tuple[tuple[str, str], ...] = (
         "together; this job needs %(needed)s"
     )),
     ("order", gettext_noop(
+        "%(owed)s of team %(vc)s's %(sku)s, %(below)s of them used by lower priorities, are for earlier jobs that run "
+        "on borrowed GPUs and will move there; this job needs %(needed)s"
+    )),
+    ("order", gettext_noop(
         "%(free)s of team %(vc)s's %(sku)s are free, but %(owed)s of them are for earlier jobs that run on borrowed "
         "GPUs and will move there; this job needs %(needed)s"
     )),

@@ -120,7 +120,7 @@ class Diagnosis:
         for choice in apart(within_caps(state, job, late.choices), job.gang):
             if state.placer.guaranteed(job, choice, one=True) is not None:
                 for pool in choice.units[0].pools:
-                    if _owed_of(state, pool, owed):
+                    if any(_owed_of(state, pool, owed)):
                         return _owed_ahead(state, job, pool, owed)
         return None
 
@@ -198,14 +198,17 @@ def _too_large(state: CycleState, job: Job, pool: Pool) -> Reason:
 def _owed_ahead(state: CycleState, job: Job, pool: Pool, owed: Mapping[int, int]) -> Reason:
     _, free = _leaves_of(state, job.vc, pool)
     kind = pool.parts[0].cell_type
-    return explain.owed_ahead(job.vc, kind, free, _owed_of(state, pool, owed), pool.leaves)
+    idle, below = _owed_of(state, pool, owed)
+    return explain.owed_ahead(job.vc, kind, free, idle + below, below, pool.leaves)
 
 
-def _owed_of(state: CycleState, pool: Pool, owed: Mapping[int, int]) -> int:
-    """How many of the free leaves that tasks of this pool may use are owed to jobs ahead."""
+def _owed_of(state: CycleState, pool: Pool, owed: Mapping[int, int]) -> tuple[int, int]:
+    """How many of the leaves that tasks of this pool may use are owed to jobs ahead: free ones, others."""
     allocator = state.placer.allocator
-    pools = allocator.layout.cell_pool
-    return sum((mask & ~allocator.used[cell]).bit_count() for cell, mask in owed.items() if pools[cell] == pool.name)
+    mine = [one for one in owed.items() if allocator.layout.cell_pool[one[0]] == pool.name]
+    every = sum(mask.bit_count() for _, mask in mine)
+    used = sum((mask & allocator.used[cell]).bit_count() for cell, mask in mine)
+    return every - used, used
 
 
 def _leaves_of(state: CycleState, vc: str, pool: Pool) -> tuple[int, int]:

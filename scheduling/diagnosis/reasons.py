@@ -104,12 +104,18 @@ def no_cell(vc: str, cell_type: str, free: int, largest: int, needed: int) -> Re
     return Reason(Code.QUOTA, numbers, sentence)
 
 
-def owed_ahead(vc: str, cell_type: str, free: int, owed: int, needed: int) -> Reason:
-    """What is free of the quota is to go to jobs ahead that run on loan until they can move into it: too little is left
-    for the job, or no room for it on the nodes."""
+def owed_ahead(vc: str, cell_type: str, free: int, owed: int, below: int, needed: int) -> Reason:
+    """What the job could have of the quota is to go to jobs ahead that run on loan until they can move into it: too
+    little is left for the job, or no room for it on the nodes. `below` of it lower priorities use, else it is free."""
     numbers: dict[str, int | str] = {"vc": vc, "sku": cell_type, "free": free, "owed": owed, "needed": needed}
     left = "" if free - owed < needed else "; on no node is there room for the rest"
     whose = "is for an earlier job that runs" if owed == 1 else "are for earlier jobs that run"
+    if below:
+        sentence = (
+            f"{owed} of team {vc}'s {cell_type}, {below} of them used by lower priorities, {whose} on borrowed GPUs "
+            f"and will move there; this job needs {needed}"
+        )
+        return Reason(Code.ORDER, {**numbers, "below": below}, sentence)
     sentence = (
         f"{free} of team {vc}'s {cell_type} {verb_is(free)} free, but {owed} of them {whose} on borrowed GPUs and will "
         f"move there{left}; this job needs {needed}"

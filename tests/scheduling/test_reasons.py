@@ -10,9 +10,11 @@ from scheduling import (
     Cluster,
     Code,
     Engine,
+    FirstToPay,
     Job,
     NodeState,
     PinnedCell,
+    Policy,
     QuotaLine,
     Rules,
     Victim,
@@ -20,6 +22,7 @@ from scheduling import (
     Wait,
     all_tasks,
 )
+from scheduling.model.cluster import Order
 from tests.scheduling.builders import cluster, job, node, role, running, wait_of, with_rules
 
 
@@ -348,6 +351,18 @@ OWED_H100 = (
     "2 of team vision's H100 are free, but 1 of them is for an earlier job that runs on borrowed GPUs and will move "
     "there; this job needs 2"
 )
+
+
+def test_the_cell_of_a_lower_priority_that_an_earlier_job_on_loan_comes_for_is_no_place_for_the_next() -> None:
+    first = Policy(order=Order.SUBMISSION, backfill=False, first_to_pay=FirstToPay.LOSS)
+    made = running(replace(cluster(node("a", 2), vision=1), policy=first), job("low", priority=0))
+    for number in (1, 2):
+        made.submit(job(f"j{number}", priority=5, order=number, borrow=Borrow.AUTO if number == 1 else Borrow.NEVER))
+    made.advance(100 * 3_600_000)
+    assert wait_of(made.plan(100 * 3_600_000), "j2").reason.sentence == (
+        "1 of team vision's A100, 1 of them used by lower priorities, is for an earlier job that runs on borrowed GPUs "
+        "and will move there; this job needs 1"
+    )
 
 
 def test_where_one_sku_is_owed_to_a_job_ahead_and_the_other_too_small_a_quota_the_order_is_told() -> None:

@@ -68,7 +68,7 @@ def check_quota(state: Snapshot, plan: Plan, wait: Wait) -> None:
 def check_order(state: Snapshot, plan: Plan, wait: Wait) -> None:
     numbers = wait.reason.numbers
     if "owed" in numbers:
-        assert 0 < int(numbers["owed"]) <= int(numbers["free"])
+        assert 0 < int(numbers["owed"]) <= int(numbers["free"]) + int(numbers.get("below", 0))
         if not next(one.pinned for one in state.cluster.virtual_clusters if one.id == wait.job.vc):
             owned = CellIndex(state.cluster).owned.get((wait.job.vc, str(numbers["sku"])), 0)
             assert numbers["free"] == owned - held(state, wait.job.vc, str(numbers["sku"]))
