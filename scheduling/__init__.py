@@ -7,7 +7,7 @@ COMPILED = use(__path__)
 
 from scheduling.cells.allocator import PlacementConflict
 from scheduling.diagnosis.feasible_at_submit import JobRefused, Refusal, refusals
-from scheduling.engine import ALL, Engine, UnknownJob
+from scheduling.engine import Engine, UnknownJob
 from scheduling.model.cluster import (
     CellType,
     Cluster,
@@ -30,7 +30,6 @@ from scheduling.model.plan import Code, Demotion, Plan, Preempt, Promotion, Reas
 from scheduling.model.snapshot import Claim, Freed, Running, RunningTask, Snapshot, Usage
 
 __all__ = [
-    "ALL",
     "COMPILED",
     "Borrow",
     "CellType",

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final
 
 from scheduling.cells.allocator import Allocator
 from scheduling.cells.claims import Claims, needs_of
@@ -22,14 +21,9 @@ from scheduling.model.cluster import Cluster, Node
 from scheduling.model.job import Job, LeafUse, Standing, TaskRef
 from scheduling.model.plan import Demotion, Plan, Preempt, Promotion, Reason, Start, Wait
 from scheduling.model.snapshot import Claim, Running, RunningTask, Snapshot, Usage
-from scheduling.placement.hived import Views
-from scheduling.placement.placer import NodeIds
 from scheduling.preemption.victim_cost import give_back
 from scheduling.queue.caps import capped
 from scheduling.queue.job_index import JobIndex
-
-ALL: Final[NodeIds] = None
-"""Every node."""
 
 
 class UnknownJob(LookupError):
@@ -41,7 +35,7 @@ class UnknownJob(LookupError):
 
 
 class Engine:
-    """Jobs, cells and who holds what; the same for a tick, a simulation, a what-if and a replay.
+    """Jobs, cells and who holds what; the same for a tick, a simulation and a what-if.
 
     What happened goes in by `submit`, `start`, `finish`, `claim`, `release`, `promote`, `demote`, `set_node` and
     `reconfigure`; `decide`, `plan` and `explain` answer and change nothing. `advance` plans and carries the plan
@@ -169,10 +163,10 @@ class Engine:
 
     # What to do
 
-    def decide(self, job: Job, now: int, nodes: NodeIds = ALL, may_preempt: bool = True) -> Start | Preempt | Wait:
+    def decide(self, job: Job, now: int, may_preempt: bool = True) -> Start | Preempt | Wait:
         """What would become of this job alone, asked at `now` (ms): the queue's order is not looked at.
 
-        `nodes` limits where it may go; `may_preempt` allows Preempt as an answer. What is claimed for a loan is open
+        `may_preempt` allows Preempt as an answer. What is claimed for a loan is open
         to a guaranteed job, as in a cycle.
         """
         allocator, claims = self._basis.allocator, {} if job.opportunistic else self._basis.claims.by_claimant
@@ -181,11 +175,11 @@ class Engine:
             for name, claimed in claims.items():
                 if is_for_loan(claimed):
                     allocator.unclaim(name, claimed)
-            return self._decide(job, now, nodes, may_preempt)
+            return self._decide(job, now, may_preempt)
         finally:
             allocator.take_back()
 
-    def _decide(self, job: Job, now: int, nodes: NodeIds, may_preempt: bool) -> Start | Preempt | Wait:
+    def _decide(self, job: Job, now: int, may_preempt: bool) -> Start | Preempt | Wait:
         layout = self._context.layout
         reason = explain.hold(job, layout)
         if reason is not None:
@@ -197,21 +191,20 @@ class Engine:
             return Wait(job, choices)
         for choice in choices:
             answer = (
-                placer.borrowed(job, choice, nodes)
+                placer.borrowed(job, choice)
                 if job.opportunistic
-                else placer.guaranteed(job, choice, nodes, may_preempt=may_preempt, one=limited)
+                else placer.guaranteed(job, choice, may_preempt=may_preempt, one=limited)
             )
             if answer is not None:
                 return answer
-        return Wait(job, alone(self._state(now, to_change=False), job, shape, nodes))
+        return Wait(job, alone(self._state(now, to_change=False), job, shape))
 
     def _within_limits(self, job: Job, shape: JobShape, now: int) -> Sequence[Choice] | Reason:
         """What the limits of its virtual cluster leave the job to choose from; else which of them it would pass."""
         state = self._state(now, to_change=False)
         if not job.opportunistic:
             return cap_passed(state, job, shape) or within_caps(state, job, shape.choices)
-        every = self._context.layout.policy.hived
-        return [one for one in apart(shape.choices, job.gang) if every or may_borrow(state, job, one)]
+        return [one for one in apart(shape.choices, job.gang) if may_borrow(state, job, one)]
 
     def plan(self, now: int, *, told: bool = True) -> Plan:
         """All decisions of this moment (ms), each as if those before it were carried out.
@@ -287,11 +280,6 @@ class Engine:
         answers: list[Start | Preempt | Wait] = [*plan.waits, *plan.preemptions, *plan.starts]
         return next(one for one in answers if one.job.id == job_id)
 
-    def look(self, job: Job, nodes: NodeIds = ALL) -> None:
-        """Under the policy `hived` a job is being asked about: the one thing that is remembered of that is the order
-        of the (virtual) nodes, from which HiveD goes on (`scheduling.placement.hived.Views`)."""
-        self._basis.placer(0).look(job, self._context.shapes.of(job), nodes)
-
     # All of it, as data
 
     def snapshot(self) -> Snapshot:
@@ -326,7 +314,6 @@ class Engine:
 
     def _load(self, snapshot: Snapshot) -> None:
         self._reservations = snapshot.reservations
-        self._views: Views = {}
         self._claims = Claims()
         for claim in snapshot.claims:
             self._claims.add(claim)
@@ -341,7 +328,7 @@ class Engine:
             self._context.layout, self._job_index.running, self._claims, self._job_index.waiting
         )
         self._job_index.settle(self._context.layout, self._context.shapes)
-        self._basis = EngineContext(self._context, self._allocator, self._job_index, self._claims, self._views)
+        self._basis = EngineContext(self._context, self._allocator, self._job_index, self._claims)
 
     def _state(self, now: int, *, to_change: bool = True) -> CycleState:
         """What answers are worked out on. A pass changes it: then its maps are copies."""

@@ -145,12 +145,11 @@ class Match:
     """Virtual leaves of one cell to physical leaves of one cell of the same shape (bits from the cell's base).
 
     Leaves that are matched already fix where the cells around them lie; every other virtual cell goes to the
-    physical cell, of those not taken, with the most `cheap` leaves, the fullest first or (`in_order`) as they lie.
+    physical cell, of those not taken, with the most `cheap` leaves, the fullest first.
     HiveD calls this mapping the virtual placement.
     """
 
-    def __init__(self, sizes: Sizes, pairs: dict[int, int], free: int, cheap: int, in_order: bool = False) -> None:
-        self._in_order = in_order
+    def __init__(self, sizes: Sizes, pairs: dict[int, int], free: int, cheap: int) -> None:
         self._sizes = sizes
         self._pairs = pairs
         self._free = free
@@ -172,7 +171,7 @@ class Match:
         counts = {number: _count(wanted, virtual + number * size, size) for number in range(self._sizes[level] // size)}
         parts = sorted(
             (number for number in counts if counts[number]),
-            key=lambda one: (one not in fixed, 0 if self._in_order else -counts[one]),
+            key=lambda one: (one not in fixed, -counts[one]),
         )
         return self._parts(level, (virtual, physical), wanted, parts, fixed)
 

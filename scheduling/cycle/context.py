@@ -13,7 +13,6 @@ from scheduling.model.cluster import Cluster
 from scheduling.model.job import Job
 from scheduling.model.snapshot import Claim, Running
 from scheduling.placement.feasibility import QuotaFeasibility
-from scheduling.placement.hived import Views
 from scheduling.placement.placer import Placer
 from scheduling.preemption.victim_cost import VictimCosts
 from scheduling.preemption.victim_selection import LowerPriorities
@@ -54,7 +53,6 @@ class EngineContext:
     allocator: Allocator
     job_index: JobIndex
     claims: Claims
-    views: Views
 
     def placer(self, now: int) -> Placer:
         """For a question that changes nothing: the books themselves."""
@@ -97,6 +95,4 @@ class EngineContext:
         costs = VictimCosts(running, loans.shares, now, context.layout.policy)
         lower = LowerPriorities(allocator, running, claimants, costs, self.job_index.ranks.lowest)
         resting = LoanCooldown(context.layout.leaf_at, self.job_index.freed, now)
-        return Placer(
-            allocator, context.idle, running, claims, costs, lower, now, context.holdable, resting, views=self.views
-        )  # fmt: skip
+        return Placer(allocator, context.idle, running, claims, costs, lower, now, context.holdable, resting)

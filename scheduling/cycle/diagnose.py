@@ -13,7 +13,6 @@ from scheduling.model.job import Job
 from scheduling.model.plan import Code, Reason, Wait
 from scheduling.model.snapshot import Running
 from scheduling.placement.feasibility import holds_pool, holds_unit
-from scheduling.placement.placer import NodeIds
 
 NEARNESS = {code: number for number, code in enumerate(Code)}
 """The later a reason comes in the order of codes, the nearer is the job to a start."""
@@ -61,7 +60,7 @@ class Diagnosis:
             heir = all(not cells.isdisjoint(_virtual_cells(self._state.running[one])) for one in going)
             return (explain.taking_over if heir else explain.making_room)(going)
         job = self._trial.left.get(name) or self._state.waiting[name]  # a part of it may have started just now
-        return alone(self._state, job, self._state.shapes.of(job), None)
+        return alone(self._state, job, self._state.shapes.of(job))
 
     def _going(self, name: str) -> list[str]:
         """Who ends for a job that finds free GPUs: as was decided just now, else who is leaving where it will run."""
@@ -89,7 +88,7 @@ class Diagnosis:
         whose = (late.job.user, priority) if self._capped[late.job.vc] else ("", 0)
         key = (number, len(late.choices), *whose)
         if key not in self._room:
-            self._room[key] = room_missing(self._state, late.job, late.choices or late.shape.choices, None)
+            self._room[key] = room_missing(self._state, late.job, late.choices or late.shape.choices)
         return self._room[key]
 
     def _right_missing(self, late: Unplaced) -> Reason | None:
@@ -129,10 +128,10 @@ def _virtual_cells(running: Running) -> set[str]:
     return {use.virtual_cell or "" for task in running.tasks for use in task.placement.leaves} - {""}
 
 
-def alone(state: CycleState, job: Job, shape: JobShape, nodes: NodeIds) -> Reason:
+def alone(state: CycleState, job: Job, shape: JobShape) -> Reason:
     """Why a job that is asked about by itself does not start."""
     missing = right_missing(state, job, shape, {})
-    return missing or room_missing(state, job, shape.choices, nodes)
+    return missing or room_missing(state, job, shape.choices)
 
 
 def right_missing(state: CycleState, job: Job, shape: JobShape, owed: Mapping[int, int]) -> Reason | None:
@@ -242,13 +241,11 @@ def _loan_missing(state: CycleState, job: Job, unit: Unit) -> Reason | None:
     return None
 
 
-def room_missing(state: CycleState, job: Job, choices: tuple[Choice, ...], nodes: NodeIds) -> Reason:
+def room_missing(state: CycleState, job: Job, choices: tuple[Choice, ...]) -> Reason:
     """Why a job that has a right to cells finds no room: of its choices and units that nearest to a start."""
     placer = state.placer
     layout = placer.allocator.layout
-    allowed = layout.all_nodes() if nodes is None else layout.mask_of(nodes)
-    if job.only_nodes is not None:
-        allowed &= layout.mask_of(job.only_nodes)
+    allowed = layout.all_nodes() if job.only_nodes is None else layout.mask_of(job.only_nodes)
     reasons = []
     for choice in choices:
         units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
@@ -262,7 +259,7 @@ def room_missing(state: CycleState, job: Job, choices: tuple[Choice, ...], nodes
                 reasons.append(beyond)
                 continue
             parts = unit.parts if not job.opportunistic else tuple(part.modestly() for part in unit.parts)
-            fits = _fits(state, job, alone, nodes) if unit.pools and not job.opportunistic else None
+            fits = _fits(state, job, alone) if unit.pools and not job.opportunistic else None
             found = no_room(placer.allocator, parts, allowed, owner=not job.opportunistic, fits=fits)
             if found.code == Code.BAD_NODES and not job.opportunistic:
                 found = _with_doomed(state, job, unit, found)
@@ -282,11 +279,11 @@ def _cells_missing(state: CycleState, job: Job, unit: Unit) -> Reason | None:
     return _quota_missing(state, job, unit, {})
 
 
-def _fits(state: CycleState, job: Job, choice: Choice, nodes: NodeIds) -> Fits:
+def _fits(state: CycleState, job: Job, choice: Choice) -> Fits:
     """What-ifs by the engine's own placement: a free cell may lie where no other may be split."""
 
     def fits(served: bool) -> bool:
         with state.placer.allocator.as_if(served=served):
-            return state.placer.guaranteed(job, choice, nodes) is not None
+            return state.placer.guaranteed(job, choice) is not None
 
     return fits

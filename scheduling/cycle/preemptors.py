@@ -164,14 +164,15 @@ class Preemptors:
     def _other_nodes(self, job: Job, claims: Mine) -> bool:
         """Whether a job would be placed on nodes that it does not avoid, were it not for its claims."""
         placer, allocator = self.state.placer, self.state.placer.allocator
-        others = frozenset(node.id for node in allocator.layout.nodes) - job.avoid_nodes
+        every = frozenset(node.id for node in allocator.layout.nodes)
+        willing = job._replace(only_nodes=(every if job.only_nodes is None else job.only_nodes) - job.avoid_nodes)
         allocator.begin()
         try:
             allocator.unclaim(job.id, claims)
             choices = self.state.shapes.of(job).choices
             if is_for_loan(claims):
-                return any(placer.borrowed(job, choice, others) is not None for choice in choices)
-            return any(placer.guaranteed(job, choice, others) is not None for choice in choices)
+                return any(placer.borrowed(willing, choice) is not None for choice in choices)
+            return any(placer.guaranteed(willing, choice) is not None for choice in choices)
         finally:
             allocator.take_back()
 

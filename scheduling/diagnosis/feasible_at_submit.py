@@ -201,7 +201,7 @@ def _starts(placer: Placer, job: Job, alone: Choice) -> bool:
     GPUs live on what others leave, and may have it when GPUs are busy.
     """
     (unit,) = alone.units
-    if job.opportunistic or not unit.pools or placer.allocator.layout.policy.hived:  # HiveD has no submission check
+    if job.opportunistic or not unit.pools:
         return find(_idle(placer, job), tuple(replace(part, modest=False) for part in unit.parts)) is not None
     return placer.guaranteed(job, alone, may_preempt=False) is not None
 
@@ -217,7 +217,7 @@ def _misfit(placer: Placer, job: Job, unit: Unit) -> Refusal:
 
 
 def _idle(placer: Placer, job: Job) -> IdleNodes:
-    return IdleNodes(PlacementAttempt(placer.idle, job, placer.allowed(job, None), placer.costs, evict=False), -1)
+    return IdleNodes(PlacementAttempt(placer.idle, job, placer.allowed(job), placer.costs, evict=False), -1)
 
 
 def _cells(layout: CellIndex, vc: str, pool: str) -> str:

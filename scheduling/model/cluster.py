@@ -189,7 +189,6 @@ class Policy:
     promotion: who runs on loan keeps its turn, and moves into its quota where it is when that is free.
     first_to_pay: whom cells on loan are taken back from first.
     unsaved_cap_ms: work without a checkpoint counts for at most this long when victims are chosen.
-    hived: decide as HiveD does, without queue, borrowing by choice, CPU and memory (for replaying its cases).
     """
 
     order: Order = Order.FAIR
@@ -199,7 +198,6 @@ class Policy:
     promotion: bool = True
     first_to_pay: FirstToPay = FirstToPay.SHARE
     unsaved_cap_ms: int = 4 * 3_600_000
-    hived: bool = False
 
 
 class ClusterError(ValueError):

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from scheduling.cells.cell_index import PhysicalCell, Quota
 from scheduling.cells.cell_state import KEY_MASK, lies_straight
 from scheduling.cells.node_bits import Match, Sizes, agrees, bits, free_blocks
-from scheduling.placement import hived
 from scheduling.placement.attempt import PlacementAttempt
 from scheduling.placement.virtual_placement import VirtualPlacement
 from scheduling.preemption.victim_cost import NOTHING, Cost
@@ -55,7 +54,6 @@ class PhysicalCandidates:
         self.placing = placing
         self.allocator = placing.allocator
         self.quota = quota
-        self.hived = placing.allocator.layout.policy.hived
 
     def place(self, seats: list[VirtualPlacement], then: Callable[[], bool]) -> bool:
         """All seats of the quota cell onto the first hardware with which `then` is so, too."""
@@ -106,8 +104,6 @@ class PhysicalCandidates:
         nodes = allocator.layout.uppers[upper].nodes
         homes = {allocator.home[cell] for cell in range(quota.first, quota.first + quota.count)}
         taken = sum(1 << home.node for home in homes if home is not None)
-        if self.hived:
-            return self._in_order(nodes & ~taken, sorted(cells.items()))
         for cell, mine in sorted(cells.items(), key=lambda one: (-wanted(one[1]).bit_count(), one[0])):
             home = allocator.home[cell]
             choices = self._nodes(nodes & ~taken, wanted(mine).bit_count()) if home is None else [home]
@@ -117,28 +113,8 @@ class PhysicalCandidates:
             taken |= 1 << chosen.node
         return True
 
-    def _in_order(self, nodes: int, cells: list[tuple[int, list[VirtualPlacement]]]) -> bool:
-        """HiveD's way: one cell node after the other, on the node with the fewest borrowed leaves, with steps back."""
-        if not cells:
-            return True
-        (cell, mine), rest = cells[0], cells[1:]
-        home = self.allocator.home[cell]
-        choices = hived.nodes(self.allocator, nodes & self.placing.allowed) if home is None else [home]
-        return any(
-            self.placing.attempt(
-                partial(
-                    both,
-                    partial(self._at, cell, spot, mine),
-                    partial(self._in_order, nodes & ~(1 << spot.node), rest),
-                )
-            )
-            for spot in choices
-        )
-
     def _uppers(self, cells: dict[int, list[VirtualPlacement]]) -> list[int]:
         """Upper cells of the type that may be bound, those that cost least first."""
-        if self.hived:
-            return hived.uppers(self.allocator, self.quota)
         allocator, layout = self.allocator, self.allocator.layout
         needs = sorted((wanted(mine).bit_count() for mine in cells.values()), reverse=True)
         ranked = []
@@ -187,11 +163,8 @@ class PhysicalCandidates:
     def _ways(self, need: int) -> Iterator[tuple[PhysicalCell, bool]]:
         """Free physical cells of the quota cell's type, in the order to try them, and whether CPU and memory may be
         taken back there: those from which nothing is taken back; then those whose GPUs idle; then those from which GPUs
-        are taken back at the least loss. HiveD has an order of its own.
+        are taken back at the least loss.
         """
-        if self.hived:
-            yield from ((spot, True) for spot in hived.spots(self.allocator, self.quota, self.placing.allowed))
-            return
         ranked = self._ranked(need)
         for make_room in (False, True):
             yield from ((spot, make_room) for spot in self._calm(ranked))
@@ -308,7 +281,7 @@ class PhysicalCandidates:
         usable = (allocator.healthy[number] & ~allocator.claimed[number]) >> base & block & ~seated
         cheap = usable & ~((allocator.busy[number] & ~placing.doomed_on(number)) >> base)
         new = leaves & ~sum(1 << virtual for virtual in held)
-        alike = not self.hived and all(virtual == bit for virtual, bit in pairs.items())
+        alike = all(virtual == bit for virtual, bit in pairs.items())
         if alike and new & cheap == new:
             found: dict[int, int] | None = {virtual: virtual for virtual in bits(new)}
         else:
@@ -324,12 +297,12 @@ class PhysicalCandidates:
         usable, cheap = leaves
         missing = new.bit_count() - cheap.bit_count()
         sizes = self.quota.shape.sizes
-        if missing > 0 and not self.hived:
+        if missing > 0:
             _, mine = self.placing.price(number, usable << base, missing)
             found = _match(sizes, pairs, new, cheap | mine >> base & usable, cheap)
             if found is not None:
                 return found
-        return Match(sizes, pairs, usable, cheap, self.hived).run(new)
+        return Match(sizes, pairs, usable, cheap).run(new)
 
 
 def _match(sizes: Sizes, pairs: dict[int, int], new: int, free: int, cheap: int) -> dict[int, int] | None:

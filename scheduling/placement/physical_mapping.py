@@ -75,8 +75,7 @@ def _seated(placing: PlacementAttempt, seats: list[VirtualPlacement]) -> list[Ta
     for seat in seats:
         by_quota.setdefault(layout.cell_quota[seat.cell], []).append(seat)
     quotas = [layout.quotas[one] for one in by_quota]
-    if not layout.policy.hived:
-        quotas.sort(key=lambda one: (one.loose, -one.leaves, one.number))
+    quotas.sort(key=lambda one: (one.loose, -one.leaves, one.number))
     way = _Way(placing, [(quota, by_quota[quota.number]) for quota in quotas])
     if not placing.attempt(way.straight) and not placing.attempt(way.searched):
         return Blocked(sum(1 << cell for cell in {seat.cell for seat in by_quota[quotas[way.failed].number]}))

@@ -4,23 +4,22 @@ Nothing here leaves the allocator changed.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
 from scheduling.cells.allocator import Allocator
 from scheduling.cells.node_bits import bits
-from scheduling.cells.request import Choice, JobShape, Pool, Unit
+from scheduling.cells.request import Choice, Pool, Unit
 from scheduling.cells.resources import demands
 from scheduling.model.cluster import Policy
 from scheduling.model.job import Job, TaskPlacement
 from scheduling.model.plan import Preempt, Start
 from scheduling.model.snapshot import Claim, Running
-from scheduling.placement import hived
 from scheduling.placement.attempt import PlacementAttempt, Task
 from scheduling.placement.feasibility import QuotaFeasibility
-from scheduling.placement.opportunistic_placement import on_loan, on_these
+from scheduling.placement.opportunistic_placement import on_loan
 from scheduling.placement.physical_mapping import PhysicalMapping, map_seats
 from scheduling.placement.virtual_placement import QuotaView, VirtualPlacement, seats
 from scheduling.preemption.victim_cost import VictimCosts, give_back, victims
@@ -38,9 +37,6 @@ from scheduling.preemption.victim_selection import (
 from scheduling.queue.dominant_share import DominantShares
 from scheduling.queue.loan_cooldown import LoanCooldown
 
-NodeIds = frozenset[str] | None
-"""Nodes by their ids; None is every node."""
-
 ReservedLeaves = Mapping[int, int]
 """Virtual leaves (a mask by cell node) that others are to have."""
 
@@ -48,11 +44,10 @@ _NOTHING: Freed = {}
 
 
 class PlacementOptions(NamedTuple):
-    """How a job may be placed: on which nodes; whether by taking places from borrowers (`evict`) and from lower
+    """How a job may be placed: whether by taking places from borrowers (`evict`) and from lower
     priorities of its own virtual cluster (`inside`); which virtual leaves are others'; whether single leaves that
     somebody holds come before those that nobody has (`held_first`)."""
 
-    nodes: NodeIds
     evict: bool
     inside: bool
     owed: ReservedLeaves | None
@@ -76,7 +71,6 @@ class Placer:
     holdable: QuotaFeasibility
     resting: LoanCooldown
     blocked: bool = False
-    views: hived.Views = field(default_factory=dict)
 
     # Inside the quota
 
@@ -84,7 +78,6 @@ class Placer:
         self,
         job: Job,
         choice: Choice,
-        nodes: NodeIds = None,
         *,
         may_preempt: bool = True,
         inside: bool = True,
@@ -96,7 +89,7 @@ class Placer:
         `may_preempt` allows taking places from anybody, `inside` from lower priorities of the same virtual
         cluster. `owed` virtual leaves are others'.
         """
-        ask = PlacementOptions(nodes, may_preempt, may_preempt and inside, owed)
+        ask = PlacementOptions(may_preempt, may_preempt and inside, owed)
         return self._unit(job, choice.units[0], ask) if job.gang else self._singly(job, choice, ask, one)
 
     def _singly(self, job: Job, choice: Choice, ask: "PlacementOptions", one: bool) -> Start | Preempt | None:
@@ -104,7 +97,7 @@ class Placer:
 
         Which task gets which virtual leaves never depends on who has to leave for it.
         """
-        calm = PlacementOptions(ask.nodes, ask.evict, False, ask.owed)
+        calm = PlacementOptions(ask.evict, False, ask.owed)
         placed: list[TaskPlacement] = []
         self.allocator.begin()
         try:
@@ -126,54 +119,15 @@ class Placer:
         return next((answer for answer in answers if answer is not None), None)
 
     def _unit(self, job: Job, unit: Unit, ask: PlacementOptions) -> Start | Preempt | None:
-        answers = (self._unit_on(job, unit, nodes, ask) for nodes in self._tried(job, ask.nodes))
+        answers = (self._unit_on(job, unit, nodes, ask) for nodes in self._tried(job))
         return next((answer for answer in answers if answer is not None), None)
 
     def _unit_on(self, job: Job, unit: Unit, allowed: int, ask: PlacementOptions) -> Start | Preempt | None:
-        if self.allocator.layout.policy.hived:
-            return self._as_hived(job, unit, allowed, ask)
         if self.enough_quota(job, unit):
             mapped = self._in_quota(job, unit, allowed, frozenset(), ask)
             if mapped is not None:
                 return self._answer(job, mapped, frozenset())
         return self._preempting(job, unit, allowed, ask) if ask.inside else None
-
-    def _as_hived(self, job: Job, unit: Unit, allowed: int, ask: PlacementOptions) -> Start | Preempt | None:
-        """HiveD's own choice of virtual leaves; only the hardware for them is Berth's."""
-        layout = self.allocator.layout
-        nodes = layout.all_nodes() if ask.nodes is None else layout.mask_of(ask.nodes)
-        below = set(self.lower.than(job))
-        for over in (None, below.__contains__) if ask.inside else (None,):
-            found = [
-                hived.seats(self.allocator, self.views, job.vc, pool.name, pool.parts, nodes, over)
-                for pool in unit.pools
-            ]
-            if None not in found:
-                return self._on_hardware(job, unit, allowed, [seat for some in found for seat in some or ()])
-        return None
-
-    def look(self, job: Job, shape: JobShape, nodes: NodeIds) -> None:
-        """HiveD remembers in which order the virtual nodes stood when this job was asked about."""
-        mask = self.allocator.layout.all_nodes() if nodes is None else self.allocator.layout.mask_of(nodes)
-        for pool in {pool.name for choice in shape.choices for unit in choice.units for pool in unit.pools}:
-            hived.look(self.allocator, self.views, "" if job.opportunistic else job.vc, pool, mask)
-
-    def _on_hardware(self, job: Job, unit: Unit, allowed: int, found: list[VirtualPlacement]) -> Start | Preempt | None:
-        """Hardware for these virtual leaves; who has some of them is set aside or has to leave."""
-        owners = self.allocator.owners
-        chosen = {name for seat in found for name, mask in owners[seat.cell].items() if mask & seat.leaves}
-        chosen &= self.running.keys()
-        self.allocator.begin()
-        try:
-            lazy = self._set_aside(chosen)
-            doomed = self._ending(frozenset(chosen - lazy), found)
-            placing = PlacementAttempt(self.allocator, job, allowed, self.costs, doomed, evict=True)
-            mapped = map_seats(placing, found, unit.others)
-        finally:
-            self.allocator.take_back()
-        if not isinstance(mapped, PhysicalMapping):
-            return None
-        return self._answer(job, PhysicalMapping(mapped.placements, mapped.taken | doomed), frozenset(lazy))
 
     def enough_quota(self, job: Job, unit: Unit) -> bool:
         """A quick look: whether there are as many free virtual leaves at all."""
@@ -349,43 +303,27 @@ class Placer:
 
     # On loan
 
-    def borrowed(
-        self,
-        job: Job,
-        choice: Choice,
-        nodes: NodeIds = None,
-        *,
-        doomed: frozenset[Task] = frozenset(),
-    ) -> Start | None:
+    def borrowed(self, job: Job, choice: Choice, *, doomed: frozenset[Task] = frozenset()) -> Start | None:
         """A place on idle cells, taken from nobody: for all of a gang, else for one task, the largest first. What
         `doomed` tasks leave counts as idle."""
-        tried, resting = self._tried(job, nodes), self.resting.for_job(job)
+        tried, resting = self._tried(job), self.resting.for_job(job)
         units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
         for unit in units:
-            found = self._lent_as_hived(unit, nodes) if self.allocator.layout.policy.hived else []
-            for mine in tried:
-                placing = PlacementAttempt(self.allocator, job, mine, self.costs, doomed, evict=False, resting=resting)
-                found = found or on_loan(placing, unit)
-            if found:
-                return Start(job, tuple(found), self.now)
+            for nodes in tried:
+                placing = PlacementAttempt(self.allocator, job, nodes, self.costs, doomed, evict=False, resting=resting)
+                found = on_loan(placing, unit)
+                if found:
+                    return Start(job, tuple(found), self.now)
         return None
 
     def without_gpus(self, job: Job) -> tuple[TaskPlacement, ...] | None:
         """Places for a job's waiting tasks, none of which needs GPUs."""
-        resting, tried = self.resting.for_job(job), self._tried(job, None)
+        resting, tried = self.resting.for_job(job), self._tried(job)
         placings = (
             PlacementAttempt(self.allocator, job, nodes, self.costs, evict=False, resting=resting) for nodes in tried
         )
         answers = (placing.without_gpus(demands(job, "")) for placing in placings)
         return next((tuple(found) for found in answers if found is not None), None)
-
-    def _lent_as_hived(self, unit: Unit, nodes: NodeIds) -> list[TaskPlacement]:
-        """HiveD's own choice; where it finds none though there is one, Berth's follows."""
-        layout = self.allocator.layout
-        mask = layout.all_nodes() if nodes is None else layout.mask_of(nodes)
-        (pool,) = unit.pools
-        found = hived.on_loan(self.allocator, self.views, pool.chain, pool.parts, mask) or []
-        return [on_these(layout, demand, task, number, leaves) for demand, task, number, leaves in found]
 
     def roomy(self, choice: Choice, gang: bool) -> bool:
         """A quick look: whether idle leaves could hold the largest tasks of a gang, or the smallest task."""
@@ -404,16 +342,15 @@ class Placer:
 
     # Nodes
 
-    def allowed(self, job: Job, nodes: NodeIds) -> int:
+    def allowed(self, job: Job) -> int:
         """Open nodes that the job may use."""
-        layout = self.allocator.layout
-        allowed = self.allocator.open_nodes if nodes is None else self.allocator.open_nodes & layout.mask_of(nodes)
-        return allowed if job.only_nodes is None else allowed & layout.mask_of(job.only_nodes)
+        nodes = self.allocator.open_nodes
+        return nodes if job.only_nodes is None else nodes & self.allocator.layout.mask_of(job.only_nodes)
 
-    def _tried(self, job: Job, nodes: NodeIds) -> tuple[int, ...]:
+    def _tried(self, job: Job) -> tuple[int, ...]:
         """The nodes on which a place is looked for: those that the job does not avoid, and then all, so that it never
         waits for others while only those could take it."""
-        allowed = self.allowed(job, nodes)
+        allowed = self.allowed(job)
         rest = allowed & ~self.allocator.layout.mask_of(job.avoid_nodes) if job.avoid_nodes else allowed
         return (allowed,) if rest == allowed else (rest, allowed)
 

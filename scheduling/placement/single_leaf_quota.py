@@ -7,7 +7,6 @@ from itertools import chain
 from scheduling.cells.cell_index import PhysicalCell, Quota
 from scheduling.cells.node_bits import bits, pick
 from scheduling.cells.resources import Demand
-from scheduling.placement import hived
 from scheduling.placement.attempt import IdleNodes, PlacementAttempt
 from scheduling.placement.bin_packing import find
 from scheduling.placement.virtual_placement import VirtualPlacement
@@ -19,31 +18,13 @@ def place_loose(placing: PlacementAttempt, quota: Quota, seats: list[VirtualPlac
     task after the other where least is taken back.
 
     Only where that fails may other leaves of ending tasks do: their virtual leaves would be free before the tasks
-    are gone, and stand open to jobs that come after theirs. HiveD has an order of its own.
+    are gone, and stand open to jobs that come after theirs.
     """
-    if placing.allocator.layout.policy.hived:
-        return _in_order(placing, quota, seats)
     rest = [seat for seat in seats if not _in_place(placing, seat)]
     ways = (False, True) if placing.doomed else (False,)
     if placing.alone and rest and _at_once(placing, quota, rest[0]):
         return True
     return not rest or any(placing.attempt(partial(_place, placing, quota, rest, swap)) for swap in ways)
-
-
-def _in_order(placing: PlacementAttempt, quota: Quota, seats: list[VirtualPlacement]) -> bool:
-    """HiveD's way: the first leaf for each, one after the other; one that is bound stays where it is."""
-    allocator = placing.allocator
-    for seat in seats:
-        if seat.leaves & allocator.used[seat.cell]:
-            if not _in_place(placing, seat):
-                return False
-            continue
-        spots = hived.spots(allocator, quota, placing.allowed)
-        usable = (one for one in spots if allocator.healthy[one.node] & ~allocator.claimed[one.node] & 1 << one.base)
-        spot = next(usable, None)
-        if spot is None or not _sit(placing, spot.node, 1 << spot.base, seat):
-            return False
-    return True
 
 
 def _at_once(placing: PlacementAttempt, quota: Quota, seat: VirtualPlacement) -> bool:

@@ -17,10 +17,11 @@ from portal.clusters.models import CellType, ImageRule, Storage, StoredSecret
 from portal.clusters.services.quotas import quota_set
 from portal.clusters.services.teams import member_set, vc_create
 from portal.jobs.models import IdleExemption, Job
-from tests.clusters.test_replay import case_file
 from tests.clusters.test_simulate import CLUSTER, TRACE
+from tests.hived.test_command import case_file
 from tests.jobs.idle.scenes import Scene
 from tests.support.cast import person
+from tests.support.documents import ROOT
 from tests.support.reader import Reader
 
 if TYPE_CHECKING:
@@ -179,5 +180,6 @@ def test_a_trace_is_simulated_and_hiveds_cases_are_replayed(reader: Reader) -> N
     assert (reader.folder / "chart.png").stat().st_size > 1000
     case_file(reader.folder, "wait").rename(reader.folder / "streams.json")
     case_file(reader.folder, "bind")
+    reader.environment["PYTHONPATH"] = str(ROOT)
     said = reader.section("docs/figures.md", "HiveD's cases")
     assert [json.loads(text)["differences"] for text in said.values()] == [0, 0]

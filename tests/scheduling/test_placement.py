@@ -189,8 +189,8 @@ def test_a_faulty_gpu_is_never_given_out() -> None:
     assert [use.leaf for placement in answer.placements for use in placement.leaves] == ["a:1", "a:3"]
 
 
-def test_decide_keeps_to_the_nodes_it_is_given() -> None:
-    answer = engine(TWO).decide(job("j"), 0, nodes=frozenset({"b"}))
+def test_a_job_keeps_to_the_nodes_it_names() -> None:
+    answer = engine(TWO).decide(job("j", only=("b",)), 0)
     assert isinstance(answer, Start)
     assert nodes_of(answer) == {"b": 1}
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from scheduling.simulator.replay import Tally, read, replay
+from tests.hived.cases import read
+from tests.hived.run import Tally, replay
 
 
 def configuration(nodes: list[str], *teams: str) -> dict[str, Any]:

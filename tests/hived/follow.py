@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduling.model.job import Job, TaskPlacement, TaskRef
-from scheduling.simulator.replay.forced import Place, kind_of, leaves_held, virtual_cells
-from scheduling.simulator.replay.mapper import Kind
-from scheduling.simulator.replay.world import Answer, NodeIds, World, leaves_of
+from tests.hived.engine import NodeIds
+from tests.hived.forced import Place, kind_of, leaves_held, virtual_cells
+from tests.hived.mapper import Kind
+from tests.hived.world import Answer, World, leaves_of
 
 
 @dataclass(frozen=True, slots=True)

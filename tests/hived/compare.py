@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from scheduling.simulator.replay.follow import Spot, recorded_victims, told_of
-from scheduling.simulator.replay.world import Answer, World
+from tests.hived.follow import Spot, recorded_victims, told_of
+from tests.hived.world import Answer, World
 
 
 class Difference(NamedTuple):

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
-from scheduling import Engine
-from scheduling.simulator.replay import Difference, Tally, read, replay
-from tests.scheduling.replay.reference import Reference
-from tests.scheduling.replay.streams import narrow_document, stream
+from tests.hived.cases import read
+from tests.hived.compare import Difference
+from tests.hived.engine import HivedEngine
+from tests.hived.reference import Reference
+from tests.hived.run import Tally, replay
+from tests.hived.streams import narrow_document, stream
 from tests.support.facts import hived_cases, hived_streams
 
 CASES = hived_cases()
@@ -35,7 +37,7 @@ def test_the_recorded_streams_have_no_difference_when_followed() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_our_own_random_streams_break_no_invariant_and_replay_as_they_were(seed: int) -> None:
-    document, faults = stream(seed, Engine)
+    document, faults = stream(seed, HivedEngine)
     assert faults == []
     found, tally = differences(json.loads(json.dumps(document)), follow=True)
     assert (found, tally.better) == ([], 0)
@@ -48,7 +50,7 @@ def test_a_random_stream_of_the_oracle_has_no_difference_when_followed(seed: int
     assert differences(json.loads(json.dumps(document)), follow=True)[0] == []
 
 
-@pytest.mark.parametrize("make", [Engine, Reference])
+@pytest.mark.parametrize("make", [HivedEngine, Reference])
 @pytest.mark.parametrize("seed", range(25))
 def test_streams_on_nodes_of_one_gpu_and_racks_of_one_node_have_no_difference(seed: int, make: Any) -> None:
     document, faults = stream(seed, make, cluster=narrow_document)
@@ -59,7 +61,7 @@ def test_streams_on_nodes_of_one_gpu_and_racks_of_one_node_have_no_difference(se
 @pytest.mark.soak
 def test_thousands_of_our_own_random_streams_break_no_invariant() -> None:
     for seed in range(2000):
-        document, faults = stream(seed, Engine)
+        document, faults = stream(seed, HivedEngine)
         assert faults == [], seed
         assert differences(json.loads(json.dumps(document)), follow=True)[0] == [], seed
 

@@ -10,8 +10,8 @@ from itertools import chain as joined
 from scheduling.cells.binding import Bindings, uses_of
 from scheduling.model.job import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.model.plan import Demotion
-from scheduling.simulator.replay.mapper import Kind, Mapper
-from scheduling.simulator.replay.world import Group, World
+from tests.hived.mapper import Kind, Mapper
+from tests.hived.world import Group, World
 
 MOST_STEPS = 20_000
 """Ways that are tried to find virtual cells for one recorded group."""

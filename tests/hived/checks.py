@@ -5,8 +5,8 @@ from typing import Any
 
 from scheduling.cells.binding import Bindings
 from scheduling.diagnosis.doomed_cells import doomed_among
-from scheduling.simulator.replay.compare import common_cell
-from scheduling.simulator.replay.world import World, leaves_of
+from tests.hived.compare import common_cell
+from tests.hived.world import World, leaves_of
 
 Failure = tuple[Any, Any] | None
 """What was expected and what is so, None where they agree."""

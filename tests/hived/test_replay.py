@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from scheduling.config import ConfigError
-from scheduling.simulator.replay import Difference, Tally, read, replay
-from tests.scheduling.replay.reference import Reference
-from tests.scheduling.replay.streams import stream
+from tests.hived.cases import read
+from tests.hived.compare import Difference
+from tests.hived.reference import Reference
+from tests.hived.run import Tally, replay
+from tests.hived.streams import stream
 from tests.support.facts import hived_cases, hived_streams
 
 CASES = hived_cases()

@@ -7,14 +7,14 @@ from typing import Any
 from scheduling.cells.allocator import PlacementConflict
 from scheduling.config import ConfigError
 from scheduling.config import read as read_cluster
-from scheduling.engine import Engine
 from scheduling.model.cluster import Cluster
-from scheduling.simulator.replay.cases import Case, CaseFile
-from scheduling.simulator.replay.checks import Checks
-from scheduling.simulator.replay.compare import Compared, Difference, compare
-from scheduling.simulator.replay.follow import Follower, Spot, may_lose_claims, recorded_group, told_of
-from scheduling.simulator.replay.forced import recover
-from scheduling.simulator.replay.world import Answer, NodeIds, Scheduler, World
+from tests.hived.cases import Case, CaseFile
+from tests.hived.checks import Checks
+from tests.hived.compare import Compared, Difference, compare
+from tests.hived.engine import HivedEngine, NodeIds
+from tests.hived.follow import Follower, Spot, may_lose_claims, recorded_group, told_of
+from tests.hived.forced import recover
+from tests.hived.world import Answer, Scheduler, World
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class Tally:
 
 
 def replay(
-    cases: CaseFile, follow: bool, tally: Tally, make: Callable[[Cluster], Scheduler] = Engine
+    cases: CaseFile, follow: bool, tally: Tally, make: Callable[[Cluster], Scheduler] = HivedEngine
 ) -> Iterator[Difference]:
     """All tests of a file; differences as they come, `tally` counts. `follow`: the record is carried out, not ours.
 

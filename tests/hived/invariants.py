@@ -9,8 +9,8 @@ import scheduling
 from scheduling import Engine
 from scheduling.cells.binding import Bindings, Grid, QuotaCell
 from scheduling.model.cell_tree import CellTree
-from scheduling.simulator.replay import Request
-from scheduling.simulator.replay.world import World
+from tests.hived.cases import Request
+from tests.hived.world import World
 
 HIGHEST = 1000
 
@@ -22,7 +22,7 @@ def as_it_is(value: object) -> str:
 
 # To try what would be, a world is copied. Objects of compiled classes cannot be copied from outside: those that never
 # change stay as they are; the others have ways of their own.
-copyreg.pickle(Engine, lambda engine: (Engine.restore, (engine.snapshot(),)))
+copyreg.pickle(Engine, lambda engine: (Engine, (engine.snapshot(),)))
 copyreg.pickle(Bindings, lambda bindings: (bindings.copy, ()))
 VALUES = (one for one in vars(scheduling).values() if isinstance(one, type) and is_dataclass(one))
 UNCHANGING: list[type[Any]] = [Grid, CellTree, *VALUES]

@@ -16,8 +16,8 @@ from scheduling.model.cluster import Cluster, Node
 from scheduling.model.job import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.model.plan import Code, Demotion, Preempt, Reason, Start, Victim, Wait
 from scheduling.model.snapshot import Claim, Running, RunningTask, Snapshot
-from tests.scheduling.replay.mapping import Mapping
-from tests.scheduling.replay.packing import Picked, View, greedy, rank
+from tests.hived.mapping import Mapping
+from tests.hived.packing import Picked, View, greedy, rank
 
 OPPORTUNISTIC = -1
 Given = list[tuple[int, list[tuple[str, str | None]]]]

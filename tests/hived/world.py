@@ -10,19 +10,17 @@ from typing import Protocol
 
 from scheduling.cells.binding import Grid
 from scheduling.config import machine
-from scheduling.engine import ALL, Engine
 from scheduling.model.cluster import Cluster, Node, NodeState
 from scheduling.model.job import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.model.plan import Demotion, Preempt, Start, Wait
 from scheduling.model.snapshot import Claim, Snapshot
-from scheduling.simulator.replay.cases import Request
-from scheduling.simulator.replay.mapper import bound_anew
-
-NodeIds = frozenset[str] | None
+from tests.hived.cases import Request
+from tests.hived.engine import HivedEngine, NodeIds
+from tests.hived.mapper import bound_anew
 
 
 class Scheduler(Protocol):
-    """What a case asks of a scheduler: the engine's interface, so far as it is used here."""
+    """What a case asks of a scheduler."""
 
     def decide(self, job: Job, now: int, nodes: NodeIds, may_preempt: bool = True) -> Start | Preempt | Wait:
         """What would become of a job."""
@@ -92,7 +90,7 @@ class World:
     """
 
     def __init__(
-        self, cluster: Cluster, pods: dict[str, Request], make: Callable[[Cluster], Scheduler] = Engine
+        self, cluster: Cluster, pods: dict[str, Request], make: Callable[[Cluster], Scheduler] = HivedEngine
     ) -> None:
         self.requests = pods
         self.make = make
@@ -108,7 +106,7 @@ class World:
             if answer.result == "bind" and answer.job is not None and answer.task is not None:
                 self.last[answer.job.id], self.tasks[pod] = (answer.job, answer.placements), answer.task
         self.answers = {}
-        self.cluster = replace(cluster, policy=replace(cluster.policy, hived=True))
+        self.cluster = cluster
         self.engine = self.make(self.cluster)
         self.groups: dict[str, Group] = {}
         self.asking: dict[str, set[str]] = {}
@@ -327,7 +325,7 @@ class World:
     def allowed(self, suggested: object, anywhere: bool) -> NodeIds:
         """The nodes that `suggestedNodes` of a step leaves."""
         if anywhere or suggested == "all":
-            return ALL
+            return None
         if isinstance(suggested, dict):
             out = set(suggested.get("allExcept", ()))
             return frozenset(node for node, name in self.machine_of.items() if name not in out)

@@ -12,10 +12,10 @@ from typing import Any
 from scheduling.config import ConfigError, machine
 from scheduling.config import read as read_cluster
 from scheduling.model.cluster import Cluster
-from scheduling.simulator.replay import Request
-from scheduling.simulator.replay.forced import recover
-from scheduling.simulator.replay.world import Answer, Scheduler, World
-from tests.scheduling.replay.invariants import broken, cannot_have_its_own
+from tests.hived.cases import Request
+from tests.hived.forced import recover
+from tests.hived.invariants import broken, cannot_have_its_own
+from tests.hived.world import Answer, Scheduler, World
 
 
 def cluster_document(random: Random) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""HiveD's own choice of virtual cells, for `Policy.hived`: what its cases are replayed with.
+"""HiveD's own choice of virtual cells, with which its cases are replayed.
 
 A virtual cluster is seen as a list of virtual nodes: the parts of its quota cells that lie on one node each, those
 of whole nodes first, then smaller cells from large to small. Healthy ones come first, then the fullest; tasks, the
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 
 from scheduling.cells.allocator import Allocator
-from scheduling.cells.cell_index import CellIndex, PhysicalCell, Quota
+from scheduling.cells.cell_index import CellIndex, Quota
 from scheduling.cells.node_bits import Sizes, bits
 from scheduling.cells.resources import Demand
 from scheduling.model.job import TaskRef
@@ -63,7 +63,7 @@ def _sorted(
     return virtual
 
 
-def seats(
+def in_quota(
     allocator: Allocator,
     views: Views,
     vc: str,
@@ -227,58 +227,3 @@ def _bad_nodes_of_unbound(allocator: Allocator, chain: str, cell_type: str) -> I
         mine = upper.cell_type == cell_type and upper.nodes and not allocator.bound_nodes[place]
         if mine and layout.chains[next(bits(upper.nodes))] == chain:
             yield sum(not _is_healthy(allocator, number) for number in bits(upper.nodes))
-
-
-# Hardware, in the order in which HiveD's buddy allocation tries it
-
-
-def spots(allocator: Allocator, quota: Quota, nodes: int) -> Iterator[PhysicalCell]:
-    """Free physical cells, of at most a node, that a quota cell may be bound to: as few splits as possible, then
-    the fewest borrowed leaves, in each cell on the way down from the free cell that is split.
-    """
-    layout, size = allocator.layout, 1 if quota.loose else quota.shape.width
-    found = []
-    for number in bits(nodes & layout.nodes_of_chain.get(quota.chain, 0)):
-        shape = layout.shapes[number]
-        if quota.cell_type in shape.names:
-            free = (PhysicalCell(number, base) for base in range(0, shape.width, size))
-            found += [(_way_down(allocator, spot, size), spot) for spot in free if allocator.is_free(spot, size)]
-    return (spot for _, spot in sorted(found) if allocator.safe(spot, size))
-
-
-def uppers(allocator: Allocator, quota: Quota) -> list[int]:
-    """The same for a quota cell above the nodes: numbers of upper cells."""
-    layout = allocator.layout
-    found = []
-    for number, upper in enumerate(layout.uppers):
-        spot, first = PhysicalCell(-1, 0, number), next(bits(upper.nodes), None)
-        alike = first is not None and (layout.chains[first], upper.cell_type) == (quota.chain, quota.cell_type)
-        if alike and allocator.is_free(spot, 0) and allocator.safe(spot, 0):
-            found.append((_way_down(allocator, spot, 0), number))
-    return [number for _, number in sorted(found)]
-
-
-def nodes(allocator: Allocator, among: int) -> list[PhysicalCell]:
-    """Whole nodes of an upper cell, those with the fewest borrowed leaves first."""
-    return [
-        PhysicalCell(number, 0) for _, number in sorted((allocator.lent[one].bit_count(), one) for one in bits(among))
-    ]
-
-
-def _way_down(allocator: Allocator, spot: PhysicalCell, size: int) -> tuple[int, list[int]]:
-    """How many cells are split, and the borrowed leaves of each wholly free cell around this one, the largest first."""
-    layout = allocator.layout
-    node = next(bits(layout.uppers[spot.upper].nodes)) if spot.upper >= 0 else spot.node
-    lent = []
-    if spot.upper < 0:
-        free = allocator.full[node] & ~allocator.bound[node]
-        for block in [one for one in layout.shapes[node].sizes if one >= size]:
-            mask = (1 << block) - 1 << spot.base // block * block
-            if free & mask == mask:
-                lent.append((allocator.lent[node] & mask).bit_count())
-    path = layout.above[node] if not allocator.bound[node] else ()
-    for upper in path[path.index(spot.upper) :] if spot.upper >= 0 else path:
-        if allocator.bound_nodes[upper]:
-            break
-        lent.append(sum(allocator.lent[one].bit_count() for one in bits(layout.uppers[upper].nodes)))
-    return len(lent), lent[::-1]

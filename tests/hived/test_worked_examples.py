@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from scheduling import Engine
 from scheduling.config import read as read_cluster
-from scheduling.simulator.replay import Request
-from scheduling.simulator.replay.checks import Checks
-from scheduling.simulator.replay.world import Answer, World
-from tests.scheduling.replay.invariants import broken
+from tests.hived.cases import Request
+from tests.hived.checks import Checks
+from tests.hived.invariants import broken
+from tests.hived.world import Answer, World
 
 
 class Room:
@@ -20,7 +19,7 @@ class Room:
             vc: {"virtualCells": [{"cellType": path, "cellNumber": count} for path, count in lines]}
             for vc, lines in quotas.items()
         }
-        self.world = World(read_cluster({"physicalCluster": physical, "virtualClusters": virtual}), {}, Engine)
+        self.world = World(read_cluster({"physicalCluster": physical, "virtualClusters": virtual}), {})
 
     def ask(
         self, name: str, vc: str, gpus: int, pods: int = 1, priority: int = 0, lazy: bool = False, on: Any = None
