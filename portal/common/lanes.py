@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import logging
-import uuid
 from datetime import datetime
 from queue import Empty
 from typing import Any
@@ -17,6 +16,7 @@ from kombu.transport import redis
 
 from nodes.protocol.decoding import converted
 from nodes.protocol.names import REPORTS_QUEUE
+from portal.common.wake import celery_message
 
 REPORT_TASKS = "reports."
 
@@ -47,23 +47,7 @@ def report_message(pushed: object) -> dict[str, Any]:
     if not found.headers.task.startswith(REPORT_TASKS):
         raise ValueError(f"the task {found.headers.task[:100]!r} is none of reports")
     expires = found.headers.expires
-    body = msgspec.json.encode((words, {}, {}))
-    return {
-        "body": base64.b64encode(body).decode(),
-        "content-type": "application/json",
-        "content-encoding": "utf-8",
-        "headers": {
-            "lang": "py",
-            "task": found.headers.task,
-            "id": str(uuid.uuid4()),
-            "expires": expires.isoformat() if expires else None,
-        },
-        "properties": {
-            "body_encoding": "base64",
-            "delivery_info": {"exchange": "", "routing_key": REPORTS_QUEUE},
-            "delivery_tag": str(uuid.uuid4()),
-        },
-    }
+    return celery_message(found.headers.task, words, expires.isoformat() if expires else None, REPORTS_QUEUE)
 
 
 _OF_THE_WAY: tuple[type[BaseException], ...] = (

@@ -22,7 +22,7 @@ from django.db import connection
 from django.db.models import Model, QuerySet, TextField
 from django.db.models.expressions import RawSQL
 
-from portal.common.prepared import planned, with_literals
+from portal.common.prepared import Among, Prepared, planned, with_literals
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -57,6 +57,8 @@ class KeptRows(Generic[Key]):
         self, query: Callable[[], QuerySet[Any]], columns: Sequence[Any], *, key: Callable[[str], Key]
     ) -> None:
         self._query, self._columns, self._key = query, columns, key
+        self._all = Prepared(lambda: self._named(query()))
+        self._some = Prepared(lambda: self._named(query().filter(Among("pk", "keys"))))
         # In one piece, since several threads may read: each starts from what it finds here.
         self._kept = _Kept("", None, frozenset(), {})
 
@@ -73,7 +75,7 @@ class KeptRows(Generic[Key]):
     def _by_version(self, last: _Kept) -> _Kept:
         ((server, text),) = planned(self._statement)
         if not server or server != last.server:
-            found = self._found(self._query())
+            found = self._split(self._all())
             rows = _as_before(last.rows, (row for _, row in found))
             return _Kept(server, None, frozenset(version for version, _ in found), rows)
         return last if text == last.text else self._changed(last, text)
@@ -82,7 +84,7 @@ class KeptRows(Generic[Key]):
         versions = frozenset(text.split(",")) if text else frozenset()
         new, gone = versions - last.versions, last.versions - versions
         # Each is read with its version: without a snapshot it may be another one already.
-        found = self._found(self._among([*map(self._key_of, new)])) if new else []
+        found = self._split(self._some(keys=[*map(self._key_of, new)])) if new else []
         rows = dict(last.rows)
         for version in gone:
             del rows[self._key_of(version)]
@@ -90,15 +92,12 @@ class KeptRows(Generic[Key]):
         read = (versions - new).union(version for version, _ in found)
         return _Kept(last.server, text if read == versions else None, read, last.rows if rows == last.rows else rows)
 
-    def _among(self, keys: list[Key]) -> QuerySet[Any]:
-        """As one parameter, since hundreds take longer to be put into a statement than the database needs for it."""
-        model = self._query().model
-        kind = model._meta.pk.rel_db_type(connection)
-        column = f"{model._meta.db_table}.{model._meta.pk.column}"
-        return self._query().extra(where=[f"{column} = ANY(CAST(%s AS {kind}[]))"], params=[keys])  # noqa: S610
+    def _named(self, query: QuerySet[Any]) -> QuerySet[Any, Row]:
+        return query.values_list(_version(query.model), *self._columns)
 
-    def _found(self, query: QuerySet[Any]) -> list[tuple[str, Row]]:
-        return [(row[0], row[1:]) for row in query.values_list(_version(query.model), *self._columns)]
+    @staticmethod
+    def _split(rows: Iterable[Row]) -> list[tuple[str, Row]]:
+        return [(row[0], row[1:]) for row in rows]
 
     def _key_of(self, version: str) -> Key:
         return self._key(version.partition(" ")[0])

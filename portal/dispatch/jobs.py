@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.conf import settings
-from django.db.models import Exists, OuterRef, Q, Subquery, TextField
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery, TextField
 from django.db.models.functions import Cast
 
 import scheduling
@@ -392,14 +392,20 @@ _TASKS = Prepared(
 
 def _backoffs(until: Sequence[tuple[int, datetime]]) -> dict[int, HeldBack]:
     """Until when these jobs (row ids) pause, and how their last attempt ended. One query; none without jobs."""
-    last = JobAttempt.objects.filter(job=OuterRef("pk")).order_by("-number")
-    away = TaskAttempt.objects.filter(job_attempt=OuterRef("pk"), cause=Cause.STORAGE_MISSING)
-    ends = Job.objects.filter(pk__in=[key for key, _ in until]).order_by()
-    columns = Subquery(last.values("end_message")[:1]), Subquery(last.values(away=Exists(away))[:1])
-    why = {key: told for key, *told in ends.values_list("pk", *columns)} if until else {}
+    why = {key: told for key, *told in (_LAST_ENDS(jobs=[key for key, _ in until]) if until else ())}
     held = {}
     for key, time in until:
         message, lacks = why.get(key, ("", False))
         told = f"it is tried again at {time:%H:%M:%S} UTC"
         held[key] = HeldBack("storage" if lacks else "backoff", f"{told}: {message}" if message else told)
     return held
+
+
+def _last_ends() -> QuerySet[Job, Any]:
+    last = JobAttempt.objects.filter(job=OuterRef("pk")).order_by("-number")
+    away = TaskAttempt.objects.filter(job_attempt=OuterRef("pk"), cause=Cause.STORAGE_MISSING)
+    columns = Subquery(last.values("end_message")[:1]), Subquery(last.values(away=Exists(away))[:1])
+    return Job.objects.filter(Among("id", "jobs")).order_by().values_list("pk", *columns)
+
+
+_LAST_ENDS = Prepared(_last_ends)

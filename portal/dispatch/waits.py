@@ -6,12 +6,13 @@ import re
 from collections.abc import Container, Iterable, Mapping
 
 import scheduling
+from portal.common.prepared import Among, Prepared
 from portal.dispatch.snapshot import Loaded
 from portal.jobs.models import Job
 from portal.jobs.selectors.preemptions import preemptions_open
 from portal.jobs.services.preempt import preempting_words
 from portal.jobs.services.waits import Waiting
-from portal.jobs.services.words import job_of_others
+from portal.jobs.services.words import NAMED, job_of_others
 
 _JOB = re.compile(r"\bjob (\d+)\b")
 """How the engine's sentences name a job."""
@@ -39,8 +40,7 @@ class Names:
 
     def __init__(self, jobs: Mapping[str, int], reasons: Iterable[scheduling.Reason]) -> None:
         mentioned = {job for reason in reasons for job in _JOB.findall(reason.sentence) if job in jobs}
-        rows = Job.objects.filter(pk__in=[jobs[job] for job in mentioned]) if mentioned else Job.objects.none()
-        found = {row.pk: row for row in rows.select_related("user", "vc")}
+        found = {row.pk: row for row in (_MENTIONED(jobs=[jobs[job] for job in mentioned]) if mentioned else ())}
         self._rows = {job: found[jobs[job]] for job in mentioned if jobs[job] in found}
 
     def told(self, sentence: str, *, vc: str) -> str:
@@ -59,6 +59,11 @@ class Names:
         if row is None:
             return "another job"
         return row.label if row.vc.name == vc else job_of_others(row)
+
+
+_MENTIONED = Prepared(
+    lambda: Job.objects.filter(Among("id", "jobs")).order_by().select_related("user", "vc").only(*NAMED)
+)
 
 
 def _told(wait: scheduling.Wait, loaded: Loaded, preempting: dict[int, str], names: Names) -> Waiting:

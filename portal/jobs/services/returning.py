@@ -17,6 +17,7 @@ from nodes.protocol.messages import ContainerReport, Exit
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
 from portal.clusters.models import Node
 from portal.clusters.states import NodeHealth
+from portal.common.prepared import Prepared, Slot
 from portal.common.wake import scheduler_wake
 from portal.jobs.models import Allocation, Claim, Job, JobAttempt, Task, TaskAttempt, TaskRole
 from portal.jobs.services.attempts import tasks_stop
@@ -149,14 +150,21 @@ def gangs_wait_no_longer(*, now: datetime) -> None:
     """Stop what came back and waits for the rest of its gang, once its job has gone another way, or the rest has not
     come within the time after which a node is lost."""
     before = now - timedelta(seconds=settings.NODE_LOST_AFTER_S)
-    goes_on = Q(stop_since__gte=before, job_attempt__job__state=JobState.WAITING, job_attempt__job__paused=False)
-    rows = TaskAttempt.objects.filter(_LOST, phase=Phase.RUN).exclude(goes_on)
-    for job in set(rows.values_list("job_attempt__job", flat=True)):
+    for job in {*_IN_VAIN(before=before)}:
         with transaction.atomic():
             job_hold(job)
-            for row in rows.filter(job_attempt__job=job).select_related("node").defer("spec_sealed"):
+            rows = _in_vain(before).filter(job_attempt__job=job)
+            for row in rows.select_related("node").defer("spec_sealed"):
                 message = f"The portal gave node {row.node.name} up."
                 tasks_stop([row], reason=StopReason.LOST, message=message, grace_s=0, now=now)
+
+
+def _in_vain(before: datetime | Slot) -> QuerySet[TaskAttempt]:
+    goes_on = Q(stop_since__gte=before, job_attempt__job__state=JobState.WAITING, job_attempt__job__paused=False)
+    return TaskAttempt.objects.filter(_LOST, phase=Phase.RUN).exclude(goes_on)
+
+
+_IN_VAIN = Prepared(lambda: _in_vain(Slot("before", datetime)).order_by().values_list("job_attempt__job", flat=True))
 
 
 def _rows_go_on(rows: Sequence[TaskAttempt]) -> None:
