@@ -15,7 +15,7 @@ from nodes.agent.config.options import Options, key_load
 from nodes.agent.config.policy import Policy, policy_load
 from nodes.agent.contact import Contact
 from nodes.agent.disk.guard import GB, DiskGuard, DiskLimits
-from nodes.agent.disk.layer_limit import LayerRule
+from nodes.agent.disk.layer_limit import LayerLimit
 from nodes.agent.hardware.gpus.base import GpuBackend
 from nodes.agent.hardware.gpus.choice import backend_from
 from nodes.agent.hardware.gpus.foreign import ForeignWatch
@@ -24,15 +24,15 @@ from nodes.agent.hardware.machine import Amounts, Machine
 from nodes.agent.hardware.sampler import Sampler
 from nodes.agent.listeners.watch import ListenerWatch
 from nodes.agent.logs.pipeline import LogPipeline
-from nodes.agent.runtimes.base import Runtime, RuntimeAway, Status
+from nodes.agent.runtimes.base import Runtime, RuntimeUnavailable, Status
 from nodes.agent.runtimes.cgroups import machine_raises_limits
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
 from nodes.agent.runtimes.process.runtime import ProcessRuntime
-from nodes.agent.sessions.door import Door
-from nodes.agent.storage.code_cache import CodeStore
-from nodes.agent.storage.delete_tree import Leftovers
-from nodes.agent.storage.mounts import StorageKeeper, storages_path
-from nodes.agent.storage.nosuid import Guards
+from nodes.agent.sessions.server import SessionServer
+from nodes.agent.storage.code_cache import CodeCache
+from nodes.agent.storage.delete_tree import LeftoverFolders
+from nodes.agent.storage.mounts import StorageManager, storages_path
+from nodes.agent.storage.nosuid import MountGuard
 from nodes.protocol.envelope import NodeKey
 from nodes.protocol.messages import Desired, Inventory
 
@@ -45,7 +45,7 @@ class Agent:
         self._name = (options.cluster, options.name)
         policy = policy_load(options.policy_file, options.mount_roots)
         # Under the other runtime no task is root; what is left are programs that other servers' tasks leave in a mount.
-        guards = Guards((*policy.mount_roots, options.nfs_root), binds=options.runtime == "docker")
+        guards = MountGuard((*policy.mount_roots, options.nfs_root), binds=options.runtime == "docker")
         self._storages = _storages(options, policy, guards, lambda at_once: self._reporter.change(at_once))
         if options.nfs_servers:
             policy = replace(policy, mount_roots=(*policy.mount_roots, options.nfs_root))
@@ -53,7 +53,7 @@ class Agent:
         self._gpus = backend_from(options.gpus, node=options.name, held=self._held)
         self._runtime = _runtime(options, self._gpus, lambda attempt, text: self._logs.note(attempt, text))
         self._logs = _logs(options, key)
-        self._code = CodeStore(options.state_dir / "code", options.code_cache_gb << 30, options.portal_ca)
+        self._code = CodeCache(options.state_dir / "code", options.code_cache_gb << 30, options.portal_ca)
         machine = _machine(options, self._gpus)
         inventory = InventoryReader(
             state=options.state_dir,
@@ -74,7 +74,9 @@ class Agent:
             every_s=options.report_every_s,
             foreign=ForeignWatch(options.foreign_after_s),
         )
-        self._leftovers = Leftovers(options.state_dir / "workspaces", options.state_dir / "process", options.home_dir)
+        self._leftovers = LeftoverFolders(
+            options.state_dir / "workspaces", options.state_dir / "process", options.home_dir
+        )
         self._disk = DiskGuard(
             runtime=self._runtime,
             limits=_disk_limits(options),
@@ -109,16 +111,16 @@ class Agent:
             contact=contact,
             lease_still_s=options.lease_still_s,
             # Until the watch for foreign processes has seen what is left of a task, told it, and had it reported.
-            gpus_waited_s=options.foreign_after_s + 3 * options.report_every_s,
+            gpu_release_timeout_s=options.foreign_after_s + 3 * options.report_every_s,
             shells=options.shells > 0,
-            layers=LayerRule(int(options.layer_gb * GB), options.layer_grace_s),
-            full=lambda: self._disk.state.full,
-            answers=self._storages.answers,
-            guard=lambda mount: guards.hold(mount.root, is_mount=mount.must_be_mount),
+            layers=LayerLimit(int(options.layer_gb * GB), options.layer_grace_s),
+            disk_full=lambda: self._disk.state.full,
+            storage_available=self._storages.answers,
+            guard_mount=lambda mount: guards.hold(mount.root, is_mount=mount.must_be_mount),
             changed=lambda at_once: self._reporter.change(at_once),
         )
         boot = boot_next(options.state_dir / "boot", clock.now_ms())
-        self._door = Door(
+        self._sessions = SessionServer(
             node=options.name,
             key=key,
             portal_public_key=options.portal_public_key,
@@ -152,7 +154,7 @@ class Agent:
         self._leftovers.open()
         self._supervisor.open()
         self._reporter.open()
-        self._door.open()
+        self._sessions.open()
         self._listeners.open()
 
     def take(self, desired: Desired) -> None:
@@ -162,7 +164,7 @@ class Agent:
 
     def close(self) -> None:
         self._listeners.close()
-        self._door.close()
+        self._sessions.close()
         self._supervisor.close()
         self._reporter.close()
         self._storages.close()
@@ -194,7 +196,7 @@ class Agent:
         """The task attempt that runs on each GPU."""
         try:
             found = self._runtime.found().values()
-        except RuntimeAway:
+        except RuntimeUnavailable:
             return {}
         return {uuid: one.attempt for one in found if one.status is Status.RUNNING for uuid in one.gpus}
 
@@ -228,8 +230,8 @@ def _runtime(options: Options, gpus: GpuBackend, note: Callable[[str, str], None
     )
 
 
-def _storages(options: Options, policy: Policy, guards: Guards, changed: Callable[[bool], None]) -> StorageKeeper:
-    return StorageKeeper(
+def _storages(options: Options, policy: Policy, guards: MountGuard, changed: Callable[[bool], None]) -> StorageManager:
+    return StorageManager(
         allowed=policy.mount_roots,
         own=options.nfs_root,
         servers=options.nfs_servers,

@@ -40,13 +40,13 @@ class NoRoomOnce:
     traceback of each of the many things that are tried again."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._saying = folder, LogThrottle()
+        self._folder, self._throttle = folder, LogThrottle()
 
     def __call__(self, logger: object, method: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         error = sys.exception() if entry.get("exc_info") is True else None
         if not (isinstance(error, OSError) and error.errno in NO_ROOM):
             return entry
-        if not self._saying.new(why := cannot_write(error, self._folder)):
+        if not self._throttle.new(why := cannot_write(error, self._folder)):
             raise structlog.DropEvent
         del entry["exc_info"]
         entry["reason"] = why

@@ -19,7 +19,7 @@ _UNREADABLE = urlsplit("")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Endpoint:
     """``what`` is reached at ``url``; ``setting`` names where that address stands, ``ca`` where the file of its
     authority is named. What is said after "does not" where the account is not let in (``refused``), and what to do
     where it may not do what is asked (``forbidden``). ``hidden``: who reads it need not know the address, so that the
@@ -62,13 +62,13 @@ class Place:
             return _UNREADABLE
 
 
-def connection_fault(error: BaseException, place: Place, *, now_ms: int) -> str:
+def connection_fault(error: BaseException, place: Endpoint, *, now_ms: int) -> str:
     """One sentence. Where the cause is not known, what the library says of it."""
     words = _fault(error, place, now_ms)
     return words[:1].upper() + words[1:]
 
 
-def _fault(error: BaseException, place: Place, now_ms: int) -> str:
+def _fault(error: BaseException, place: Endpoint, now_ms: int) -> str:
     causes = list(causes_of(error))
     if any(isinstance(cause, ProxyError) for cause in causes):
         return (
@@ -91,7 +91,7 @@ def _is_close(cause: BaseException) -> bool:
     return isinstance(cause, ConnectionResetError) or "closed by server" in said or "unexpectedly closed" in said
 
 
-def _closed(place: Place) -> str:
+def _closed(place: Endpoint) -> str:
     secure = _SECURE.get(place.scheme)
     if secure is None:
         return "it ended, or has begun anew; if it stays so, look at its own log"
@@ -122,7 +122,7 @@ def _innermost(error: BaseException) -> str:
     return str(error)
 
 
-def _certificate(cause: BaseException, place: Place, now_ms: int) -> str:
+def _certificate(cause: BaseException, place: Endpoint, now_ms: int) -> str:
     if isinstance(cause, ssl.SSLCertVerificationError):
         return _not_trusted(cause, place, now_ms)
     if _no_authorities(cause):
@@ -139,7 +139,7 @@ def _no_authorities(cause: BaseException) -> bool:
     return isinstance(cause, OSError) and "TLS CA certificate bundle" in str(cause)
 
 
-def _not_trusted(cause: ssl.SSLCertVerificationError, place: Place, now_ms: int) -> str:
+def _not_trusted(cause: ssl.SSLCertVerificationError, place: Endpoint, now_ms: int) -> str:
     today = f"{datetime.fromtimestamp(now_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
     if cause.verify_code == EXPIRED:
         return f"The certificate of {place.at} has expired: renew it there (or set this clock right: it says {today})."
@@ -156,7 +156,7 @@ def _not_trusted(cause: ssl.SSLCertVerificationError, place: Place, now_ms: int)
     )
 
 
-def _network(cause: BaseException, place: Place) -> str:
+def _network(cause: BaseException, place: Endpoint) -> str:
     if isinstance(cause, socket.gaierror) or _no_name(cause):
         if place.unnamed:
             return f"There is no server of the name in {place.setting}: correct that, or this server's DNS."
@@ -175,7 +175,7 @@ def _no_name(cause: BaseException) -> bool:
     return isinstance(cause, UnicodeError) and not isinstance(cause, UnicodeDecodeError)
 
 
-def _silent(place: Place) -> str:
+def _silent(place: Endpoint) -> str:
     scheme = place.scheme
     more = ", or it does not speak TLS" if scheme in _SECURE.values() else _WAITS_FOR_TLS.get(scheme, "")
     return f"{place.at} does not answer: look for a firewall between, or a wrong address in {place.setting}{more}."
@@ -189,7 +189,7 @@ _NO_WAY = frozenset({101, 113})
 """ENETUNREACH, EHOSTUNREACH."""
 
 
-def _account(cause: BaseException, place: Place) -> str:
+def _account(cause: BaseException, place: Endpoint) -> str:
     if isinstance(cause, redis.OutOfMemoryError):
         return f"{place.at} has no memory left: raise its maxmemory."
     if isinstance(cause, redis.ReadOnlyError):

@@ -21,7 +21,7 @@ from django.db.migrations import executor
 from django.db.migrations.loader import MigrationLoader
 from psycopg_pool import PoolTimeout
 
-from nodes.protocol.connecting import Place, connection_fault
+from nodes.protocol.connecting import Endpoint, connection_fault
 from portal.common.full_disks import disk_full
 
 PROBE_S = 2
@@ -92,19 +92,21 @@ def _now() -> int:
     return int(time.monotonic() / ASKED_AGAIN_S)
 
 
-def _places() -> list[Place]:
+def _places() -> list[Endpoint]:
     """One for each server that the address names."""
     hosts = connection.settings_dict["HOST"].split(",")
     ports = str(connection.settings_dict["PORT"]).split(",")
     ports = ports if len(ports) == len(hosts) else ports * len(hosts)
     setting, authority = "BERTH_DATABASE_URL", "sslrootcert of BERTH_DATABASE_URL"
     return [
-        Place("PostgreSQL", f"postgresql://{f'[{host}]' if ':' in host else host}:{port or 5432}", setting, authority)
+        Endpoint(
+            "PostgreSQL", f"postgresql://{f'[{host}]' if ':' in host else host}:{port or 5432}", setting, authority
+        )
         for host, port in zip(hosts, ports, strict=True)
     ]
 
 
-def _place() -> Place:
+def _place() -> Endpoint:
     """The first of them; of what is told of all."""
     return _places()[0]
 
@@ -119,7 +121,7 @@ def _unreached() -> str:
 
 
 @lru_cache(maxsize=8)
-def _asked(place: Place, _at: int) -> str:
+def _asked(place: Endpoint, _at: int) -> str:
     try:
         _dialled(place).close()
     except (OSError, UnicodeError) as error:
@@ -127,7 +129,7 @@ def _asked(place: Place, _at: int) -> str:
     return ""
 
 
-def _dialled(place: Place) -> socket.socket:
+def _dialled(place: Endpoint) -> socket.socket:
     return socket.create_connection((place.host, urlsplit(place.url).port), timeout=PROBE_S)
 
 
@@ -143,7 +145,7 @@ def _not_trusted() -> str:
 
 
 @lru_cache(maxsize=8)
-def _certificate_asked(place: Place, authority: str, named: bool, _at: int) -> str:
+def _certificate_asked(place: Endpoint, authority: str, named: bool, _at: int) -> str:
     """libpq says of a certificate only that it is not verified; OpenSSL, asked by Python, also why. ``named``: its name
     is looked at, too."""
     try:

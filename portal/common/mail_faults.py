@@ -13,7 +13,7 @@ from smtplib import (
 
 from django.conf import settings
 
-from nodes.protocol.connecting import Place, connection_fault
+from nodes.protocol.connecting import Endpoint, connection_fault
 
 SETTING = "BERTH_EMAIL_URL"
 WANTS_LOG_IN = 530
@@ -28,10 +28,11 @@ def mail_fault(error: SMTPException | OSError) -> str:
     return connection_fault(error, place, now_ms=int(time.time() * 1000))
 
 
-def _place() -> Place:
+def _place() -> Endpoint:
     scheme = "smtps" if settings.EMAIL_USE_SSL else "smtp+tls" if settings.EMAIL_USE_TLS else "smtp"
     host = f"[{settings.EMAIL_HOST}]" if ":" in settings.EMAIL_HOST else settings.EMAIL_HOST
-    return Place("the mail server", f"{scheme}://{host}:{settings.EMAIL_PORT}", SETTING, "SSL_CERT_FILE", hidden=True)
+    url = f"{scheme}://{host}:{settings.EMAIL_PORT}"
+    return Endpoint("the mail server", url, SETTING, "SSL_CERT_FILE", hidden=True)
 
 
 def _refusal(error: SMTPException | OSError) -> str:

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.exceptions import DisallowedHost
 from kombu.exceptions import OperationalError as BrokerError
 
-from nodes.protocol.connecting import Place, connection_fault
+from nodes.protocol.connecting import Endpoint, connection_fault
 from portal.common.database_faults import postgresql_fault, sqlite_fault
 from portal.common.full_disks import NO_ROOM, disk_full
 
@@ -65,5 +65,5 @@ _REDIS = (
 def _redis(cause: BaseException) -> str:
     refused = "know this account or its password: correct them in BERTH_REDIS_URL"
     allowed = "allow the portal's account ~* &* +@all"
-    place = Place("Redis", settings.REDIS_URL, "BERTH_REDIS_URL", "BERTH_REDIS_CA", refused, allowed)
+    place = Endpoint("Redis", settings.REDIS_URL, "BERTH_REDIS_URL", "BERTH_REDIS_CA", refused, allowed)
     return connection_fault(cause, place, now_ms=int(time.time() * 1000))

@@ -20,7 +20,7 @@ from urllib.parse import SplitResult, urlsplit
 import httpx
 from django.utils.translation import gettext
 
-from nodes.protocol.connecting import Place, connection_fault
+from nodes.protocol.connecting import Endpoint, connection_fault
 from portal.common.errors import Fault
 
 Address = IPv4Address | IPv6Address
@@ -93,7 +93,7 @@ def post(url: str, *, body: bytes, headers: Mapping[str, str], allowed: Collecti
 
 def _fault(error: Exception, parts: SplitResult) -> str:
     """Of the address no more than host and port: what follows may be a secret of the receiver's."""
-    place = Place(
+    place = Endpoint(
         "the webhook's receiver", f"{parts.scheme}://{parts.netloc}", "the webhook's address", "SSL_CERT_FILE"
     )
     return connection_fault(error, place, now_ms=int(time.time() * 1000))

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from nodes.agent.runtimes.docker.ends import STATUS_LOST
 from nodes.agent.runtimes.docker.logs import ENDED_UNSEEN
+from nodes.agent.runtimes.docker.lost_exits import STATUS_LOST
 from nodes.protocol.logs import MARK
 from nodes.protocol.names import LABEL
 from tests.chaos.load import KINDS, Load, Sent

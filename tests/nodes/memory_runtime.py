@@ -10,13 +10,13 @@ from time import time_ns
 
 from nodes.agent.logs.base import FrameSource, OpenLine, Position
 from nodes.agent.runtimes.base import (
-    CodePlace,
-    Ending,
-    Failed,
-    Found,
+    AttemptFailed,
+    CodeFolder,
+    ContainerExit,
     Image,
-    RuntimeAway,
+    RuntimeContainer,
     RuntimeFacts,
+    RuntimeUnavailable,
     Shell,
     Status,
     Usage,
@@ -77,9 +77,9 @@ class MemoryRuntime:
 
     obeys: Callable[[int], bool] = lambda number: True
     away: bool = False
-    fails: Failed | None = None
+    fails: AttemptFailed | None = None
     output: Callable[[], FrameSource] = Silence
-    containers: dict[str, Found] = field(default_factory=dict)
+    containers: dict[str, RuntimeContainer] = field(default_factory=dict)
     starts: Counter[str] = field(default_factory=Counter)
     looks: int = 0  # for a single container
     signals: list[int] = field(default_factory=list)
@@ -95,11 +95,11 @@ class MemoryRuntime:
     _lock: Lock = field(default_factory=Lock)
     _made: int = 0
 
-    def found(self) -> dict[str, Found]:
+    def found(self) -> dict[str, RuntimeContainer]:
         self._answer()
         return dict(self.containers)
 
-    def find(self, attempt: str) -> Found | None:
+    def find(self, attempt: str) -> RuntimeContainer | None:
         self._answer()
         self.looks += 1
         return self.containers.get(attempt)
@@ -118,14 +118,14 @@ class MemoryRuntime:
             raise self.fails
         return Image(digest=spec.digest or "sha256:1", reference=spec.image)
 
-    def code_place(self, spec: ContainerSpec) -> CodePlace:
+    def code_folder(self, spec: ContainerSpec) -> CodeFolder:
         raise AssertionError("no code comes with these tasks")
 
-    def create(self, spec: ContainerSpec, spec_hash: str, image: Image) -> Found:
+    def create(self, spec: ContainerSpec, spec_hash: str, image: Image) -> RuntimeContainer:
         self._answer()
         with self._lock:
             self._made += 1
-            made = Found(
+            made = RuntimeContainer(
                 attempt=spec.attempt,
                 container=f"c{self._made}",
                 spec_hash=spec_hash,
@@ -135,7 +135,7 @@ class MemoryRuntime:
             )
             return self.containers.setdefault(spec.attempt, made)
 
-    def start(self, spec: ContainerSpec) -> Found:
+    def start(self, spec: ContainerSpec) -> RuntimeContainer:
         self._answer()
         found = self.containers[spec.attempt]
         if found.status is Status.CREATED:
@@ -149,21 +149,21 @@ class MemoryRuntime:
         if self.obeys(number):
             self.end(attempt, 128 + number)
 
-    def term_rest(self, attempt: str, *, last: bool) -> bool:
+    def signal_pipe_readers(self, attempt: str, *, last: bool) -> bool:
         self.rests.append(last)
         return False
 
     def end(self, attempt: str, code: int) -> None:
         """The container ends by itself."""
         found = self.containers[attempt]
-        ending = Ending(code=code)
+        ending = ContainerExit(code=code)
         self.containers[attempt] = replace(found, status=Status.ENDED, ended_ms=1 << 62, ending=ending)
 
-    def warn(self, attempt: str, text: str) -> None:
+    def write_notice(self, attempt: str, text: str) -> None:
         self._answer()
         self.notices[attempt] = text
 
-    def unwarn(self, attempt: str) -> None:
+    def remove_notice(self, attempt: str) -> None:
         self._answer()
         self.notices.pop(attempt, None)
 
@@ -175,9 +175,9 @@ class MemoryRuntime:
         return self.output()
 
     def shell(self, request: ShellRequest) -> Shell:
-        raise Failed(Cause.INVALID, "Containers in memory have no shells")
+        raise AttemptFailed(Cause.INVALID, "Containers in memory have no shells")
 
-    def shells_end(self) -> None:
+    def end_leftover_shells(self) -> None:
         self._answer()
 
     def ssh_keys(self, attempt: str, text: str) -> None:
@@ -212,4 +212,4 @@ class MemoryRuntime:
 
     def _answer(self) -> None:
         if self.away:
-            raise RuntimeAway("it does not answer")
+            raise RuntimeUnavailable("it does not answer")

@@ -12,13 +12,13 @@ from nodes.agent.attempts.supervisor import Supervisor
 from nodes.agent.clock import SystemClock
 from nodes.agent.config.policy import Policy
 from nodes.agent.contact import Contact
-from nodes.agent.disk.layer_limit import LayerRule
+from nodes.agent.disk.layer_limit import LayerLimit
 from nodes.agent.hardware.gpus.base import GpuBackend
 from nodes.agent.hardware.gpus.choice import backend_from
 from nodes.agent.hardware.gpus.simulated import SimulatedBackend
 from nodes.agent.hardware.machine import Machine
 from nodes.agent.logs.pipeline import LogPipeline
-from nodes.agent.storage.code_cache import CodeStore
+from nodes.agent.storage.code_cache import CodeCache
 from nodes.protocol.envelope import NodeKey, PortalKey
 from nodes.protocol.messages import (
     ContainerReport,
@@ -65,7 +65,7 @@ class Node:
     runtime: MemoryRuntime = field(default_factory=MemoryRuntime)
     clock: ShiftedClock = field(default_factory=ShiftedClock)
     policy: Policy = field(default_factory=Policy)
-    layers: LayerRule = field(default_factory=lambda: LayerRule(1 << 30, 600))
+    layers: LayerLimit = field(default_factory=lambda: LayerLimit(1 << 30, 600))
     full: bool = False
     redis_url: str = NO_REDIS
     away: set[str] = field(default_factory=set)
@@ -87,18 +87,18 @@ class Node:
             logs=logs,
             gpus=self.gpus,
             journal=Journal(self.folder / "attempts"),
-            code=CodeStore(self.folder / "code", 1 << 30),
+            code=CodeCache(self.folder / "code", 1 << 30),
             policy=self.policy,
             machine=Machine(),
             clock=self.clock,
             contact=self.contact,
             lease_still_s=0,
-            gpus_waited_s=GPUS_WAITED_S,
+            gpu_release_timeout_s=GPUS_WAITED_S,
             shells=True,
             layers=self.layers,
-            full=lambda: self.full,
-            answers=lambda root: root not in self.away,
-            guard=self.guard,
+            disk_full=lambda: self.full,
+            storage_available=lambda root: root not in self.away,
+            guard_mount=self.guard,
             changed=lambda at_once: None,
         )
         supervisor.open()

@@ -14,9 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from nodes.agent.runtimes.docker.ends import STATUS_LOST
 from nodes.agent.runtimes.docker.forgotten import FORGOTTEN
 from nodes.agent.runtimes.docker.logs import ENDED_UNSEEN
+from nodes.agent.runtimes.docker.lost_exits import STATUS_LOST
 from nodes.protocol.messages import ImageAuth, Limits
 from nodes.protocol.names import container_name
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason

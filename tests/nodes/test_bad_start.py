@@ -188,17 +188,17 @@ def test_orders_that_another_portal_signed_are_told_once_with_the_setting_and_th
 
 def test_what_stays_is_said_again_after_a_while_and_what_comes_anew_at_once() -> None:
     now = [0.0]
-    saying = LogThrottle(lambda: now[0])
+    throttle = LogThrottle(lambda: now[0])
     heard = []
     for at, why in ((0, "expired 5 s ago"), (1, "expired 6 s ago"), (2, "no server"), (3, "no server")):
         now[0] = at
-        heard.append(saying.new(why))
+        heard.append(throttle.new(why))
     now[0] = 2 + AGAIN_S
-    heard.append(saying.new("no server"))
+    heard.append(throttle.new("no server"))
     assert heard == [True, False, True, False, True]
-    assert saying.over()
-    assert not saying.over()
-    assert saying.new("no server")
+    assert throttle.over()
+    assert not throttle.over()
+    assert throttle.new("no server")
 
 
 def test_what_fails_again_and_again_since_a_disk_is_full_is_said_once_without_a_traceback() -> None:

@@ -24,10 +24,10 @@ import pytest
 
 from nodes.__main__ import main
 from nodes.agent.check import check_lines
-from nodes.agent.check.line import Line, Verdict
+from nodes.agent.check.disk_and_storage import disk_lines, storage_lines
+from nodes.agent.check.finding import Finding, Verdict
 from nodes.agent.check.machine import Cards, driver_line, machine_lines
 from nodes.agent.check.portal import redis_line
-from nodes.agent.check.room import disk_lines, storage_lines
 from nodes.agent.config.options import Options, key_make, options_load
 from nodes.agent.config.settings_files import server_settings
 from nodes.agent.hardware.inventory import AGENT_VERSION
@@ -106,7 +106,7 @@ def environ(tmp_path: Path, portal: str) -> dict[str, str]:
     }
 
 
-def found(environ: dict[str, str], **changes: str) -> dict[str, Line]:
+def found(environ: dict[str, str], **changes: str) -> dict[str, Finding]:
     told = environ | {f"BERTH_NODE_{name.upper()}": value for name, value in changes.items()}
     return {line.name: line for line in check_lines([], told)}
 
@@ -308,7 +308,7 @@ def test_a_setting_of_a_file_gives_way_to_the_same_one_as_a_secret_file(tmp_path
     assert server_settings({"BERTH_NODE_SETTINGS": str(tmp_path / "none")}) == {}
 
 
-def room(environ: dict[str, str], docker_root: Path, **changes: str) -> dict[str, Line]:
+def room(environ: dict[str, str], docker_root: Path, **changes: str) -> dict[str, Finding]:
     return {line.name: line for line in disk_lines(options(environ, **changes), str(docker_root))}
 
 
@@ -330,7 +330,7 @@ def test_the_disk_with_the_logs_is_looked_at_beside_dockers(environ: dict[str, s
     with full_disk(tmp_path / "state") as state:
         lines = room(environ, tmp_path, state_dir=f"{state}/berth-node", disk_clean_percent="0")
     assert lines["disk"].text.endswith(f"free at {tmp_path}")
-    assert lines["state disk"] == Line(
+    assert lines["state disk"] == Finding(
         "state disk", Verdict.FAILED, f"0 % of 0 GB free at {state}",
         "Make room: logs that wait for the portal and code are kept there. Below 5 % nothing new starts.",
     )  # fmt: skip
@@ -352,19 +352,19 @@ def test_a_file_server_that_is_away_holds_the_check_up_for_its_patience_only(
     served.suspend()
     began = time.monotonic()
     try:
-        lines = [*storage_lines(there, helpers=str(tmp_path), patience_s=0.5)]
+        lines = [*storage_lines(there, helpers=str(tmp_path), timeout_s=0.5)]
     finally:
         served.resume()
         for name in ("data", "well"):
             subprocess.run(["umount", "--lazy", own / name], check=True)
     assert time.monotonic() - began < 5
-    away = Line(
+    away = Finding(
         f"storage {own}/data", Verdict.FAILED, "does not answer: its file server is away",
         f"Bring its file server back, or give it up: umount --lazy {own}/data",
     )  # fmt: skip
     assert lines == [
-        away, Line("nfs", Verdict.OK, f"from filer, 10.1.0.*, below {own}"), away,
-        Line(f"storage {own}/well", Verdict.OK, f"{tmp_path}/well answers"),
+        away, Finding("nfs", Verdict.OK, f"from filer, 10.1.0.*, below {own}"), away,
+        Finding(f"storage {own}/well", Verdict.OK, f"{tmp_path}/well answers"),
     ]  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nodes.agent.check.line import Verdict
+from nodes.agent.check.finding import Verdict
 from nodes.agent.check.machine import Cards, engine_lines
 from nodes.agent.runtimes.docker.gpu_requests import cdi_devices, gpu_requests
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from nodes.agent.runtimes.base import Cancelled, Failed
-from nodes.agent.storage.code_cache import TRIES, CodeAway, CodeStore
+from nodes.agent.runtimes.base import AttemptFailed, Cancelled
+from nodes.agent.storage.code_cache import TRIES, CodeCache, CodeUnavailable
 from nodes.protocol.messages import Code, Progress
 from nodes.protocol.states import Cause
 from tests.nodes.code_server import CodeServer
@@ -35,7 +35,7 @@ class Node:
 
     def __init__(self, folder: Path, server: CodeServer, limit: int = 1 << 30, authority: Path | None = None) -> None:
         self.folder, self.server = folder, server
-        self.store = CodeStore(folder, limit, authority)
+        self.store = CodeCache(folder, limit, authority)
         self.heard: list[Progress] = []
         self.stopped = False
 
@@ -46,8 +46,8 @@ class Node:
         ) as file:
             return file.read()
 
-    def failed(self, code: Code) -> Failed:
-        with pytest.raises(Failed) as raised:
+    def failed(self, code: Code) -> AttemptFailed:
+        with pytest.raises(AttemptFailed) as raised:
             self.fetch(code)
         assert raised.value.cause is Cause.CODE_MISSING
         return raised.value
@@ -61,7 +61,7 @@ def node(tmp_path: Path, server: CodeServer) -> Node:
 def test_a_download_that_breaks_off_goes_on_where_it_was(node: Node, server: CodeServer) -> None:
     code = server.add(NOISE)
     server.cut_at = 300_000
-    with pytest.raises(CodeAway, match="broke off"):
+    with pytest.raises(CodeUnavailable, match="broke off"):
         node.fetch(code)
     server.cut_at = None
     heir = Node(node.folder, server)
@@ -75,7 +75,7 @@ def test_a_download_that_breaks_off_goes_on_where_it_was(node: Node, server: Cod
 def test_a_portal_that_cannot_resume_sends_all_of_it_again(node: Node, server: CodeServer) -> None:
     code = server.add(NOISE)
     server.cut_at = 300_000
-    with pytest.raises(CodeAway):
+    with pytest.raises(CodeUnavailable):
         node.fetch(code)
     server.cut_at, server.resumes = None, False
     assert node.fetch(code) == NOISE
@@ -96,7 +96,7 @@ def test_what_was_fetched_is_asked_for_no_more_by_several_at_once(node: Node, se
 def test_a_portal_that_does_not_give_it_now_is_asked_again(node: Node, server: CodeServer, status: int) -> None:
     code = server.add(NOISE)
     server.status = status
-    with pytest.raises(CodeAway, match=str(status)):
+    with pytest.raises(CodeUnavailable, match=str(status)):
         node.fetch(code)
     server.status = 0
     assert node.fetch(code) == NOISE
@@ -108,9 +108,9 @@ def test_a_portal_that_is_not_there_is_away(node: Node, server: CodeServer) -> N
         ("http://127.0.0.1:1/code", "Nothing listens where the portal at 127.0.0.1:1 should: start it"),
         ("http://no..name/code", "There is no server named no..name: correct BERTH_URL of the portal"),
     ):
-        with pytest.raises(CodeAway, match=f"^waits for its code: {why}"):
+        with pytest.raises(CodeUnavailable, match=f"^waits for its code: {why}"):
             node.store.open(code, address=partial(str, address), progress=node.heard.append, cancelled=lambda: False)
-    with pytest.raises(CodeAway, match="waits for the address"):
+    with pytest.raises(CodeUnavailable, match="waits for the address"):
         node.store.open(code, address=lambda: None, progress=node.heard.append, cancelled=lambda: False)
 
 
@@ -120,7 +120,7 @@ def test_a_portal_is_known_by_the_authority_of_its_certificate_and_no_other(tmp_
     try:
         code = server.add(NOISE)
         for authority in (None, Authority(tmp_path, "other").ca):
-            with pytest.raises(CodeAway, match="is not known here .*: name its file in BERTH_NODE_PORTAL_CA"):
+            with pytest.raises(CodeUnavailable, match="is not known here .*: name its file in BERTH_NODE_PORTAL_CA"):
                 Node(tmp_path / "code", server, authority=authority).fetch(code)
         assert server.asked == []
         assert Node(tmp_path / "code", server, authority=own.ca).fetch(code) == NOISE
@@ -136,10 +136,10 @@ def test_a_file_of_the_authority_that_is_away_or_spoilt_is_named_and_fails_no_ta
         node = Node(tmp_path / "code", server, authority=own.ca)
         words = "The authorities by which the portal at .* is known cannot be read .*: correct BERTH_NODE_PORTAL_CA"
         own.ca.unlink()
-        with pytest.raises(CodeAway, match=words):
+        with pytest.raises(CodeUnavailable, match=words):
             node.fetch(code)
         own.ca.write_text("nothing")
-        with pytest.raises(CodeAway, match=words):
+        with pytest.raises(CodeUnavailable, match=words):
             node.fetch(code)
         own.ca.write_bytes(known)
         assert node.fetch(code) == NOISE
@@ -154,7 +154,7 @@ def test_a_proxy_that_is_away_is_told_from_a_portal_that_is(
     monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{free_port()}")
     monkeypatch.setenv("NO_PROXY", "")
     with pytest.raises(
-        CodeAway, match="The proxy on the way to the portal at .* cannot be used .*: correct HTTPS_PROXY"
+        CodeUnavailable, match="The proxy on the way to the portal at .* cannot be used .*: correct HTTPS_PROXY"
     ):
         node.fetch(code)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -166,7 +166,7 @@ def test_why_code_is_not_fetched_is_in_the_log_once_and_never_with_its_address(n
     with capture_logs() as lines:
         server.status = 503
         for one in (code, other, code):
-            with pytest.raises(CodeAway):
+            with pytest.raises(CodeUnavailable):
                 node.fetch(one)
         assert [(line["event"], line["log_level"]) for line in lines] == [("code is not fetched", "warning")]
         assert lines[0]["reason"] == (

@@ -21,9 +21,9 @@ from nodes.agent.attempts.orders import tasks_register
 from nodes.agent.check.portal import redis_line
 from nodes.agent.clock import SystemClock
 from nodes.agent.config.options import OptionInvalid, key_make, options_load
-from nodes.agent.connecting import redis_place
+from nodes.agent.connecting import redis_endpoint
 from nodes.protocol.addresses import AddressInvalid, redis_secured
-from nodes.protocol.connecting import Place, connection_fault
+from nodes.protocol.connecting import Endpoint, connection_fault
 from nodes.protocol.envelope import Envelope, PortalKey, envelope_seal
 from nodes.protocol.messages import Desired, encode
 from nodes.protocol.names import DESIRED_TASK
@@ -68,7 +68,7 @@ def said(url: str, now_ms: int = NOW_MS) -> str:
     """Why it cannot be used."""
     with pytest.raises((redis.RedisError, OSError)) as caught, redis.Redis.from_url(url) as client:
         client.ping()
-    return connection_fault(caught.value, redis_place(url), now_ms=now_ms)
+    return connection_fault(caught.value, redis_endpoint(url), now_ms=now_ms)
 
 
 @pytest.mark.redis_tls
@@ -134,7 +134,7 @@ def test_what_else_keeps_an_agent_out_ends_in_one_sentence(redis_server: RedisSe
 
 @pytest.mark.parametrize("url", ["https://x:99999", "https://x:abc", "https://[::1"])
 def test_of_an_address_that_cannot_be_read_the_setting_is_named_alone(url: str) -> None:
-    place = Place("the portal", url, "BERTH_URL", "BERTH_CA")
+    place = Endpoint("the portal", url, "BERTH_URL", "BERTH_CA")
     refused = connection_fault(ConnectionRefusedError(), place, now_ms=NOW_MS)
     assert refused.startswith("Nothing listens where the portal of BERTH_URL should: ")
     unknown = connection_fault(socket.gaierror(), place, now_ms=NOW_MS)

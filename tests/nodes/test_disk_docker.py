@@ -14,7 +14,7 @@ import pytest
 
 from nodes.agent.clock import Clock, SystemClock
 from nodes.agent.disk.guard import DiskGuard, DiskLimits, free_percent
-from nodes.agent.disk.usage import PATIENCE, Patience
+from nodes.agent.disk.usage import TIMEOUTS, Timeouts
 from nodes.agent.hardware.gpus.simulated import SimulatedBackend
 from nodes.agent.hardware.inventory import InventoryReader
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
@@ -56,7 +56,7 @@ class Small:
         )  # fmt: skip
 
     def guard(
-        self, runtime: DockerRuntime, patience: Patience = PATIENCE, clock: Clock = CLOCK, **limits: Any
+        self, runtime: DockerRuntime, patience: Timeouts = TIMEOUTS, clock: Clock = CLOCK, **limits: Any
     ) -> DiskGuard:
         return DiskGuard(
             runtime=runtime, limits=DiskLimits(**limits), state=self.own_disk or self.state,
@@ -225,7 +225,7 @@ def test_a_container_that_takes_for_ever_to_count_hides_neither_a_full_disk_nor_
     slow_engine.held = f"{writers['many-0']}/json.size=1|system/df|containers/json.*size=1"
     small.layers.clear()
     runtime = small.runtime(slow_engine.url)
-    guard = small.guard(runtime, Patience(quick_s=1, slow_s=3), clean_percent=15, full_percent=5)
+    guard = small.guard(runtime, Timeouts(quick_s=1, slow_s=3), clean_percent=15, full_percent=5)
     filler = small.filled(3)
     guard.open()
     try:
@@ -247,7 +247,7 @@ def test_one_that_took_too_long_is_measured_with_more_patience_after_a_while(
 ) -> None:
     small.layers.clear()
     clock = ShiftedClock()
-    guard = small.guard(small.runtime(slow_engine.url), Patience(quick_s=0.3, slow_s=20), clock)
+    guard = small.guard(small.runtime(slow_engine.url), Timeouts(quick_s=0.3, slow_s=20), clock)
     slow_engine.held = "size=1"
     guard.sizes.quick()
     slow_engine.held = ""

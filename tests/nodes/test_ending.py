@@ -8,7 +8,7 @@ import pytest
 
 from nodes.agent.attempts.exit_cause import exit_of, exit_unbegun
 from nodes.agent.attempts.journal import Stopping
-from nodes.agent.runtimes.base import Ending, Found, Status
+from nodes.agent.runtimes.base import ContainerExit, RuntimeContainer, Status
 from nodes.protocol.states import Cause, StopReason
 
 ASKED = 1_000_000
@@ -18,9 +18,11 @@ OURS = Stopping(
 NOT_YET_SENT = Stopping(reason=StopReason.USER, message="", grace_s=30, asked_ms=ASKED)
 
 
-def ended(code: int | None, *, oom: bool = False, error: str = "", ended_ms: int = ASKED + 500) -> Found:
-    ending = Ending(code=code, oom=oom, error=error)
-    return Found(attempt="a", container="c", spec_hash="h", status=Status.ENDED, ended_ms=ended_ms, ending=ending)
+def ended(code: int | None, *, oom: bool = False, error: str = "", ended_ms: int = ASKED + 500) -> RuntimeContainer:
+    ending = ContainerExit(code=code, oom=oom, error=error)
+    return RuntimeContainer(
+        attempt="a", container="c", spec_hash="h", status=Status.ENDED, ended_ms=ended_ms, ending=ending
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,7 +74,9 @@ def ended(code: int | None, *, oom: bool = False, error: str = "", ended_ms: int
         "the runtime says why nobody saw the end",
     ],
 )
-def test_an_end_has_one_cause(found: Found, stopping: Stopping | None, cause: Cause, signal: int | None) -> None:
+def test_an_end_has_one_cause(
+    found: RuntimeContainer, stopping: Stopping | None, cause: Cause, signal: int | None
+) -> None:
     exit = exit_of(found, stopping)
     assert found.ending is not None
     assert (exit.cause, exit.signal, exit.code) == (cause, signal, found.ending.code)
@@ -90,7 +94,7 @@ def test_an_end_has_one_cause(found: Found, stopping: Stopping | None, cause: Ca
 def test_a_status_that_may_be_made_up_counts_for_nothing_after_a_start_of_the_machine(
     unsure: str, rebooted: bool, cause: Cause, code: int | None
 ) -> None:
-    found = replace(ended(0), ending=Ending(code=0, unsure=unsure))
+    found = replace(ended(0), ending=ContainerExit(code=0, unsure=unsure))
     exit = exit_of(found, None, rebooted=rebooted)
     assert (exit.cause, exit.code) == (cause, code)
     stopped = exit_of(found, OURS, rebooted=rebooted)

@@ -9,7 +9,7 @@ from celery import Celery
 
 from nodes.agent.assembly import Agent
 from nodes.agent.config.options import key_make, options_load
-from nodes.agent.runtimes.base import RuntimeAway
+from nodes.agent.runtimes.base import RuntimeUnavailable
 from nodes.agent.runtimes.engine_watch import AWAY_AFTER_S, EngineWatch
 from nodes.protocol.envelope import PortalKey
 from tests.nodes.memory_runtime import MemoryRuntime
@@ -25,9 +25,9 @@ def unanswered(watch: EngineWatch, error: Exception) -> None:
 def test_it_is_told_after_a_minute_and_no_more_after_an_answer() -> None:
     clock = ShiftedClock()
     watch = EngineWatch(clock)
-    unanswered(watch, RuntimeAway("gone"))
+    unanswered(watch, RuntimeUnavailable("gone"))
     clock.ahead_s += AWAY_AFTER_S - 5
-    unanswered(watch, RuntimeAway("still gone"))
+    unanswered(watch, RuntimeUnavailable("still gone"))
     assert watch.away() == ""
     clock.ahead_s += 6
     assert watch.away() == "still gone"
@@ -36,7 +36,7 @@ def test_it_is_told_after_a_minute_and_no_more_after_an_answer() -> None:
     assert watch.away() == ""
     clock.ahead_s += 1000
     assert watch.away() == "", "nobody has asked since"
-    unanswered(watch, RuntimeAway("gone"))
+    unanswered(watch, RuntimeUnavailable("gone"))
     assert watch.away() == "", "the time begins anew"
 
 

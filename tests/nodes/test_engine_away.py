@@ -13,8 +13,8 @@ from nodes.agent.attempts.journal import Journal
 from nodes.agent.clock import SystemClock
 from nodes.agent.config.policy import Policy
 from nodes.agent.log_throttle import AGAIN_S
-from nodes.agent.runtimes.base import Found, RuntimeAway
-from nodes.agent.sessions.door import Door
+from nodes.agent.runtimes.base import RuntimeContainer, RuntimeUnavailable
+from nodes.agent.sessions.server import SessionServer
 from nodes.protocol.envelope import PortalKey
 from nodes.protocol.messages import Stop
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
@@ -32,14 +32,14 @@ class Restarting(MemoryRuntime):
     deaf: int = 0
     finds: int = 0
 
-    def find(self, attempt: str) -> Found | None:
+    def find(self, attempt: str) -> RuntimeContainer | None:
         self.finds += 1
         return super().find(attempt)
 
     def signal(self, attempt: str, number: int) -> None:
         if self.deaf:
             self.deaf -= 1
-            raise RuntimeAway("the Docker Engine does not answer")
+            raise RuntimeUnavailable("the Docker Engine does not answer")
         super().signal(attempt, number)
 
 
@@ -90,19 +90,19 @@ class Asked(MemoryRuntime):
     looks: int = 0
     sweeps: int = 0
 
-    def found(self) -> dict[str, Found]:
+    def found(self) -> dict[str, RuntimeContainer]:
         self.looks += 1
         return super().found()
 
-    def shells_end(self) -> None:
+    def end_leftover_shells(self) -> None:
         self.sweeps += 1
-        super().shells_end()
+        super().end_leftover_shells()
 
 
 def test_an_engine_that_is_away_is_said_once_and_again_every_ten_minutes_and_so_is_its_return(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nodes.agent.attempts.supervisor.LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr("nodes.agent.attempts.supervisor.POLL_EVERY_S", 0.02)
     runtime = node.runtime = Asked()
 
     def said_after(looks: int) -> list[str]:
@@ -124,9 +124,9 @@ def test_an_engine_that_is_away_is_said_once_and_again_every_ten_minutes_and_so_
 
 
 def test_shells_that_cannot_be_ended_while_the_engine_is_away_are_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nodes.agent.sessions.door.SWEEP_AGAIN_S", 0.02)
+    monkeypatch.setattr("nodes.agent.sessions.server.SWEEP_AGAIN_S", 0.02)
     runtime = Asked(away=True)
-    door = Door(
+    door = SessionServer(
         node="gpu01", key=KEY, portal_public_key=PortalKey.generate().public, boot=1, redis_url=NO_REDIS,
         runtime=runtime, policy=Policy(), shells=1, lease_still_s=0, clock=SystemClock(),
     )  # fmt: skip
@@ -148,7 +148,7 @@ class Unkilling(MemoryRuntime):
     def signal(self, attempt: str, number: int) -> None:
         if number == SIGKILL and not self.containerd:
             self.tried += 1
-            raise RuntimeAway("the Engine cannot send a signal")
+            raise RuntimeUnavailable("the Engine cannot send a signal")
         super().signal(attempt, number)
 
 

@@ -14,7 +14,7 @@ import pytest
 from nodes.agent.attempts.supervisor import Supervisor
 from nodes.agent.hardware.gpus.foreign import ForeignWatch
 from nodes.agent.hardware.gpus.nvml import NvmlBackend
-from nodes.agent.runtimes.base import Found
+from nodes.agent.runtimes.base import RuntimeContainer
 from nodes.protocol.messages import ContainerReport, ContainerSpec
 from nodes.protocol.names import FOREIGN_PROCESS
 from nodes.protocol.states import Cause, ContainerState, Phase
@@ -34,7 +34,7 @@ class Looks(MemoryRuntime):
 
     number = 0
 
-    def find(self, attempt: str) -> Found | None:
+    def find(self, attempt: str) -> RuntimeContainer | None:
         self.number += 1
         return super().find(attempt)
 

@@ -18,7 +18,7 @@ import pytest
 
 from nodes.agent.storage import nosuid as guarding
 from nodes.agent.storage.mount_table import reached, table_of
-from nodes.agent.storage.nosuid import Done, Guards, How, see_to, unguarded
+from nodes.agent.storage.nosuid import GuardMode, GuardResult, MountGuard, guard_storage, unguarded
 from nodes.protocol.messages import Mount
 from nodes.protocol.states import Phase
 from tests.nodes.portal_side import spec_of
@@ -45,7 +45,7 @@ def top(tmp_path: Path) -> Iterator[Path]:
 
 def guard(root: Path, *, above: Path | None = None, binds: bool = True, is_mount: bool = False) -> str:
     """As an agent does that has just been started; what could not be done."""
-    return Guards((str(above or root.parent),), binds=binds).fault(str(root), is_mount=is_mount)
+    return MountGuard((str(above or root.parent),), binds=binds).fault(str(root), is_mount=is_mount)
 
 
 def mount(kind: str, place: Path, options: str = "rw") -> None:
@@ -92,7 +92,7 @@ def test_an_agent_that_starts_again_mounts_nothing_twice_and_sees_to_what_is_new
     mount("tmpfs", data / "later")
     program = trap(data / "later")
     assert runs_as(program) == 0
-    Guards((str(top),), binds=True).hold(str(data), is_mount=False)
+    MountGuard((str(top),), binds=True).hold(str(data), is_mount=False)
     assert (runs_as(program), guard(data)) == (ALICE, "")
     assert (len(options_at(data)), len(options_at(data / "later"))) == (1, 1)
 
@@ -123,7 +123,9 @@ def test_only_what_is_mounted_is_seen_to(top: Path, kind: dict[str, Any]) -> Non
 def test_one_fault_keeps_nothing_else_from_being_guarded(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guarding, "LOCK", top / "nowhere" / "lock")
     mount("tmpfs", top / "data" / "set")
-    assert see_to(str(top), str(top / "data"), How.BIND) == Done(str(top / "data"), "No such file or directory")
+    assert guard_storage(str(top), str(top / "data"), GuardMode.BIND) == GuardResult(
+        str(top / "data"), "No such file or directory"
+    )
     assert {"nosuid", "nodev"} <= options_at(top / "data" / "set")[-1]
 
 
@@ -167,7 +169,7 @@ def test_a_file_server_that_is_away_holds_nobody_up(top: Path, tmp_path: Path) -
     served = next(one for one in psutil.process_iter(["cmdline"]) if str(top / "data") in (one.info["cmdline"] or ()))
     (tmp_path / "inner").mkdir()
     root = str(top / "data" / "inner")
-    agents = Guards((str(top),), binds=True, patience_s=1.0)
+    agents = MountGuard((str(top),), binds=True, timeout_s=1.0)
     served.suspend()
     try:
         began = time.monotonic()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nodes.agent.runtimes.base import Failed
+from nodes.agent.runtimes.base import AttemptFailed
 from nodes.protocol.states import Cause, ContainerState, Phase
 from tests.nodes.logs.support import Printed, line
 from tests.nodes.memory_runtime import MemoryRuntime
@@ -58,7 +58,8 @@ def everything_kept(folder: Path) -> str:
 
 def test_a_reason_hides_secrets(tmp_path: Path) -> None:
     node = Node(
-        tmp_path, MemoryRuntime(fails=Failed(Cause.IMAGE_DENIED, f"no image at https://bob:{SECRET}@example.org"))
+        tmp_path,
+        MemoryRuntime(fails=AttemptFailed(Cause.IMAGE_DENIED, f"no image at https://bob:{SECRET}@example.org")),
     )
     with node.life() as supervisor:
         supervisor.take(desired(1, order(SPEC, Phase.RUN)))

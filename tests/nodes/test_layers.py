@@ -14,8 +14,8 @@ import pytest
 
 from nodes.agent.attempts.journal import Journal, Record
 from nodes.agent.attempts.supervisor import Supervisor
-from nodes.agent.disk.layer_limit import GB, LayerRule, Measured
-from nodes.agent.disk.usage import Patience, SizeWatch
+from nodes.agent.disk.layer_limit import GB, LayerLimit, LayerSize
+from nodes.agent.disk.usage import SizeWatch, Timeouts
 from nodes.protocol.messages import Stop
 from nodes.protocol.names import LABEL, log_stream
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
@@ -70,7 +70,7 @@ def _volume(size: int) -> dict[str, Any]:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
-    return Node(tmp_path / "node", clock=BothShifted(), layers=LayerRule(MOST, GRACE_S))
+    return Node(tmp_path / "node", clock=BothShifted(), layers=LayerLimit(MOST, GRACE_S))
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def sizes(supervisor: Supervisor, written: Written, tmp_path: Path) -> Iterator[
         docker.engine.answers = written.answers() | {"GET /version": docker.engine.answers["GET /version"]}
         yield SizeWatch(
             runtime=docker.runtime, folders={}, layers=supervisor.layers, graces=supervisor.layer_graces,
-            largest=lambda shares: None, clock=written.clock, every_s=60, patience=Patience(),
+            largest=lambda shares: None, clock=written.clock, every_s=60, patience=Timeouts(),
         )  # fmt: skip
 
 
@@ -168,12 +168,12 @@ def test_a_warning_outlives_the_agent_that_gave_it(node: Node) -> None:
     with node.life() as supervisor:
         supervisor.take(desired(1, order(SPEC, Phase.RUN)))
         wait_for(supervisor, SPEC, in_state(ContainerState.RUNNING))
-        supervisor.layers({SPEC.attempt: Measured(60 * GB, node.clock.now_ms())})
+        supervisor.layers({SPEC.attempt: LayerSize(60 * GB, node.clock.now_ms())})
         warned(node)
     node.clock.ahead_s += GRACE_S
     with node.life() as supervisor:
         wait_for(supervisor, SPEC, in_state(ContainerState.RUNNING))
-        supervisor.layers({SPEC.attempt: Measured(60 * GB, node.clock.now_ms())})
+        supervisor.layers({SPEC.attempt: LayerSize(60 * GB, node.clock.now_ms())})
         ended = wait_for(supervisor, SPEC, in_state(ContainerState.TERMINATED))
     assert ended.exit is not None
     assert ended.exit.cause is Cause.LAYER_FULL
@@ -181,7 +181,7 @@ def test_a_warning_outlives_the_agent_that_gave_it(node: Node) -> None:
 
 def delete_all(node: Node, supervisor: Supervisor) -> None:
     """Returns when the task is not warned any more."""
-    supervisor.layers({SPEC.attempt: Measured(0, node.clock.now_ms())})
+    supervisor.layers({SPEC.attempt: LayerSize(0, node.clock.now_ms())})
     supervisor.wake(SPEC.attempt)
     wait_until(lambda: not node.runtime.notices and record(node).layer_warned_ms is None, "no notice, and no warning")
 
@@ -203,7 +203,7 @@ def test_the_notice_goes_when_the_layer_has_room_again_and_the_log_says_so(
     with node.life() as supervisor:
         supervisor.take(desired(1, order(SPEC, Phase.RUN)))
         wait_for(supervisor, SPEC, in_state(ContainerState.RUNNING))
-        supervisor.layers({SPEC.attempt: Measured(60 * GB, node.clock.now_ms())})
+        supervisor.layers({SPEC.attempt: LayerSize(60 * GB, node.clock.now_ms())})
         warned(node)
         assert '"layer_full"' in node.runtime.notices[SPEC.attempt]
         delete_all(node, supervisor)
@@ -240,11 +240,11 @@ def test_the_notice_goes_though_the_agent_was_killed(
 
 def test_the_notice_of_a_stop_stays_though_the_layer_has_room_again(node: Node, supervisor: Supervisor) -> None:
     node.runtime.obeys = lambda number: False
-    supervisor.layers({SPEC.attempt: Measured(60 * GB, node.clock.now_ms())})
+    supervisor.layers({SPEC.attempt: LayerSize(60 * GB, node.clock.now_ms())})
     warned(node)
     supervisor.take(desired(2, order(SPEC, Phase.STOP, Stop(reason=StopReason.USER, grace_s=600))))
     wait_until(lambda: '"user"' in node.runtime.notices[SPEC.attempt], "the notice of the stop")
-    supervisor.layers({SPEC.attempt: Measured(0, node.clock.now_ms())})
+    supervisor.layers({SPEC.attempt: LayerSize(0, node.clock.now_ms())})
     for _ in range(3):
         supervisor.wake(SPEC.attempt)
         sleep(0.1)

@@ -20,13 +20,13 @@ import redis
 from celery import Celery
 
 from nodes.agent.assembly import Agent
-from nodes.agent.check.line import Verdict
+from nodes.agent.check.finding import Verdict
 from nodes.agent.check.listeners import listener_lines
 from nodes.agent.clock import SystemClock
 from nodes.agent.config.options import key_make, options_load
-from nodes.agent.listeners.look import look
-from nodes.agent.listeners.questions import kind_of
-from nodes.agent.listeners.talk import Place
+from nodes.agent.listeners.exchange import SocketAddress
+from nodes.agent.listeners.identify import identify
+from nodes.agent.listeners.scan import scan
 from nodes.agent.listeners.watch import ListenerWatch
 from nodes.agent.runtimes import ports
 from nodes.agent.runtimes.ports import ports_listening
@@ -152,12 +152,12 @@ def speaker(reply: Speaks, tls: Files | None = None) -> Iterator[int]:
 def test_who_answers_without_authentication_is_known_by_the_answer_and_nobody_else(who: str) -> None:
     speaks, kind = SPOKEN[who]
     with speaker(speaks) as port:
-        assert kind_of(Place("127.0.0.1", port)) == kind
+        assert identify(SocketAddress("127.0.0.1", port)) == kind
 
 
 def test_what_speaks_tls_alone_is_asked_by_tls(tmp_path: Path) -> None:
     with speaker(pages(PODS), Authority(tmp_path).sign("server")) as port:
-        assert kind_of(Place("127.0.0.1", port)) == "kubelet"
+        assert identify(SocketAddress("127.0.0.1", port)) == "kubelet"
 
 
 def endless(connection: socket.socket) -> None:
@@ -190,7 +190,7 @@ HOSTILE = {
 def test_nobody_who_listens_holds_up_a_look(how: str) -> None:
     with listener(HOSTILE[how]) as port:
         began = time.monotonic()
-        assert kind_of(Place("127.0.0.1", port), began + 1.5) is None
+        assert identify(SocketAddress("127.0.0.1", port), began + 1.5) is None
         assert time.monotonic() - began < 2.5
 
 
@@ -217,9 +217,9 @@ def test_a_look_leaves_out_what_is_the_agents_own_and_what_is_of_a_task(server: 
     found = (Listener("redis", "127.0.0.1", server.port),)
     with speaker(pages(DOCKER)) as own:
         only = AllBut(server.port, own).__contains__
-        assert look(of_job=lambda pid: False, held=only).found == found
-        assert look(of_job=lambda pid: pid != os.getpid(), held=only).found == ()
-        assert look(of_job=lambda pid: False, held=AllBut(own).__contains__).found == ()
+        assert scan(of_job=lambda pid: False, held=only).found == found
+        assert scan(of_job=lambda pid: pid != os.getpid(), held=only).found == ()
+        assert scan(of_job=lambda pid: False, held=AllBut(own).__contains__).found == ()
 
 
 def test_a_watch_tells_what_has_come_and_what_is_over_and_asks_the_quiet_less_often(server: RedisServer) -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from nodes.agent.attempts.journal import Journal
-from nodes.agent.runtimes.base import Found
-from nodes.agent.runtimes.docker.found import found_inspected
+from nodes.agent.runtimes.base import RuntimeContainer
+from nodes.agent.runtimes.docker.container_state import container_inspected
 from nodes.protocol.logs import STDOUT, LogRecord
 from nodes.protocol.names import LABEL
 from nodes.protocol.states import Cause, ContainerState, Phase
@@ -49,7 +49,7 @@ def test_a_status_that_an_engine_makes_up_is_no_programs_after_a_start_of_the_ma
                   "StartedAt": "2026-11-25T09:00:00Z", "FinishedAt": "2026-11-25T12:00:00Z"},
         "Config": {"Labels": {LABEL.ATTEMPT: spec.attempt}, "Image": spec.image},
     }  # fmt: skip
-    node.runtime.containers[spec.attempt] = found_inspected(details, status_lost=False)
+    node.runtime.containers[spec.attempt] = container_inspected(details, status_lost=False)
     node.clock.starts += starts
     with node.life() as supervisor:
         ended = wait_for(supervisor, spec, in_state(ContainerState.TERMINATED))
@@ -87,7 +87,7 @@ def test_a_log_that_does_not_end_is_looked_after_without_haste(node: Node, monke
     node.runtime.output = Backlog
     spec, looks, real = SPECS[0], [0.0], node.runtime.find
 
-    def counted(attempt: str) -> Found | None:
+    def counted(attempt: str) -> RuntimeContainer | None:
         looks.append(node.clock.monotonic())
         return real(attempt)
 

@@ -18,11 +18,11 @@ import psutil
 import pytest
 
 from nodes.agent.config.policy import Policy
-from nodes.agent.runtimes.base import Failed
-from nodes.agent.storage.file_worker import Errand, Errands
+from nodes.agent.runtimes.base import AttemptFailed
+from nodes.agent.storage.background import BackgroundCall, BackgroundCalls
 from nodes.agent.storage.folders import mount_open
-from nodes.agent.storage.mounts import StorageKeeper, StorageState
-from nodes.agent.storage.nosuid import Guards
+from nodes.agent.storage.mounts import StorageManager, StorageState
+from nodes.agent.storage.nosuid import MountGuard
 from nodes.protocol.messages import ContainerSpec, Mount, Stop, StorageWish
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
 from tests.nodes.memory_runtime import Backlog, MemoryRuntime
@@ -39,7 +39,7 @@ class Server:
     """Exports of a made-up file server, and what mounts them below ``own``."""
 
     folder: Path
-    kept: list[StorageKeeper] = field(default_factory=list)
+    kept: list[StorageManager] = field(default_factory=list)
 
     @property
     def own(self) -> Path:
@@ -54,13 +54,14 @@ class Server:
         values = {"name": name, "root": str(self.own / name), "export": str(self.export(name)), **changes}
         return StorageWish(**values)
 
-    def controller(self, **changes: Any) -> StorageKeeper:
+    def controller(self, **changes: Any) -> StorageManager:
         values: dict[str, Any] = {
             "allowed": (), "own": str(self.own), "servers": ("*",), "state": self.folder / "storages.json",
-            "kind": "fuse.bindfs", "patience_s": 1.0, "mount_s": 5.0, "guards": Guards((str(self.own),), binds=False),
+            "kind": "fuse.bindfs", "timeout_s": 1.0, "mount_s": 5.0,
+            "guards": MountGuard((str(self.own),), binds=False),
             **changes,
         }  # fmt: skip
-        return StorageKeeper(**values)
+        return StorageManager(**values)
 
     def process(self, name: str = "data") -> psutil.Process:
         """Who serves a mounted one."""
@@ -247,9 +248,9 @@ def test_what_is_known_of_a_storage_comes_back_with_its_server(server: Server) -
     controller = server.controller()
     controller.want([server.wish(), server.wish("well")])
     controller.look()
-    errands = Errands()
+    errands = BackgroundCalls()
     here, there = (server.own / name / "file" for name in ("data", "well"))
-    looks = [Errand(str(path.parent), path.exists, False) for path in (here, there)]
+    looks = [BackgroundCall(str(path.parent), path.exists, False) for path in (here, there)]
     assert [errands.run(look) for look in looks] == [False, False]
     here.touch()
     there.touch()
@@ -362,10 +363,10 @@ def test_a_users_folder_is_the_users_alone_and_none_is_made_where_nothing_is_mou
     assert (facts.st_uid, facts.st_gid, facts.st_mode & 0o7777) == (5000, 6000, 0o700)
     shutil.rmtree(server.export("data") / "alice")
     (server.export("data") / "alice").symlink_to("/etc")
-    with pytest.raises(Failed, match="is no plain folder"), mount_open(own, uid=5000, gid=6000):
+    with pytest.raises(AttemptFailed, match="is no plain folder"), mount_open(own, uid=5000, gid=6000):
         pass
     (server.export("data") / "alice").unlink()
     subprocess.run(["umount", wish.root], check=True)
-    with pytest.raises(Failed, match="is not mounted"), mount_open(own, uid=5000, gid=6000):
+    with pytest.raises(AttemptFailed, match="is not mounted"), mount_open(own, uid=5000, gid=6000):
         pass
     assert list(Path(wish.root).iterdir()) == []

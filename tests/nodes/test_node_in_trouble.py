@@ -13,7 +13,7 @@ from signal import SIGKILL, SIGTERM
 import pytest
 
 from nodes.agent.attempts.journal import Journal
-from nodes.agent.disk.layer_limit import LayerRule, Measured
+from nodes.agent.disk.layer_limit import LayerLimit, LayerSize
 from nodes.protocol.messages import Stop
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
 from tests.nodes.memory_runtime import Backlog
@@ -62,15 +62,15 @@ def test_a_stop_is_obeyed_and_told_on_a_full_disk_and_recorded_once_there_is_roo
 
 
 def test_a_container_whose_layer_fills_the_disk_is_stopped(node: Node, fill: Callable[[], None]) -> None:
-    node.layers = LayerRule(1000, 0)
+    node.layers = LayerLimit(1000, 0)
     spec = SPECS[0]
     with node.life() as supervisor:
         supervisor.take(desired(1, order(spec, Phase.RUN)))
         wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
         fill()
-        supervisor.layers({spec.attempt: Measured(2000, node.clock.now_ms())})
+        supervisor.layers({spec.attempt: LayerSize(2000, node.clock.now_ms())})
         wait_until(lambda: spec.attempt in node.runtime.notices, "the warning")
-        supervisor.layers({spec.attempt: Measured(2000, node.clock.now_ms())})
+        supervisor.layers({spec.attempt: LayerSize(2000, node.clock.now_ms())})
         ended = soon(supervisor, spec, in_state(ContainerState.TERMINATED))
     assert ended.exit is not None
     assert ended.exit.cause is Cause.LAYER_FULL

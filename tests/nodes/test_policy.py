@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nodes.agent.config.policy import Policy, PolicyInvalid, policy_load
-from nodes.agent.runtimes.base import Failed
+from nodes.agent.runtimes.base import AttemptFailed
 from nodes.protocol.messages import Mount
 from nodes.protocol.states import Cause
 from tests.nodes.portal_side import spec_of
@@ -35,7 +35,7 @@ def mount(root: str) -> tuple[Mount, ...]:
     ids=["image", "network", "root in disguise", "the whole disk", "etc", "a name that begins alike", "dots"],
 )
 def test_what_the_policy_does_not_allow_is_refused(changes: dict[str, Any]) -> None:
-    with pytest.raises(Failed) as failed:
+    with pytest.raises(AttemptFailed) as failed:
         POLICY.check(spec_of("true", **changes))
     assert failed.value.cause is Cause.REFUSED
 
@@ -51,7 +51,7 @@ def test_of_an_image_with_a_digest_the_tag_that_it_bears_beside_it_allows_nothin
     tagged = Policy(images=("team/x:approved*", "lab:5000/y@sha256:*"))
     tagged.check(spec_of("true", image="team/x:approved-1"))
     tagged.check(spec_of("true", image=f"lab:5000/y:1@sha256:{'0' * 64}"))
-    with pytest.raises(Failed):
+    with pytest.raises(AttemptFailed):
         tagged.check(spec_of("true", image=f"team/x:approved@sha256:{'0' * 64}"))
 
 
@@ -64,7 +64,7 @@ def test_a_link_below_a_root_leads_nowhere(tmp_path: Path) -> None:
     (tmp_path / "disk" / "alice" / "out").symlink_to("/etc")
     (tmp_path / "disk" / "bob").symlink_to(tmp_path / "disk" / "alice")
     for root in ("alice/out", "alice/out/ssh", "bob"):
-        with pytest.raises(Failed) as failed:
+        with pytest.raises(AttemptFailed) as failed:
             policy.check(spec_of("true", mounts=mount(f"{tmp_path}/share/{root}")))
         assert failed.value.cause is Cause.REFUSED
 
@@ -72,7 +72,7 @@ def test_a_link_below_a_root_leads_nowhere(tmp_path: Path) -> None:
 def test_without_a_file_nothing_is_mounted_and_every_image_runs() -> None:
     policy = policy_load(None)
     policy.check(spec_of("true", image="any/thing", profile="root"))
-    with pytest.raises(Failed):
+    with pytest.raises(AttemptFailed):
         policy.check(spec_of("true", mounts=mount("/mnt/share")))
 
 
@@ -91,7 +91,7 @@ def test_the_policy_of_the_page_allows_what_it_says_and_nothing_else(tmp_path: P
     policy = policy_load(file)
     policy.check(spec_of("true"))
     for changes in ({"image": "evil/miner:latest"}, {"profile": "root"}, {"network": "host"}):
-        with pytest.raises(Failed) as failed:
+        with pytest.raises(AttemptFailed) as failed:
             policy.check(spec_of("true", **changes))
         assert failed.value.cause is Cause.REFUSED
 

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from nodes.agent.runtimes.base import Failed
+from nodes.agent.runtimes.base import AttemptFailed
 from nodes.agent.runtimes.ports import ports_check, ports_listening
 from tests.nodes.portal_side import spec_of
 
@@ -35,6 +35,6 @@ def test_no_task_is_given_a_port_on_which_somebody_listens_by_either_way(
         there.bind((address, 0))
         there.listen()
         spec = spec_of("true", ports={"http": (there.getsockname()[1],)})
-        with pytest.raises(Failed, match="is in use"):
+        with pytest.raises(AttemptFailed, match="is in use"):
             ports_check(spec)
     ports_check(spec)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nodes.agent.sessions.folders import FilesFailed
-from nodes.agent.sessions.proofs import Proofs
+from nodes.agent.sessions.proof_writer import ProofWriter
 from nodes.agent.storage.proof import KEPT_S, MOST, Proof, ProofRefused, proof_write
 from nodes.protocol.messages import Mount
 from nodes.protocol.sessions import PROOFS, ProofRequest, SessionFault
@@ -66,7 +66,7 @@ def test_what_the_portal_may_not_ask_is_refused(tmp_path: Path, changes: dict[st
 
 
 def test_the_door_has_a_process_write_it_and_tells_why_not(tmp_path: Path) -> None:
-    made = Proofs(roots=(str(tmp_path),))
+    made = ProofWriter(roots=(str(tmp_path),))
     asked = proof(tmp_path)
     request = ProofRequest(mount=asked.mount, name=asked.name, value=asked.value)
     made.write(request)

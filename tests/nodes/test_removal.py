@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from nodes.agent.storage.delete_job_folder import FolderKept, Removal, doomed, folder_remove
+from nodes.agent.storage.delete_job_folder import FolderKept, Removal, deleting_name, folder_remove
 from nodes.agent.storage.delete_tree import DELETING
 from nodes.protocol.messages import Mount
 
@@ -131,7 +131,7 @@ def test_a_name_as_long_as_names_may_be_goes(storage: Path) -> None:
     job_folder(longest)
     removed(longest)
     assert not longest.exists()
-    assert doomed(longest.name) != doomed("m" * 253 + "-1")
+    assert deleting_name(longest.name) != deleting_name("m" * 253 + "-1")
 
 
 # ------------------------------------------------------------ killed, and two at once

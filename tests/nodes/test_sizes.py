@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nodes.agent.disk.usage import folder_bytes
-from nodes.agent.runtimes.base import RuntimeAway
+from nodes.agent.runtimes.base import RuntimeUnavailable
 
 
 def test_folders_within_each_other_by_the_thousand_are_counted(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_counting_ends_when_it_has_taken_too_long_also_within_one_folder(tmp_pat
 
     def patience() -> None:
         if next(left, None) is None:
-            raise RuntimeAway("too long")
+            raise RuntimeUnavailable("too long")
 
-    with pytest.raises(RuntimeAway):
+    with pytest.raises(RuntimeUnavailable):
         folder_bytes(tmp_path, patience)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nodes.agent.runtimes.process.runtime import ProcessRuntime
-from nodes.agent.runtimes.ssh import SshCare, ssh_answer, ssh_keys_text
+from nodes.agent.runtimes.ssh import SshSetup, ssh_answer, ssh_keys_text
 from nodes.protocol.messages import SshAccess, SshServer
 from tests.nodes.memory_runtime import MemoryRuntime
 from tests.support.waiting import wait_until
@@ -49,7 +49,7 @@ class Silent(MemoryRuntime):
 
 def test_keys_are_written_as_they_change_while_a_container_does_not_answer() -> None:
     runtime = Silent()
-    care = SshCare("a", runtime, lambda: None)
+    care = SshSetup("a", runtime, lambda: None)
     assert care.look(SshAccess(port=1, keys=(KEY,)), opened=False) is None
     assert runtime.keys == {"a": f"{KEY}\n"}
     assert care.look(SshAccess(port=1, keys=()), opened=False) is None
@@ -58,7 +58,7 @@ def test_keys_are_written_as_they_change_while_a_container_does_not_answer() -> 
 
 def test_an_answer_wakes_who_waits_for_it_and_is_given_once() -> None:
     runtime, woken = MemoryRuntime(), threading.Event()
-    care, wanted = SshCare("a", runtime, woken.set), SshAccess(port=7, keys=())
+    care, wanted = SshSetup("a", runtime, woken.set), SshAccess(port=7, keys=())
     assert care.look(wanted, opened=False) is None
     assert woken.wait(5)
     told = care.look(wanted, opened=False)
@@ -69,6 +69,6 @@ def test_an_answer_wakes_who_waits_for_it_and_is_given_once() -> None:
 def test_plain_processes_have_no_ssh_and_say_so(tmp_path: Path) -> None:
     runtime = ProcessRuntime(cluster="c", node="n", folder=tmp_path / "p", homes=tmp_path / "h")
     wanted = SshAccess(port=7, keys=(KEY,))
-    care = SshCare("a", runtime, lambda: None)
+    care = SshSetup("a", runtime, lambda: None)
     told = wait_until(lambda: care.look(wanted, opened=False), "its answer")
     assert told == SshServer(message="SSH is for containers, and this node runs tasks as plain processes")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from nodes.agent.runtimes.base import Failed
+from nodes.agent.runtimes.base import AttemptFailed
 from nodes.agent.storage.folders import (
     file_changed_ms,
     file_touch,
@@ -31,7 +31,7 @@ def mount(root: Path, below: str, **changes: Any) -> Mount:
 
 
 def fails(spec: Any) -> Cause:
-    with pytest.raises(Failed) as failed:
+    with pytest.raises(AttemptFailed) as failed:
         mounts_prepare(spec)
     return failed.value.cause
 
@@ -85,7 +85,7 @@ def squashed(tmp_path: Path) -> Iterator[Path]:
 @AS_ROOT
 def test_a_folder_that_cannot_be_given_to_the_user_is_refused_at_each_try_and_does_not_stay(squashed: Path) -> None:
     for _ in range(3):
-        with pytest.raises(Failed) as failed:
+        with pytest.raises(AttemptFailed) as failed:
             mounts_prepare(of_alice(squashed))
         assert failed.value.cause is Cause.STORAGE_MISSING
         assert failed.value.message == (
@@ -163,7 +163,7 @@ def test_a_folder_of_roots_that_the_user_cannot_use_is_told_and_left_as_it_is(
     folder.mkdir(parents=True)
     folder.chmod(mode)
     with pytest.raises(
-        Failed, match=r"is root's, and uid 5000 cannot use it: give it away \(chown 5000:6000\)"
+        AttemptFailed, match=r"is root's, and uid 5000 cannot use it: give it away \(chown 5000:6000\)"
     ) as failed:
         mounts_prepare(of_alice(tmp_path))
     assert failed.value.cause is Cause.STORAGE_MISSING
@@ -180,7 +180,7 @@ def test_a_folder_of_roots_that_the_user_cannot_use_is_told_and_left_as_it_is(
 def test_a_folder_in_one_that_users_can_write_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     for mode in (0o777, 0o1777, 0o775, 0o757):
         tmp_path.chmod(mode)
-        with pytest.raises(Failed) as failed:
+        with pytest.raises(AttemptFailed) as failed:
             mounts_prepare(of_alice(tmp_path))
         assert (failed.value.cause, list(tmp_path.iterdir())) == (Cause.STORAGE_MISSING, [])
         assert failed.value.message == (

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from nodes.agent.attempts.journal import Journal
 from nodes.agent.attempts.supervisor import Supervisor
 from nodes.agent.config.policy import Policy
-from nodes.agent.runtimes.base import Failed, Found, Status
+from nodes.agent.runtimes.base import AttemptFailed, RuntimeContainer, Status
 from nodes.protocol.envelope import PortalKey
 from nodes.protocol.messages import ContainerSpec, Desired, Mount, Order, Stop, encode, spec_digest
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
@@ -283,7 +283,7 @@ class DiskFills(MemoryRuntime):
         super().__init__(**options)
         self._disk = disk
 
-    def create(self, *told: Any) -> Found:
+    def create(self, *told: Any) -> RuntimeContainer:
         self._disk.full = True
         return super().create(*told)
 
@@ -334,7 +334,7 @@ def test_at_the_start_the_spool_of_a_removed_attempt_goes_and_that_of_a_known_on
 
 
 def test_a_failed_preparation_is_the_end_and_its_log_is_whole(node: Node) -> None:
-    node.runtime.fails = Failed(Cause.IMAGE_DENIED, "the registry refused busybox")
+    node.runtime.fails = AttemptFailed(Cause.IMAGE_DENIED, "the registry refused busybox")
     spec = SPECS[0]
     with node.life() as supervisor:
         supervisor.take(desired(1, order(spec, Phase.RUN)))

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from nodes.agent.runtimes.process.runtime import ProcessRuntime
 from nodes.agent.storage import delete_tree as sweeping
-from nodes.agent.storage.delete_tree import DELETING, Leftovers, folder_remove_or_say
+from nodes.agent.storage.delete_tree import DELETING, LeftoverFolders, folder_remove_or_log
 from nodes.agent.storage.workspace import workspace_remove
 
 DEEP = 1200
@@ -71,7 +71,7 @@ def free(folder: Path) -> None:
 @pytest.mark.docker  # as root, who makes files immutable
 def test_what_cannot_be_deleted_is_told_keeps_nothing_else_and_goes_later(tmp_path: Path, fixed: Path) -> None:
     with capture_logs() as logs:
-        folder_remove_or_say(fixed)
+        folder_remove_or_log(fixed)
     (left,) = tmp_path.iterdir()
     assert left.name.startswith("attempt.")
     assert left.name.endswith(DELETING)
@@ -81,7 +81,7 @@ def test_what_cannot_be_deleted_is_told_keeps_nothing_else_and_goes_later(tmp_pa
 
     fixed.mkdir()  # an attempt may need its folder again
     (fixed / "new").touch()
-    leftovers = Leftovers(tmp_path / "none", tmp_path)
+    leftovers = LeftoverFolders(tmp_path / "none", tmp_path)
     leftovers.look()
     assert {path.name for path in tmp_path.iterdir()} == {"attempt", left.name}
     free(left)
@@ -97,7 +97,7 @@ def test_a_folder_on_which_something_is_mounted_is_told_and_left_alone(tmp_path:
     try:
         (folder / "file").touch()
         with capture_logs() as logs:
-            folder_remove_or_say(folder)
+            folder_remove_or_log(folder)
         assert [(log["path"], log["why"]) for log in logs] == [(str(folder), "Device or resource busy")]
         assert (folder / "file").exists()
     finally:
@@ -111,7 +111,7 @@ def test_the_end_of_a_task_waits_for_its_folder_no_longer_than_the_agents_patien
     (folder / "in").mkdir(parents=True)
     with monkeypatch.context() as hasty, capture_logs() as logs:
         hasty.setattr(sweeping, "PATIENCE_S", 0.0)
-        folder_remove_or_say(folder)
+        folder_remove_or_log(folder)
     assert ([log["why"] for log in logs], folder.exists()) == (["it takes longer than 0 s"], False)
-    Leftovers(tmp_path).look()
+    LeftoverFolders(tmp_path).look()
     assert list(tmp_path.iterdir()) == []

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.agent.runtimes.base import CodePlace, Failed
-from nodes.agent.storage.code_cache import CodeStore
+from nodes.agent.runtimes.base import AttemptFailed, CodeFolder
+from nodes.agent.storage.code_cache import CodeCache
 from nodes.agent.storage.workspace import workspace_make, workspace_remove
 from nodes.protocol.messages import Code, Progress
 from nodes.protocol.packed import Bounds, PackedInvalid, packed_check
@@ -28,8 +28,8 @@ BOUNDS = Bounds(unpacked=1 << 22, entries=100)
 NOISE = packed({"first": b"x", "noise": os.urandom(3 << 20)})
 
 
-def place_at(folder: Path) -> CodePlace:
-    return CodePlace(folder=folder, uid=None, gid=None, mode=0o755)
+def place_at(folder: Path) -> CodeFolder:
+    return CodeFolder(folder=folder, uid=None, gid=None, mode=0o755)
 
 
 def code_of(archive: bytes) -> Code:
@@ -50,7 +50,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.docker  # as root, who may mount
 def test_a_full_disk_is_the_nodes_fault_and_leaves_nothing_that_looks_whole(small_disk: Path) -> None:
-    with pytest.raises(Failed) as failed:
+    with pytest.raises(AttemptFailed) as failed:
         workspace_make(io.BytesIO(NOISE), code_of(NOISE), place_at(small_disk / "made"))
     assert failed.value.cause is Cause.NO_SPACE
     assert not (small_disk / "made").exists()
@@ -61,9 +61,9 @@ def test_a_full_disk_is_the_nodes_fault_and_leaves_nothing_that_looks_whole(smal
 @pytest.mark.docker  # as root, who may mount
 def test_a_download_that_finds_no_room_is_the_nodes_fault(small_disk: Path) -> None:
     server = CodeServer()
-    code, store = server.add(NOISE), CodeStore(small_disk / "code", 1 << 30)
+    code, store = server.add(NOISE), CodeCache(small_disk / "code", 1 << 30)
     heard: list[Progress] = []
-    with pytest.raises(Failed) as failed:
+    with pytest.raises(AttemptFailed) as failed:
         store.open(code, address=lambda: server.url(code), progress=heard.append, cancelled=lambda: False)
     server.close()
     assert failed.value.cause is Cause.NO_SPACE
@@ -72,7 +72,7 @@ def test_a_download_that_finds_no_room_is_the_nodes_fault(small_disk: Path) -> N
 
 def test_an_archive_that_holds_more_than_was_checked_is_not_unpacked(tmp_path: Path) -> None:
     small, large = code_of(packed(HELLO)), packed({**HELLO, **{f"f{number}": b"" for number in range(50)}})
-    with pytest.raises(Failed) as failed:
+    with pytest.raises(AttemptFailed) as failed:
         workspace_make(io.BytesIO(large), small, place_at(tmp_path / "made"))
     assert failed.value.cause is Cause.CODE_MISSING
     assert not (tmp_path / "made").exists()

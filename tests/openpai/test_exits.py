@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from nodes.agent.attempts.exit_cause import exit_of
-from nodes.agent.runtimes.base import Ending, Found, Status
+from nodes.agent.runtimes.base import ContainerExit, RuntimeContainer, Status
 from nodes.protocol.messages import Exit
 from nodes.protocol.states import Cause, StopReason
 from portal.jobs.exits import verdict
@@ -101,8 +101,13 @@ def _ended(exit: Exit) -> Way:
 
 def _ways() -> Iterator[Way]:
     for status in range(256):
-        found = Found(
-            attempt="a", container="c", spec_hash="h", status=Status.ENDED, ended_ms=1, ending=Ending(code=status)
+        found = RuntimeContainer(
+            attempt="a",
+            container="c",
+            spec_hash="h",
+            status=Status.ENDED,
+            ended_ms=1,
+            ending=ContainerExit(code=status),
         )
         yield _ended(exit_of(found, None))
     for cause in set(Cause) - {Cause.EXITED, Cause.SIGNALLED, Cause.STOPPED}:

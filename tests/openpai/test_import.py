@@ -15,8 +15,8 @@ from django.contrib.auth.models import Group
 from django.core.management import CommandError, call_command
 
 from nodes.agent.config.options import options_load
-from nodes.agent.storage.mounts import StorageKeeper
-from nodes.agent.storage.nosuid import Guards
+from nodes.agent.storage.mounts import StorageManager
+from nodes.agent.storage.nosuid import MountGuard
 from nodes.protocol.envelope import PortalKey
 from portal.accounts.models import AuditEntry, ClusterRole, User
 from portal.clusters.models import Membership, Node, Storage, VirtualCluster
@@ -166,9 +166,9 @@ def test_a_server_that_was_told_so_mounts_them(folder: Path, capsys: pytest.Capt
     faults: list[str] = []
     for told in ({}, lines):
         options = options_load([], {**{f"BERTH_NODE_{name}": value for name, value in least.items()}, **told})
-        keeper = StorageKeeper(
+        keeper = StorageManager(
             allowed=(), own=options.nfs_root, servers=options.nfs_servers, state=folder / "state.json", kind="nokind",
-            guards=Guards((options.nfs_root,), binds=True),
+            guards=MountGuard((options.nfs_root,), binds=True),
         )  # fmt: skip
         keeper.want(storage_wishes(node=Node(accepted={}), granted=storages_granted()))
         faults += keeper.look().faults.values()

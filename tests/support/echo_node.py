@@ -12,9 +12,9 @@ from typing import Any, cast
 
 from nodes.agent.clock import SystemClock
 from nodes.agent.config.policy import Policy
-from nodes.agent.runtimes.base import Found, Runtime, ShellEnded, Status
-from nodes.agent.sessions.door import Door
-from nodes.agent.sessions.proofs import Proofs
+from nodes.agent.runtimes.base import Runtime, RuntimeContainer, ShellEnded, Status
+from nodes.agent.sessions.proof_writer import ProofWriter
+from nodes.agent.sessions.server import SessionServer
 from nodes.protocol.envelope import NodeKey
 from nodes.protocol.logs import STDERR, STDOUT
 from nodes.protocol.sessions import ProofRequest, ShellRequest
@@ -76,19 +76,19 @@ class EchoRuntime:
         self.running = True
         self.shells: list[EchoShell] = []
 
-    def find(self, attempt: str) -> Found | None:
+    def find(self, attempt: str) -> RuntimeContainer | None:
         status = Status.RUNNING if self.running else Status.ENDED
-        return Found(attempt=attempt, container="echo", spec_hash="", status=status)
+        return RuntimeContainer(attempt=attempt, container="echo", spec_hash="", status=status)
 
     def shell(self, request: ShellRequest) -> EchoShell:
         self.shells.append(EchoShell(request))
         return self.shells[-1]
 
-    def shells_end(self) -> None:
+    def end_leftover_shells(self) -> None:
         """None was left."""
 
 
-class _Elsewhere(Proofs):
+class _Elsewhere(ProofWriter):
     """Writes what it shall write in a storage in another folder: on one machine two servers see the same ones."""
 
     def __init__(self, root: Path) -> None:
@@ -107,7 +107,7 @@ def echo_door(
 ) -> Iterator[EchoRuntime]:  # fmt: skip
     """The door of that node's agent, open. ``elsewhere``: where it has the storages, though it calls them the same."""
     runtime = EchoRuntime()
-    door = Door(
+    door = SessionServer(
         node=node,
         key=key,
         portal_public_key=portal_public_key,

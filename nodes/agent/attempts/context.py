@@ -1,4 +1,4 @@
-"""What all controllers of a node share."""
+"""What the controllers of all attempts on this node share."""
 
 from __future__ import annotations
 
@@ -8,48 +8,42 @@ from dataclasses import dataclass
 from nodes.agent.attempts.journal import Journal, Record
 from nodes.agent.clock import Clock
 from nodes.agent.config.policy import Policy
-from nodes.agent.disk.layer_limit import LayerRule
+from nodes.agent.disk.layer_limit import LayerLimit
 from nodes.agent.logs.pipeline import LogPipeline
 from nodes.agent.runtimes.base import Runtime
-from nodes.agent.storage.code_cache import CodeStore
-from nodes.agent.storage.file_worker import Errands
+from nodes.agent.storage.background import BackgroundCalls
+from nodes.agent.storage.code_cache import CodeCache
 from nodes.protocol.messages import ContainerSpec, Mount
+
+POLL_EVERY_S = 5.0
+RETRY_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
-    """``spec`` gives a spec by its hash; ``gpu_faults`` tells what is wrong with these GPUs now; ``conflict`` names
-    the live attempt that holds one of them; ``left_on_gpus`` gives the processes (host pids) of the attempt's container
-    that are on its GPUs, and ``gpus_waited_s`` says how long these are waited for once the container is gone;
-    ``seal`` closes what this node alone is to read, ``unseal`` opens what was sealed to it; ``shells``: whether this
-    node allows any; ``layers``:
-    what a container may write into its own layer; ``full``: whether there is no room for anything new; ``answers``:
-    whether the storage with this root did of late; ``guard`` keeps what a task leaves in a mount's storage from
-    giving rights; ``in_touch``: whether the portal cannot have given this node up; ``mirrors``: of image registries,
-    by host; ``changed`` tells the reporter, with True when the portal waits for it; ``gone`` forgets a removed
-    attempt."""
+class AttemptContext:
+    """The node's services, and callbacks into the supervisor."""
 
     runtime: Runtime
     logs: LogPipeline
     journal: Journal
-    code: CodeStore
+    code: CodeCache
     policy: Policy
     clock: Clock
-    errands: Errands
+    background: BackgroundCalls
     lease_still_s: float
-    shells: bool
-    spec: Callable[[str], ContainerSpec | None]
-    seal: Callable[[bytes], str]
+    shells: bool  # whether this node allows any
+    layers: LayerLimit
+    gpu_release_timeout_s: float  # how long processes may stay on GPUs once their container is gone
+    spec: Callable[[str], ContainerSpec | None]  # by its hash
+    seal: Callable[[bytes], str]  # encrypts for this node alone
     unseal: Callable[[str], bytes]
-    gpu_faults: Callable[[tuple[str, ...]], tuple[str, ...]]
-    conflict: Callable[[str, tuple[str, ...]], str | None]
-    left_on_gpus: Callable[[Record], tuple[int, ...]]
-    gpus_waited_s: float
-    layers: LayerRule
-    full: Callable[[], bool]
-    answers: Callable[[str], bool]
-    guard: Callable[[Mount], None]
-    in_touch: Callable[[], bool]
-    mirrors: Callable[[], Mapping[str, str]]
-    changed: Callable[[bool], None]
-    gone: Callable[[str], None]
+    gpu_faults: Callable[[tuple[str, ...]], tuple[str, ...]]  # what is wrong with these GPUs now
+    gpu_conflict: Callable[[str, tuple[str, ...]], str | None]  # the live attempt that holds one of these GPUs
+    processes_on_gpus: Callable[[Record], tuple[int, ...]]  # host pids of the attempt's container on its GPUs
+    disk_full: Callable[[], bool]  # there is no room for anything new
+    storage_available: Callable[[str], bool]  # the storage with this root answered of late
+    guard_mount: Callable[[Mount], None]  # keeps setuid programs left in the mount from counting
+    in_contact: Callable[[], bool]  # the portal cannot have given this node up
+    mirrors: Callable[[], Mapping[str, str]]  # of image registries, by host
+    changed: Callable[[bool], None]  # wakes the reporter; True when the portal waits for it
+    on_removed: Callable[[str], None]  # forgets a removed attempt

@@ -7,7 +7,7 @@ import signal
 from dataclasses import replace
 
 from nodes.agent.attempts.journal import Stopping
-from nodes.agent.runtimes.base import Found
+from nodes.agent.runtimes.base import RuntimeContainer
 from nodes.protocol.messages import Exit
 from nodes.protocol.states import Cause
 
@@ -18,7 +18,7 @@ _UNBEGUN = re.compile(
 )
 
 
-def exit_of(found: Found, stopping: Stopping | None, *, rebooted: bool = False) -> Exit:
+def exit_of(found: RuntimeContainer, stopping: Stopping | None, *, rebooted: bool = False) -> Exit:
     """The exit of an ended container. Out of memory only when it was killed *and* the kernel killed: after another end
     the kernel had killed some process of it, which is told beside it. Ours when a stop was recorded before the end.
     ``rebooted``: the machine was started anew since it was seen to run."""
@@ -82,7 +82,7 @@ def exit_unkillable(stopping: Stopping) -> Exit:
     )
 
 
-def _ended_before(found: Found, stopping: Stopping) -> bool:
+def _ended_before(found: RuntimeContainer, stopping: Stopping) -> bool:
     return found.ended_ms is not None and found.ended_ms < stopping.asked_ms
 
 

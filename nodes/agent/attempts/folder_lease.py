@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nodes.agent.storage.folders import lease_place, lease_reading
+from nodes.agent.storage.folders import lease_location, lease_reading
 from nodes.protocol.messages import ContainerSpec
 
 
@@ -33,7 +33,7 @@ class LeaseWatch:
 
 def lease_watch(spec: ContainerSpec, still_s: float) -> LeaseWatch | None:
     """The watch that a spec asks for; None when it need not wait."""
-    place = lease_place(spec)
+    place = lease_location(spec)
     if place is None or spec.lease is None or spec.lease_after is None:
         return None
     return LeaseWatch(root=place[0].root, path=spec.lease, still_s=still_s)

@@ -22,7 +22,7 @@ def tasks_register(
     app: Celery, *, node: str, portal_public_key: str, clock: Clock, take: Callable[[Desired], None]
 ) -> None:
     """Registers ``node.desired`` on the app: check, decode, ``take``, return."""
-    saying = LogThrottle(clock.monotonic)
+    throttle = LogThrottle(clock.monotonic)
 
     @app.task(name=DESIRED_TASK, ignore_result=True, shared=False)
     def desired(envelope: str) -> None:
@@ -32,10 +32,10 @@ def tasks_register(
             )
             message = decode(body, Desired)
         except (EnvelopeRejected, msgspec.MsgspecError) as error:
-            if saying.new(why := _why(error)):
+            if throttle.new(why := _why(error)):
                 log.warning("orders refused", reason=why)
             return
-        saying.over()
+        throttle.over()
         take(message)
 
 

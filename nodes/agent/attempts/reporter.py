@@ -74,7 +74,7 @@ class Reporter:
         self._changed, self._at_once = threading.Event(), threading.Event()
         self._closed = threading.Event()
         self._connection: Connection | None = None
-        self._saying = LogThrottle(clock.monotonic)
+        self._throttle = LogThrottle(clock.monotonic)
         self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
 
     def open(self) -> None:
@@ -141,7 +141,7 @@ class Reporter:
             self._say(redis_fault(error, self._app.conf.broker_write_url, now_ms=self._clock.now_ms()))
             self._drop_connection()
             return False
-        if self._saying.over():
+        if self._throttle.over():
             log.info("reports are sent again")
         return True
 
@@ -160,7 +160,7 @@ class Reporter:
         return self._connection
 
     def _say(self, why: str) -> None:
-        if self._saying.new(why):
+        if self._throttle.new(why):
             log.warning("reports are not sent", reason=why)
 
     def _send(self, report: Report) -> None:

@@ -11,11 +11,11 @@ from signal import SIGKILL, SIGTERM
 
 import structlog
 
-from nodes.agent.attempts.context import World
+from nodes.agent.attempts.context import AttemptContext
 from nodes.agent.attempts.exit_cause import exit_stopped_before_start, exit_unkillable
 from nodes.agent.attempts.journal import Record, Stopping
-from nodes.agent.disk.layer_limit import Measured
-from nodes.agent.runtimes.base import Found, RuntimeAway, Status
+from nodes.agent.disk.layer_limit import LayerSize
+from nodes.agent.runtimes.base import RuntimeContainer, RuntimeUnavailable, Status
 from nodes.agent.runtimes.stop_notice import notice_text
 from nodes.protocol.messages import Exit
 from nodes.protocol.states import Cause
@@ -24,59 +24,59 @@ log = structlog.get_logger(__name__)
 
 GRACE_S = 30
 UNKILLABLE_AFTER_S = 120.0
-_LOOK_EVERY_S = 5.0
+_POLL_EVERY_S = 5.0
 _REST_EVERY_S, _LAST_S = 1.0, 5.0
 """How often it is looked whether who reads what others write may be told to end, and how long before SIGKILL that is
 done."""
 _KILLED_WITHIN_S = 1.0
-_TERMS_LOST = 5
+_MOST_FAILED_SIGTERMS = 5
 
 
-class Halting:
+class Termination:
     """Signals and warnings of one attempt. ``save`` takes the record: what is told of before it is done, SIGKILL
     after."""
 
-    def __init__(self, world: World, save: Callable[[Record], None]) -> None:
-        self._world = world
+    def __init__(self, context: AttemptContext, save: Callable[[Record], None]) -> None:
+        self._context = context
         self._save = save
-        self._terms_lost = 0
-        self._warned = True  # for all that this life of the agent knows
+        self._failed_sigterms = 0
+        self._notice_written = True  # for all that this life of the agent knows
         self._left_since: float | None = None
 
-    def layer(self, record: Record, taken: Measured) -> None:
+    def layer(self, record: Record, taken: LayerSize) -> None:
         """Warns of a container that has written ``taken`` bytes into its own layer, where that is too much, and has it
         stopped where a count that began after its grace says the same: it had that time to delete some."""
-        rule, now, warned_ms = self._world.layers, self._world.clock.now_ms(), record.layer_warned_ms
+        rule, now, warned_ms = self._context.layers, self._context.clock.now_ms(), record.layer_warned_ms
         if taken <= rule.most:
-            self._layer_has_room(record, taken)
+            self._withdraw_warning(record, taken)
         elif warned_ms is None:
             warning = rule.warning(taken)
-            self._world.logs.note(record.attempt, warning)
-            self._tell_task(record, _layer_full(warning, int(rule.grace_s), now))
+            self._context.logs.note(record.attempt, warning)
+            self._write_notice(record, _layer_full(warning, int(rule.grace_s), now))
             self._save(replace(record, layer_warned_ms=now))
         elif now < warned_ms:
             self._save(replace(record, layer_warned_ms=now))  # the clock was set back: the grace begins anew
         elif warned_ms + rule.grace_s * 1000 <= taken.began_ms <= now:
             self._save(replace(record, stopping=_layer_full(rule.verdict(taken), GRACE_S, now)))
 
-    def _layer_has_room(self, record: Record, taken: Measured) -> None:
+    def _withdraw_warning(self, record: Record, taken: LayerSize) -> None:
         """Takes the warning back: the notice first, for programs look for it, and the record last, so that an agent
         that is killed in between does it again. One that was killed before it recorded its warning has left a notice,
         too."""
-        if self._warned:
-            self._tell_task_no_more(record)
+        if self._notice_written:
+            self._remove_notice(record)
         if record.layer_warned_ms is not None:
-            self._world.logs.note(record.attempt, self._world.layers.relief(taken))
+            self._context.logs.note(record.attempt, self._context.layers.relief(taken))
             self._save(replace(record, layer_warned_ms=None))
 
-    def stop(self, record: Record, found: Found | None) -> float | Exit:
+    def stop(self, record: Record, found: RuntimeContainer | None) -> float | Exit:
         """SIGTERM, then SIGKILL after the grace, then the admission that it cannot be killed. Seconds until the next
         look, or how it ended without the runtime's telling."""
         stopping = record.stopping
         assert stopping is not None
         if found is None or found.status is Status.CREATED:
             return exit_stopped_before_start(stopping)
-        now = self._world.clock.monotonic()
+        now = self._context.clock.monotonic()
         if stopping.term_at is None or stopping.term_at > now:
             return self._term(record, replace(stopping, term_at=now, kill_at=None))
         kill_after = stopping.term_at + stopping.grace_s
@@ -84,28 +84,28 @@ class Halting:
             return self._term_rest(record, stopping, kill_after - now)
         if stopping.kill_at is not None and now >= stopping.kill_at + UNKILLABLE_AFTER_S:
             return exit_unkillable(stopping)
-        self._world.runtime.signal(record.attempt, SIGKILL)
+        self._context.runtime.signal(record.attempt, SIGKILL)
         if stopping.kill_at is not None:
-            return _LOOK_EVERY_S
+            return _POLL_EVERY_S
         # Recorded once it got through, and not before: what was never sent, nothing has outlived.
-        self._save(replace(record, stopping=replace(stopping, kill_at=self._world.clock.monotonic())))
+        self._save(replace(record, stopping=replace(stopping, kill_at=self._context.clock.monotonic())))
         return _KILLED_WITHIN_S
 
-    def kill_again(self, record: Record, found: Found | None) -> bool:
+    def kill_survivor(self, record: Record, found: RuntimeContainer | None) -> bool:
         """Sends SIGKILL to what is told to have outlived it and runs yet; True where there is such a one. Whatever kept
         it from ending, or the signal from it, may be over by now."""
         outlived = record.exit is not None and record.exit.cause is Cause.UNKILLABLE
         if not outlived or found is None or found.status is not Status.RUNNING:
             return False
-        self._world.runtime.signal(record.attempt, SIGKILL)
+        self._context.runtime.signal(record.attempt, SIGKILL)
         return True
 
-    def freed(self, record: Record) -> Record:
+    def release_gpus(self, record: Record) -> Record:
         """The record of a container that is gone: without GPUs once none of its processes is on them, or these were
         waited for in vain. By then each is told of as a process that no job started, which fences its GPU."""
-        now, since = self._world.clock.monotonic(), self._left_since
-        waits = record.gpus and (since is None or now - since < self._world.gpus_waited_s)
-        left = self._world.left_on_gpus(record) if waits else ()
+        now, since = self._context.clock.monotonic(), self._left_since
+        waits = record.gpus and (since is None or now - since < self._context.gpu_release_timeout_s)
+        left = self._context.processes_on_gpus(record) if waits else ()
         if not left:
             return replace(record, gpus=())
         if since is None:
@@ -116,15 +116,15 @@ class Halting:
     def _term(self, record: Record, stopping: Stopping) -> float:
         """Records the signal, then sends it; before it the task's notice is there. One that did not get through is sent
         again, and the grace begins with it; but not for ever."""
-        if not self._terms_lost:
-            self._world.logs.note(record.attempt, stopping.words)
-            self._tell_task(record, stopping)
+        if not self._failed_sigterms:
+            self._context.logs.note(record.attempt, stopping.words)
+            self._write_notice(record, stopping)
         self._save(replace(record, stopping=stopping))
         try:
-            self._world.runtime.signal(record.attempt, SIGTERM)
-        except RuntimeAway:
-            if self._terms_lost < _TERMS_LOST:
-                self._terms_lost += 1
+            self._context.runtime.signal(record.attempt, SIGTERM)
+        except RuntimeUnavailable:
+            if self._failed_sigterms < _MOST_FAILED_SIGTERMS:
+                self._failed_sigterms += 1
                 self._save(replace(record, stopping=replace(stopping, term_at=None)))
             raise
         return min(float(stopping.grace_s), _REST_EVERY_S)
@@ -133,25 +133,25 @@ class Halting:
         """SIGTERM for who has waited for others to end, all of them shortly before SIGKILL. Seconds until the next
         look."""
         last_s = min(_LAST_S, stopping.grace_s / 2)
-        if self._world.runtime.term_rest(record.attempt, last=left_s <= last_s):
+        if self._context.runtime.signal_pipe_readers(record.attempt, last=left_s <= last_s):
             return min(left_s - last_s, _REST_EVERY_S) if left_s > last_s else left_s
         return left_s
 
-    def _tell_task(self, record: Record, stopping: Stopping) -> None:
-        self._warned = True
+    def _write_notice(self, record: Record, stopping: Stopping) -> None:
+        self._notice_written = True
         try:
-            now_ms = self._world.clock.now_ms()
+            now_ms = self._context.clock.now_ms()
             text = notice_text(stopping.why, stopping.message, stopping.grace_s, now_ms)
-            self._world.runtime.warn(record.attempt, text)
+            self._context.runtime.write_notice(record.attempt, text)
         except OSError as error:
             log.warning("the notice cannot be written", attempt=record.attempt, error=str(error))
 
-    def _tell_task_no_more(self, record: Record) -> None:
+    def _remove_notice(self, record: Record) -> None:
         try:
-            self._world.runtime.unwarn(record.attempt)
+            self._context.runtime.remove_notice(record.attempt)
         except OSError as error:
             log.warning("the notice cannot be removed", attempt=record.attempt, error=str(error))
-        self._warned = False
+        self._notice_written = False
 
 
 def _layer_full(message: str, grace_s: int, asked_ms: int) -> Stopping:

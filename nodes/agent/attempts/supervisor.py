@@ -14,21 +14,21 @@ from functools import partial
 import msgspec
 import structlog
 
-from nodes.agent.attempts.attempt import LOOK_EVERY_S, AttemptController
-from nodes.agent.attempts.context import World
+from nodes.agent.attempts.attempt import AttemptController
+from nodes.agent.attempts.context import POLL_EVERY_S, AttemptContext
 from nodes.agent.attempts.journal import Journal, Record, attempt_is_safe
 from nodes.agent.clock import Clock
 from nodes.agent.config.policy import Policy
 from nodes.agent.contact import Contact
-from nodes.agent.disk.layer_limit import LayerRule, Measured
+from nodes.agent.disk.layer_limit import LayerLimit, LayerSize
 from nodes.agent.hardware.gpus.base import GpuBackend
 from nodes.agent.hardware.machine import Machine
 from nodes.agent.log_throttle import LogThrottle
 from nodes.agent.logs.pipeline import LogPipeline
-from nodes.agent.runtimes.base import Found, Runtime, RuntimeAway, Status
+from nodes.agent.runtimes.base import Runtime, RuntimeContainer, RuntimeUnavailable, Status
 from nodes.agent.runtimes.engine_watch import EngineWatch
-from nodes.agent.storage.code_cache import CodeStore
-from nodes.agent.storage.file_worker import Errands
+from nodes.agent.storage.background import BackgroundCalls
+from nodes.agent.storage.code_cache import CodeCache
 from nodes.protocol.envelope import EnvelopeForged, NodeKey, PortalKey
 from nodes.protocol.messages import ContainerReport, ContainerSpec, Desired, Exit, Mount, Order, decode, spec_digest
 from nodes.protocol.states import Cause, ContainerState, Phase, reached
@@ -61,60 +61,60 @@ class Supervisor:
         logs: LogPipeline,
         gpus: GpuBackend,
         journal: Journal,
-        code: CodeStore,
+        code: CodeCache,
         policy: Policy,
         machine: Machine,
         clock: Clock,
         contact: Contact,
         lease_still_s: float,
-        gpus_waited_s: float,
+        gpu_release_timeout_s: float,
         shells: bool,
-        layers: LayerRule,
-        full: Callable[[], bool],
-        answers: Callable[[str], bool],
-        guard: Callable[[Mount], None],
+        layers: LayerLimit,
+        disk_full: Callable[[], bool],
+        storage_available: Callable[[str], bool],
+        guard_mount: Callable[[Mount], None],
         changed: Callable[[bool], None],
     ) -> None:
         self._cluster, self._node, self._key = cluster, node, key
         self._runtime, self._gpus, self._journal, self._clock = runtime, gpus, journal, clock
         self._machine, self._contact, self._changed = machine, contact, changed
-        self._errands, self._engine = Errands(), EngineWatch(clock)
+        self._background, self._engine = BackgroundCalls(), EngineWatch(clock)
         self._lock = threading.RLock()
         self._controllers: dict[str, AttemptController] = {}
-        self._absent: dict[str, Record] = {}
+        self._removed: dict[str, Record] = {}
         self._specs: dict[str, ContainerSpec] = {}
         self._generation = self._answers = 0
         self._mirrors: Mapping[str, str] = {}
         self._ready = False
         self._waiting: Desired | None = None
-        self._saying = LogThrottle(clock.monotonic)
+        self._throttle = LogThrottle(clock.monotonic)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
-        self._world = World(
+        self._context = AttemptContext(
             runtime=runtime,
             logs=logs,
             journal=journal,
             code=code,
             policy=policy,
             clock=clock,
-            errands=self._errands,
+            background=self._background,
             lease_still_s=lease_still_s,
             shells=shells,
             layers=layers,
-            full=full,
-            answers=answers,
-            guard=guard,
-            in_touch=contact.holds,
+            disk_full=disk_full,
+            storage_available=storage_available,
+            guard_mount=guard_mount,
+            in_contact=contact.holds,
             mirrors=lambda: self._mirrors,
             spec=self._specs.get,
             seal=partial(PortalKey.seal_for, key.public),
             unseal=key.unseal,
             gpu_faults=self._gpu_faults,
-            conflict=self._conflict,
-            left_on_gpus=self._left_on_gpus,
-            gpus_waited_s=gpus_waited_s,
+            gpu_conflict=self._gpu_conflict,
+            processes_on_gpus=self._processes_on_gpus,
+            gpu_release_timeout_s=gpu_release_timeout_s,
             changed=changed,
-            gone=self._gone,
+            on_removed=self._on_removed,
         )
 
     def open(self) -> None:
@@ -130,7 +130,7 @@ class Supervisor:
         deadline = self._clock.monotonic() + _CLOSE_WITHIN_S
         for controller in controllers:
             controller.join(max(0.0, deadline - self._clock.monotonic()))
-        self._errands.close()
+        self._background.close()
 
     def take(self, desired: Desired) -> None:
         """Takes a list of orders in, unless a newer one was seen. Returns at once."""
@@ -144,10 +144,10 @@ class Supervisor:
                 return
             if desired.generation < self._generation:
                 return
-            absent, self._absent = self._absent, {}
+            absent, self._removed = self._removed, {}
             for order in desired.orders:
                 self._take_order(order)
-            news = self._absent.keys() - absent.keys()
+            news = self._removed.keys() - absent.keys()
             self._generation = desired.generation
             self._mirrors = desired.mirrors
             self._answers = desired.answers or self._answers
@@ -160,13 +160,13 @@ class Supervisor:
     def view(self) -> View:
         with self._lock:
             generation, answers = self._generation, self._answers
-            controllers, absent = list(self._controllers.values()), list(self._absent.values())
+            controllers, absent = list(self._controllers.values()), list(self._removed.values())
             specs = tuple(sorted(self._specs))
         there = (controller.report(generation) for controller in controllers)
         return View(
             generation=generation,
             answers=answers,
-            containers=(*there, *(_report_gone(record, generation) for record in absent)),
+            containers=(*there, *(_report_removed(record, generation) for record in absent)),
             specs_known=specs,
         )
 
@@ -191,10 +191,10 @@ class Supervisor:
         """Of tasks that were warned of their container's layer, when their grace is over, unix ms."""
         with self._lock:
             warned = {attempt: controller.record.layer_warned_ms for attempt, controller in self._controllers.items()}
-        grace_ms = int(self._world.layers.grace_s * 1000)
+        grace_ms = int(self._context.layers.grace_s * 1000)
         return {attempt: at_ms + grace_ms for attempt, at_ms in warned.items() if at_ms is not None}
 
-    def layers(self, taken: Mapping[str, Measured]) -> None:
+    def layers(self, taken: Mapping[str, LayerSize]) -> None:
         """Tells each controller what its container has written into its own layer."""
         with self._lock:
             controllers = {attempt: self._controllers.get(attempt) for attempt in taken}
@@ -223,13 +223,13 @@ class Supervisor:
                 gone = self._lost_record(order)
             if gone is not None:
                 if order.phase is not Phase.REMOVE:
-                    self._absent[order.attempt] = gone
+                    self._removed[order.attempt] = gone
                 return
-            self._learn(order)
+            self._load_spec(order)
             fresh = Record(attempt=order.attempt, spec_hash=order.spec_hash, phase=Phase.PREPARE)
-            self._keep(record or fresh, order)
+            self._start_controller(record or fresh, order)
             return
-        self._learn(order)
+        self._load_spec(order)
         controller.give(order)
 
     def _may_have_run(self, order: Order) -> bool:
@@ -248,7 +248,7 @@ class Supervisor:
             exit=Exit(cause=Cause.VANISHED, message="its server knows nothing of it any more"),
         )
 
-    def _learn(self, order: Order) -> None:
+    def _load_spec(self, order: Order) -> None:
         """Opens a sealed spec and keeps it in memory, never elsewhere."""
         if order.spec is None or order.spec_hash in self._specs:
             return
@@ -270,15 +270,15 @@ class Supervisor:
 
     # ------------------------------------------------------------ controllers
 
-    def _keep(self, record: Record, order: Order | None = None) -> None:
+    def _start_controller(self, record: Record, order: Order | None = None) -> None:
         """Begins to keep an attempt; the order is there before the first look, which then does the first step."""
-        controller = AttemptController(record, self._world)
+        controller = AttemptController(record, self._context)
         if order is not None:
             controller.give(order)
         controller.open()
         self._controllers[record.attempt] = controller
 
-    def _gone(self, attempt: str) -> None:
+    def _on_removed(self, attempt: str) -> None:
         with self._lock:
             self._controllers.pop(attempt, None)
             wanted = {k.order.spec_hash for k in self._controllers.values() if k.order is not None}
@@ -286,12 +286,12 @@ class Supervisor:
                 del self._specs[spec_hash]
         self._changed(False)
 
-    def _conflict(self, attempt: str, gpus: tuple[str, ...]) -> str | None:
+    def _gpu_conflict(self, attempt: str, gpus: tuple[str, ...]) -> str | None:
         """Another attempt that holds one of the GPUs; of two that were prepared for the same, the first keeps it."""
         with self._lock:
             others = [k for k in self._controllers.values() if k.record.attempt != attempt]
         live = (k for k in others if reached(k.record.state, ContainerState.STARTING))
-        return next((k.record.attempt for k in live if set(k.holds()) & set(gpus)), None)
+        return next((k.record.attempt for k in live if set(k.record.gpus) & set(gpus)), None)
 
     def _gpu_faults(self, gpus: tuple[str, ...]) -> tuple[str, ...]:
         if not gpus:
@@ -300,7 +300,7 @@ class Supervisor:
             f"GPU {one.index}: {one.fault}" for one in self._gpus.inventory() if one.fault and one.uuid in gpus
         )
 
-    def _left_on_gpus(self, record: Record) -> tuple[int, ...]:
+    def _processes_on_gpus(self, record: Record) -> tuple[int, ...]:
         pids = {pid for uuid in record.gpus for pid in self._gpus.holders(uuid)}
         return tuple(sorted(pid for pid in pids if self._runtime.belongs(pid, record.container)))
 
@@ -309,23 +309,23 @@ class Supervisor:
     def _run(self) -> None:
         while not self._closed.is_set():
             try:
-                self._pass()
-            except RuntimeAway as away:
-                if self._saying.new(away.message):
+                self._reconcile()
+            except RuntimeUnavailable as away:
+                if self._throttle.new(away.message):
                     log.warning("the runtime does not answer", error=away.message)
             except Exception:
                 log.exception("pass failed")
-            self._closed.wait(LOOK_EVERY_S if self._ready else 1.0)
+            self._closed.wait(POLL_EVERY_S if self._ready else 1.0)
 
-    def _pass(self) -> None:
+    def _reconcile(self) -> None:
         """Compares the runtime's listing with the controllers; the first one takes up what an earlier agent left."""
         with self._engine.asked():
             found = self._runtime.found()
-        if self._saying.over():
+        if self._throttle.over():
             log.info("the runtime answers again")
         with self._lock:
             if not self._ready:
-                self._take_up()
+                self._restore()
             for container in found.values():
                 if container.attempt not in self._controllers and attempt_is_safe(container.attempt):
                     self._adopt(container)
@@ -345,35 +345,35 @@ class Supervisor:
         with self._lock:
             known = set(self._controllers)
         removed = {record.attempt for record in self._journal.records() if record.removed_ms is not None}
-        self._world.logs.sweep(known=known, removed=removed)
+        self._context.logs.sweep(known=known, removed=removed)
 
-    def _take_up(self) -> None:
+    def _restore(self) -> None:
         """Keeps what the records tell of. Raises what failed of it, once all others are kept: the next pass does the
         rest."""
         failures: list[Exception] = []
         for record in self._journal.records():
             if record.removed_ms is None and record.attempt not in self._controllers:
                 try:
-                    self._keep(record)
+                    self._start_controller(record)
                 except Exception as error:
                     failures.append(error)
         if failures:
             raise ExceptionGroup("some attempts cannot be kept", failures)
 
-    def _adopt(self, container: Found) -> None:
+    def _adopt(self, container: RuntimeContainer) -> None:
         """A container that no record tells of: it keeps running and is reported."""
         buried = self._journal.read(container.attempt)
         if buried is not None and buried.removed_ms is not None:
-            self._keep(replace(buried, removed_ms=None))
+            self._start_controller(replace(buried, removed_ms=None))
             return
         phase = Phase.PREPARE if container.status is Status.CREATED else Phase.RUN
         state = ContainerState.PREPARED if container.status is Status.CREATED else ContainerState.STARTING
         record = Record(attempt=container.attempt, spec_hash=container.spec_hash, phase=phase, state=state)
         log.info("took up a container without a record", attempt=container.attempt)
-        self._keep(record)
+        self._start_controller(record)
 
 
-def _report_gone(record: Record, generation: int) -> ContainerReport:
+def _report_removed(record: Record, generation: int) -> ContainerReport:
     """Of an attempt that the portal wants and that is over here and removed: how it ended, and that no more comes."""
     told = record.report(generation)
     return replace(told, state=ContainerState.TERMINATED, gpus=(), ssh=None, log_complete=True)

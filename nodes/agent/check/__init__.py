@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
-from nodes.agent.check.line import Line, Verdict, failed, ok, warning
+from nodes.agent.check.finding import Finding, Verdict, failed, ok, warning
 from nodes.agent.check.machine import key_line, machine_lines
 from nodes.agent.check.portal import portal_lines
 from nodes.agent.config.options import SETTINGS_NAME, OptionInvalid, options_load, state_dir_load
@@ -42,7 +42,7 @@ def check(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     return 1 if any(line.verdict is Verdict.FAILED for line in lines) else 0
 
 
-def check_lines(argv: Sequence[str], environ: Mapping[str, str]) -> Iterator[Line]:
+def check_lines(argv: Sequence[str], environ: Mapping[str, str]) -> Iterator[Finding]:
     """What concerns the server alone also where it has not joined."""
     yield _files(argv, environ)
     try:
@@ -59,7 +59,7 @@ def check_lines(argv: Sequence[str], environ: Mapping[str, str]) -> Iterator[Lin
     yield from portal_lines(options)
 
 
-def _files(argv: Sequence[str], environ: Mapping[str, str]) -> Line:
+def _files(argv: Sequence[str], environ: Mapping[str, str]) -> Finding:
     """Where settings are read from, beside the environment."""
     files = server_file(environ), state_dir_load(argv, environ) / SETTINGS_NAME
     closed = [str(path) for path in files if is_closed(path)]
@@ -69,6 +69,6 @@ def _files(argv: Sequence[str], environ: Mapping[str, str]) -> Line:
     return ok("files", ", ".join(read) if read else f"neither {files[0]} nor {files[1]} is there")
 
 
-def _shown(line: Line) -> str:
+def _shown(line: Finding) -> str:
     told = f"{line.verdict.value:<8} {line.name:<14} {line.text}"
     return f"{told}\n{'':<8} {'':<14} -> {line.cure}" if line.cure else told

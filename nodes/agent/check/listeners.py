@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from docker.errors import DockerException
 
-from nodes.agent.check.line import Line, ok, warning
+from nodes.agent.check.finding import Finding, ok, warning
 from nodes.agent.config.options import Options
-from nodes.agent.listeners.look import Looked, look
+from nodes.agent.listeners.scan import Scan, scan
 from nodes.agent.runtimes.cgroups import cgroup_container
 from nodes.agent.runtimes.docker.client import engine_client
-from nodes.agent.runtimes.docker.faults import EngineAway
+from nodes.agent.runtimes.docker.faults import EngineUnavailable
 from nodes.protocol.messages import Listener
 from nodes.protocol.names import LABEL
 from nodes.protocol.states import ListenerKind
@@ -37,13 +37,13 @@ class Tasks(NamedTuple):
     ports: frozenset[int]
 
 
-def listener_lines(options: Options, apart: Container[int] = ()) -> Iterator[Line]:
+def listener_lines(options: Options, apart: Container[int] = ()) -> Iterator[Finding]:
     """One for each that answers without authentication; tasks' own are left out, and ports that stand ``apart``."""
     if not options.listeners_every_s:
         yield ok("listeners", "not asked: BERTH_NODE_LISTENERS_EVERY_S is 0")
         return
     tasks = _tasks(options)
-    looked = look(
+    looked = scan(
         of_job=lambda pid: cgroup_container(pid) in tasks.containers,
         held=lambda port: port in tasks.ports or port in apart,
     )
@@ -54,12 +54,12 @@ def listener_lines(options: Options, apart: Container[int] = ()) -> Iterator[Lin
         yield warning("listeners", _told(looked), "Ask again, or look with: ss -ltnp")
 
 
-def _told(looked: Looked) -> str:
+def _told(looked: Scan) -> str:
     told = f"of {len(looked.asked)} that were asked {len(looked.found) or 'none'} answer without authentication"
     return f"{told}; {looked.left} were not asked" if looked.left else told
 
 
-def _line(one: Listener) -> Line:
+def _line(one: Listener) -> Finding:
     everybody = ip_address(one.address).is_unspecified
     address = f"[{one.address}]" if ":" in one.address else one.address
     told = f"{one.kind} at {address}:{one.port} answers without authentication: "
@@ -74,7 +74,7 @@ def _tasks(options: Options) -> Tasks:
     try:
         with closing(engine_client(options.docker_url, timeout=ANSWER_S, tls=options.docker_tls)) as client:
             found = client.containers(filters={"label": [LABEL.ATTEMPT]})
-    except (EngineAway, DockerException, OSError):
+    except (EngineUnavailable, DockerException, OSError):
         found = []
     ports = (port.get("PublicPort") for one in found for port in one.get("Ports") or ())
     return Tasks(frozenset(one["Id"] for one in found), frozenset(filter(None, ports)))

@@ -14,16 +14,16 @@ from typing import Any
 import psutil
 from docker.errors import DockerException
 
-from nodes.agent.check.line import Line, failed, ok, warning
+from nodes.agent.check.disk_and_storage import disk_lines, storage_lines
+from nodes.agent.check.finding import Finding, failed, ok, warning
 from nodes.agent.check.listeners import listener_lines
-from nodes.agent.check.room import disk_lines, storage_lines
 from nodes.agent.config.options import Options
 from nodes.agent.hardware.gpus.base import GpusUnavailable
-from nodes.agent.hardware.gpus.choice import cards_there
+from nodes.agent.hardware.gpus.choice import nvidia_cards
 from nodes.agent.hardware.gpus.nvml import NvmlBackend
 from nodes.agent.hardware.inventory import job_address
 from nodes.agent.runtimes.docker.client import engine_client
-from nodes.agent.runtimes.docker.faults import EngineAway
+from nodes.agent.runtimes.docker.faults import EngineUnavailable
 from nodes.agent.runtimes.docker.folders import disk_folder
 from nodes.agent.runtimes.docker.gpu_requests import cdi_devices, cdi_names
 from nodes.protocol.names import MIG_MODE
@@ -47,7 +47,7 @@ class Cards:
     contained: bool = False
 
 
-def machine_lines(options: Options) -> Iterator[Line]:
+def machine_lines(options: Options) -> Iterator[Finding]:
     """In the order in which they are best put right."""
     driver, cards = driver_line(options)
     yield driver
@@ -55,7 +55,7 @@ def machine_lines(options: Options) -> Iterator[Line]:
     if options.runtime == "docker":
         try:
             info = _engine(options)
-        except EngineAway as away:
+        except EngineUnavailable as away:
             yield failed("docker", away.what, f"{away.cure}.")
         except (DockerException, OSError) as error:
             told = f"what answers at {options.docker_url} cannot be used as a Docker Engine ({error})"
@@ -75,7 +75,7 @@ def machine_lines(options: Options) -> Iterator[Line]:
     yield from storage_lines(options)
 
 
-def driver_line(options: Options, *, root: Path = Path("/")) -> tuple[Line, Cards | None]:
+def driver_line(options: Options, *, root: Path = Path("/")) -> tuple[Finding, Cards | None]:
     """And the GPUs that are to be given to containers. ``root``: where this container's or server's files lie."""
     if options.gpus.startswith("simulated"):
         return ok("driver", f"not needed: {options.gpus}"), None
@@ -88,7 +88,7 @@ def driver_line(options: Options, *, root: Path = Path("/")) -> tuple[Line, Card
         if contained and (version := _unseen_driver(root)):
             told = f"{version} by what the kernel says; this container was given no GPUs to look at"
             return warning("driver", told, ONCE_IT_RUNS), Cards(contained=True)
-        if options.gpus == "auto" and not cards_there():
+        if options.gpus == "auto" and not nvidia_cards():
             return warning("driver", f"no NVIDIA driver: GPUs are simulated ({error})", cure), None
         return failed("driver", f"no NVIDIA driver: {error}", cure), None
     if not gpus:
@@ -117,7 +117,7 @@ def _engine(options: Options) -> Mapping[str, Any]:
     return told
 
 
-def engine_lines(info: Mapping[str, Any], cards: Cards | None) -> Iterator[Line]:
+def engine_lines(info: Mapping[str, Any], cards: Cards | None) -> Iterator[Finding]:
     """What an Engine tells of itself (``docker info``), and whether it can give these GPUs to containers."""
     yield ok("docker", f"{info.get('ServerVersion', '?')}")
     if cards:
@@ -127,7 +127,7 @@ def engine_lines(info: Mapping[str, Any], cards: Cards | None) -> Iterator[Line]
     yield from _engine_settings(info)
 
 
-def _toolkit(info: Mapping[str, Any], cards: Cards) -> Line:
+def _toolkit(info: Mapping[str, Any], cards: Cards) -> Finding:
     """Whether a container gets its GPUs, in the way in which it is made to ask for them."""
     if _by_cdi(info, cards):
         return ok("toolkit", "there: Docker gives the GPUs by CDI")
@@ -146,7 +146,7 @@ def _toolkit(info: Mapping[str, Any], cards: Cards) -> Line:
     return failed("toolkit", "NVIDIA's container toolkit is missing", TOOLKIT_CURE)
 
 
-def _cdi(info: Mapping[str, Any], cards: Cards) -> Line:
+def _cdi(info: Mapping[str, Any], cards: Cards) -> Finding:
     devices = cdi_devices(info)
     if _by_cdi(info, cards):
         return ok("cdi", f"{len(devices)} devices")
@@ -156,7 +156,7 @@ def _cdi(info: Mapping[str, Any], cards: Cards) -> Line:
     return warning("cdi", "Docker knows no CDI devices: GPUs are given by the older way", TOOLKIT_CURE)
 
 
-def _reload(info: Mapping[str, Any], cards: Cards) -> Iterator[Line]:
+def _reload(info: Mapping[str, Any], cards: Cards) -> Iterator[Finding]:
     """Devices that NVIDIA's hook adds to a running container are unknown to systemd, which sets its own rules anew."""
     if not _by_cdi(info, cards) and info.get("CgroupDriver") == "systemd":
         told = "systemctl daemon-reload, which installing packages does, too, takes the GPUs from running containers"
@@ -169,7 +169,7 @@ def _by_cdi(info: Mapping[str, Any], cards: Cards) -> bool:
     return bool(cdi_names(cards.uuids, devices) if cards.uuids else devices)
 
 
-def _engine_settings(info: Mapping[str, Any]) -> Iterator[Line]:
+def _engine_settings(info: Mapping[str, Any]) -> Iterator[Finding]:
     version = str(info.get("CgroupVersion", "?"))
     told = f"version {version}, driver {info.get('CgroupDriver', '?')}"
     if version == "2":
@@ -183,7 +183,7 @@ def _engine_settings(info: Mapping[str, Any]) -> Iterator[Line]:
         yield warning("live-restore", "off: a restart of Docker ends every task", cure)
 
 
-def _address(options: Options) -> Line:
+def _address(options: Options) -> Finding:
     address, interface = job_address(options.address, options.interface)
     own = {one.address for all_of in psutil.net_if_addrs().values() for one in all_of}
     if address not in own:
@@ -194,7 +194,7 @@ def _address(options: Options) -> Line:
     return ok("address", f"{address} on {interface}")
 
 
-def _ports(options: Options) -> Line:
+def _ports(options: Options) -> Finding:
     first, last = options.port_range
     told = f"{first}-{last}"
     taken = sorted(
@@ -211,7 +211,7 @@ def _ports(options: Options) -> Line:
     return ok("ports", told)
 
 
-def key_line(options: Options) -> Line:
+def key_line(options: Options) -> Finding:
     """Whether only its owner reads the server's key."""
     path = options.key_path
     try:

@@ -11,13 +11,13 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from urllib3.exceptions import HTTPError
 
-from nodes.agent.check.line import Line, failed, ok, warning
+from nodes.agent.check.finding import Finding, failed, ok, warning
 from nodes.agent.clock import portal_skew_s
 from nodes.agent.config.options import Options
-from nodes.agent.connecting import redis_place
+from nodes.agent.connecting import redis_endpoint
 from nodes.agent.hardware.inventory import AGENT_VERSION
 from nodes.protocol.accounts import reports_url
-from nodes.protocol.connecting import Place, connection_fault
+from nodes.protocol.connecting import Endpoint, connection_fault
 from nodes.protocol.names import log_stream
 from nodes.protocol.versions import release, releases_fit
 
@@ -27,12 +27,12 @@ SKEW_WARNING_S, SKEW_FAILED_S = 5, 15
 PORTAL_CURE = "Set BERTH_NODE_PORTAL_URL to the portal's address."
 
 
-def portal_lines(options: Options) -> Iterator[Line]:
+def portal_lines(options: Options) -> Iterator[Finding]:
     yield _redis(options)
     yield from _portal(options)
 
 
-def redis_line(url: str, node: str) -> Line:
+def redis_line(url: str, node: str) -> Finding:
     """Whether an agent of this node can use Redis there, by both of its accounts."""
     began = time.monotonic()
     try:
@@ -43,7 +43,7 @@ def redis_line(url: str, node: str) -> Line:
             client.xlen(log_stream(node, "check"))
             wide = _may_all(client)
     except (redis.RedisError, OSError) as error:
-        told, _, cure = connection_fault(error, redis_place(url), now_ms=_now_ms()).partition(": ")
+        told, _, cure = connection_fault(error, redis_endpoint(url), now_ms=_now_ms()).partition(": ")
         return failed("redis", told, cure[:1].upper() + cure[1:])
     took = f"answers in {1000 * (time.monotonic() - began):.0f} ms"
     if wide:
@@ -52,7 +52,7 @@ def redis_line(url: str, node: str) -> Line:
     return ok("redis", took)
 
 
-def _redis(options: Options) -> Line:
+def _redis(options: Options) -> Finding:
     return redis_line(options.redis_url, options.name)
 
 
@@ -70,11 +70,11 @@ def _may_all(client: redis.Redis) -> bool:
     return True
 
 
-def _portal(options: Options) -> Iterator[Line]:
+def _portal(options: Options) -> Iterator[Finding]:
     if not options.portal_url:
         yield warning("clock", "not compared: the portal's address is not known here", PORTAL_CURE)
         return
-    place = Place("the portal", options.portal_url, "BERTH_NODE_PORTAL_URL", "BERTH_NODE_PORTAL_CA")
+    place = Endpoint("the portal", options.portal_url, "BERTH_NODE_PORTAL_URL", "BERTH_NODE_PORTAL_CA")
     trusted = str(options.portal_ca) if options.portal_ca else True
     try:
         answer = requests.get(f"{options.portal_url.rstrip('/')}/healthz", timeout=ANSWER_S, verify=trusted)
@@ -86,7 +86,7 @@ def _portal(options: Options) -> Iterator[Line]:
     yield _version(answer, options.portal_url)
 
 
-def _clock(answer: requests.Response) -> Line:
+def _clock(answer: requests.Response) -> Finding:
     skew = portal_skew_s(answer.headers.get("Date"), now_ms=_now_ms())
     cure = "Let this server follow a time server: timedatectl set-ntp true"
     if skew is None:
@@ -97,7 +97,7 @@ def _clock(answer: requests.Response) -> Line:
     return warning("clock", told, cure) if abs(skew) > SKEW_WARNING_S else ok("clock", "as the portal's")
 
 
-def _version(answer: requests.Response, url: str) -> Line:
+def _version(answer: requests.Response, url: str) -> Finding:
     try:
         portal = str(answer.json()["version"])
     except (ValueError, KeyError, TypeError):
@@ -106,7 +106,7 @@ def _version(answer: requests.Response, url: str) -> Line:
     return ok("version", told) if release(portal) == release(AGENT_VERSION) else _apart(told, portal)
 
 
-def _apart(told: str, portal: str) -> Line:
+def _apart(told: str, portal: str) -> Finding:
     newer = release(portal) > release(AGENT_VERSION)
     cure = f"Install the agent of {portal} here." if newer else f"Bring the portal up to {AGENT_VERSION}."
     if releases_fit(AGENT_VERSION, portal):

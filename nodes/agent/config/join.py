@@ -32,7 +32,7 @@ from nodes.agent.config.options import (
     state_dir_load,
 )
 from nodes.agent.write_error import cannot_write
-from nodes.protocol.connecting import Place, connection_fault
+from nodes.protocol.connecting import Endpoint, connection_fault
 from nodes.protocol.envelope import EnvelopeForged, NodeKey
 
 CA_NAME = "redis-ca.pem"
@@ -59,7 +59,7 @@ class JoinFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class JoinRequest:
     """The portal's address, the join token, this server's name, and the file of the authority of the portal's
     certificate (empty: the system's), or the SHA-256 (hex) of the file in which the portal tells it."""
 
@@ -83,7 +83,7 @@ def join(argv: Sequence[str], environ: Mapping[str, str]) -> str:
         return _join(asked, state, key)
 
 
-def _join(asked: Asked, state: Path, key: NodeKey) -> str:
+def _join(asked: JoinRequest, state: Path, key: NodeKey) -> str:
     name, environment, authority = _told(asked, key)
     try:
         if authority:
@@ -107,7 +107,7 @@ def join_at_start(argv: Sequence[str], environ: Mapping[str, str]) -> str:
     return join(["--state-dir", str(state)], environ)
 
 
-def _asked(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[Asked, list[str]]:
+def _asked(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[JoinRequest, list[str]]:
     parser = argparse.ArgumentParser(prog="berth-node join", description=__doc__)
     parser.add_argument("url", nargs="?", help="the portal's address (BERTH_JOIN_URL)")
     parser.add_argument("token", nargs="?", help="a join token (BERTH_JOIN_TOKEN, or a file: BERTH_JOIN_TOKEN_FILE)")
@@ -137,7 +137,7 @@ def _asked(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[Asked, list
     except ValueError as error:
         raise JoinFailed(f"{error}; give one with --name.") from error
     rest = ["--state-dir", flags.state_dir] if flags.state_dir else []
-    return Asked(found["url"].rstrip("/"), found["token"], name, found["ca"], found["ca_sha256"]), rest
+    return JoinRequest(found["url"].rstrip("/"), found["token"], name, found["ca"], found["ca_sha256"]), rest
 
 
 def _from(variable: str, environ: Mapping[str, str]) -> str:
@@ -156,7 +156,7 @@ def _host_name() -> str:
 
 
 @contextmanager
-def _known(asked: Asked, state: Path) -> Iterator[Asked]:
+def _known(asked: JoinRequest, state: Path) -> Iterator[JoinRequest]:
     """With the file of the authority that the digest names. Raises JoinFailed."""
     if asked.ca or not asked.ca_sha256:
         yield asked
@@ -173,7 +173,7 @@ def _known(asked: Asked, state: Path) -> Iterator[Asked]:
         path.unlink()
 
 
-def _authority(asked: Asked) -> str:
+def _authority(asked: JoinRequest) -> str:
     """Fetched from whoever answers there, and taken only where it is the one that the line names: nothing is told to
     anybody before. Raises JoinFailed."""
     try:
@@ -194,7 +194,7 @@ def _authority(asked: Asked) -> str:
     return text.decode("ascii", errors="replace")
 
 
-def _told(asked: Asked, key: NodeKey) -> tuple[str, dict[str, str], str]:
+def _told(asked: JoinRequest, key: NodeKey) -> tuple[str, dict[str, str], str]:
     """This server's name, its agent's variables, and the authority of Redis's certificate (PEM; empty: the system's),
     as the portal tells them."""
     answer = _ask(asked, {"token": asked.token, "name": asked.name, "public_key": key.public})
@@ -222,7 +222,7 @@ def _taken(environment: Mapping[str, str]) -> dict[str, str]:
     return taken
 
 
-def _ask(asked: Asked, body: Mapping[str, str]) -> requests.Response:
+def _ask(asked: JoinRequest, body: Mapping[str, str]) -> requests.Response:
     try:
         answer = requests.post(
             f"{asked.url}/api/v1/join", json=body, timeout=ANSWER_S, allow_redirects=False, verify=asked.ca or True
@@ -234,11 +234,11 @@ def _ask(asked: Asked, body: Mapping[str, str]) -> requests.Response:
     raise JoinFailed(_refusal(answer, asked))
 
 
-def _place(asked: Asked) -> Place:
-    return Place("the portal", asked.url, "the address", "BERTH_JOIN_CA")
+def _place(asked: JoinRequest) -> Endpoint:
+    return Endpoint("the portal", asked.url, "the address", "BERTH_JOIN_CA")
 
 
-def _refusal(answer: requests.Response, asked: Asked) -> str:
+def _refusal(answer: requests.Response, asked: JoinRequest) -> str:
     try:
         body = answer.json()
         faults = [str(one["message"]) for one in body.get("errors", ())]

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
-from nodes.agent.runtimes.base import Failed
+from nodes.agent.runtimes.base import AttemptFailed
 from nodes.protocol.messages import ContainerSpec
 from nodes.protocol.states import Cause
 
@@ -45,7 +45,7 @@ class Policy:
     networks: tuple[str, ...] = _NETWORKS
 
     def check(self, spec: ContainerSpec) -> None:
-        """Raises ``Failed`` with ``Cause.REFUSED`` unless this node may run the spec."""
+        """Raises ``AttemptFailed`` with ``Cause.REFUSED`` unless this node may run the spec."""
         if not any(fnmatchcase(_image_name(spec.image), pattern) for pattern in self.images):
             raise _refused(f"the image {spec.image}")
         if spec.profile not in self.profiles:
@@ -104,5 +104,5 @@ def _texts(path: Path, name: str, value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _refused(what: str) -> Failed:
-    return Failed(Cause.REFUSED, f"the node's policy does not allow {what}")
+def _refused(what: str) -> AttemptFailed:
+    return AttemptFailed(Cause.REFUSED, f"the node's policy does not allow {what}")

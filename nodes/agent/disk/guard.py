@@ -16,10 +16,10 @@ from pathlib import Path
 import structlog
 
 from nodes.agent.clock import Clock
-from nodes.agent.disk.layer_limit import Measured
-from nodes.agent.disk.usage import PATIENCE, Patience, SizeWatch
+from nodes.agent.disk.layer_limit import LayerSize
+from nodes.agent.disk.usage import TIMEOUTS, SizeWatch, Timeouts
 from nodes.agent.log_throttle import LogThrottle
-from nodes.agent.runtimes.base import ImageStore, Runtime, RuntimeAway, StoredImage
+from nodes.agent.runtimes.base import ImageStore, Runtime, RuntimeUnavailable, StoredImage
 from nodes.protocol.messages import DiskShare
 
 log = structlog.get_logger(__name__)
@@ -61,18 +61,18 @@ class DiskGuard:
         state: Path,
         folders: Mapping[str, Path],
         wanted: Callable[[], set[str]],
-        layers: Callable[[Mapping[str, Measured]], None],
+        layers: Callable[[Mapping[str, LayerSize]], None],
         graces: Callable[[], Mapping[str, int]],
         changed: Callable[[bool], None],
         clock: Clock,
         every_s: float,
-        patience: Patience = PATIENCE,
+        patience: Timeouts = TIMEOUTS,
     ) -> None:
         self._runtime, self._limits = runtime, limits
         self._wanted, self._changed = wanted, changed
         self._clock, self._every_s = clock, every_s
         self._state, self._folder, self._images = str(state), "", ""
-        self._sayings: defaultdict[str, LogThrottle] = defaultdict(lambda: LogThrottle(clock.monotonic))
+        self._throttles: defaultdict[str, LogThrottle] = defaultdict(lambda: LogThrottle(clock.monotonic))
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="disk", daemon=True)
         self._lock = threading.Lock()
@@ -111,17 +111,17 @@ class DiskGuard:
 
     def _guarded(self, what: str, act: Callable[[], None]) -> None:
         """What fails is said once, and again after a while if it stays."""
-        saying = self._sayings[what]
+        throttle = self._throttles[what]
         try:
             act()
-        except RuntimeAway as away:
-            if saying.new(away.message):
+        except RuntimeUnavailable as away:
+            if throttle.new(away.message):
                 log.warning("the disk cannot be looked after", what=what, error=away.message)
         except Exception as error:
-            if saying.new(str(error)):
+            if throttle.new(str(error)):
                 log.exception("the disk cannot be looked after", what=what)
         else:
-            self._sayings.pop(what, None)
+            self._throttles.pop(what, None)
 
     def _find(self) -> None:
         """Folders are where they were while the Engine does not answer."""

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 GB = 1 << 30
 
 
-class Measured(int):
+class LayerSize(int):
     """Bytes that were counted. ``began_ms``: when that began, unix ms; what was deleted since may be among them."""
 
     began_ms: int
 
-    def __new__(cls, taken: int, began_ms: int) -> Measured:
+    def __new__(cls, taken: int, began_ms: int) -> LayerSize:
         made = super().__new__(cls, taken)
         made.began_ms = began_ms
         return made
 
 
 @dataclass(frozen=True, slots=True)
-class LayerRule:
+class LayerLimit:
     """Bytes that a container may write into its own layer, and seconds from the warning to the stop."""
 
     most: int

@@ -15,9 +15,9 @@ from typing import TypeVar
 import structlog
 
 from nodes.agent.clock import Clock
-from nodes.agent.disk.layer_limit import Measured
+from nodes.agent.disk.layer_limit import LayerSize
 from nodes.agent.log_throttle import LogThrottle
-from nodes.agent.runtimes.base import ImageStore, Runtime, RuntimeAway, Writing
+from nodes.agent.runtimes.base import ImageStore, Runtime, RuntimeUnavailable, WritableLayer
 from nodes.protocol.messages import DiskShare
 
 log = structlog.get_logger(__name__)
@@ -30,29 +30,29 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Timeouts:
     """Seconds that one answer may take: of a container whose size was told soon the last time, and of all else."""
 
     quick_s: float = 10
     slow_s: float = 600
 
 
-PATIENCE = Patience()
+TIMEOUTS = Timeouts()
 
 
 @dataclass(slots=True, kw_only=True)
-class _Asked:
+class _Poll:
     """Something that is asked for again and again."""
 
     slow: bool = False
     due_s: float = 0
     asked_ms: int = 0
-    saying: LogThrottle = field(default_factory=LogThrottle)
+    throttle: LogThrottle = field(default_factory=LogThrottle)
 
 
 @dataclass(slots=True, kw_only=True)
-class _Layer(_Asked):
-    task: Writing
+class _Layer(_Poll):
+    task: WritableLayer
     bytes: int = 0
 
 
@@ -76,12 +76,12 @@ class SizeWatch:
         *,
         runtime: Runtime,
         folders: Mapping[str, Path],
-        layers: Callable[[Mapping[str, Measured]], None],
+        layers: Callable[[Mapping[str, LayerSize]], None],
         graces: Callable[[], Mapping[str, int]],
         largest: Callable[[tuple[DiskShare, ...]], None],
         clock: Clock,
         every_s: float,
-        patience: Patience,
+        patience: Timeouts,
     ) -> None:
         self._runtime, self._folders, self._largest = runtime, folders, largest
         self._layers, self._graces = layers, graces
@@ -89,7 +89,7 @@ class SizeWatch:
         self._known: dict[str, _Layer] = {}
         self._counted = _Volumes()
         self._store: ImageStore | None = None
-        self._listing, self._volumes, self._shares = _Asked(), _Asked(), _Asked()
+        self._listing, self._volumes, self._shares = _Poll(), _Poll(), _Poll()
         self._wanted = self._closed = False
         self._wakes = threading.Event(), threading.Event()
         self._threads = [
@@ -138,7 +138,7 @@ class SizeWatch:
             if layer.slow and self._is_due(layer, graces.get(layer.task.attempt)):
                 self._measure(store, layer, self._patience.slow_s)
 
-    def _list(self) -> list[Writing]:
+    def _list(self) -> list[WritableLayer]:
         self._store = self._runtime.store()
         return self._store.writing() if self._store is not None else []
 
@@ -151,57 +151,57 @@ class SizeWatch:
                 log.exception("sizes could not be looked at")
             wake.wait(self._every_s)
 
-    def _measure(self, store: ImageStore, layer: _Layer, patience_s: float) -> None:
+    def _measure(self, store: ImageStore, layer: _Layer, timeout_s: float) -> None:
         task = layer.task
         if self._closed:
             return
         what = f"the container of {task.job} ({task.attempt})"
-        found = self._ask(layer, what, lambda: self._written(store, task, patience_s))
+        found = self._ask(layer, what, lambda: self._written(store, task, timeout_s))
         if found is not None:
             layer.bytes = found
             self._layers({task.attempt: self._with_volumes(layer, self._counted)})
 
-    def _with_volumes(self, layer: _Layer, volumes: _Volumes) -> Measured:
+    def _with_volumes(self, layer: _Layer, volumes: _Volumes) -> LayerSize:
         """As old as the older of both counts."""
         names = layer.task.volumes
         began_ms = min(layer.asked_ms, volumes.began_ms) if names else layer.asked_ms
-        return Measured(layer.bytes + sum(volumes.bytes.get(name, 0) for name in names), began_ms)
+        return LayerSize(layer.bytes + sum(volumes.bytes.get(name, 0) for name in names), began_ms)
 
-    def _written(self, store: ImageStore, task: Writing, patience_s: float) -> int | None:
+    def _written(self, store: ImageStore, task: WritableLayer, timeout_s: float) -> int | None:
         """Into its layer, and beside what came with it as code."""
-        until = self._clock.monotonic() + patience_s
-        layer = store.layer(task.container, patience_s)
+        until = self._clock.monotonic() + timeout_s
+        layer = store.layer(task.container, timeout_s)
         return None if layer is None else layer + folder_bytes(task.workspace, lambda: self._goes_on(until))
 
     def _goes_on(self, until: float) -> None:
         if self._clock.monotonic() > until:
-            raise RuntimeAway("its folder of code has too many files to be counted in time")
+            raise RuntimeUnavailable("its folder of code has too many files to be counted in time")
 
     def _measure_volumes(self, store: ImageStore) -> None:
         found = self._ask(self._volumes, "volumes", lambda: store.volumes(self._patience.slow_s))
         if found is not None:
             self._counted = _Volumes(found, self._volumes.asked_ms)
 
-    def _is_due(self, asked: _Asked, grace_ms: int | None = None) -> bool:
+    def _is_due(self, asked: _Poll, grace_ms: int | None = None) -> bool:
         """``grace_ms``: from when on it has to be asked once, too."""
         late = grace_ms is not None and asked.asked_ms < grace_ms <= self._clock.now_ms()
         return late or self._clock.monotonic() >= asked.due_s
 
-    def _ask(self, asked: _Asked, what: str, call: Callable[[], Answer]) -> Answer | None:
+    def _ask(self, asked: _Poll, what: str, call: Callable[[], Answer]) -> Answer | None:
         """None: no answer, which is said once."""
         began, asked.asked_ms = self._clock.monotonic(), self._clock.now_ms()
         try:
             answer = call()
-        except RuntimeAway as away:
-            if asked.saying.new(away.message):
+        except RuntimeUnavailable as away:
+            if asked.throttle.new(away.message):
                 log.warning("a size cannot be measured", what=what, error=away.message)
             return None
         except Exception as error:
-            if asked.saying.new(str(error)):
+            if asked.throttle.new(str(error)):
                 log.exception("a size cannot be measured", what=what)
             return None
         else:
-            asked.saying.over()
+            asked.throttle.over()
             return answer
         finally:
             now = self._clock.monotonic()

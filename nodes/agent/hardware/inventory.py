@@ -15,7 +15,7 @@ import psutil
 from nodes.agent.disk.guard import free_percent
 from nodes.agent.hardware.gpus.base import GpuBackend
 from nodes.agent.hardware.machine import Machine
-from nodes.agent.runtimes.base import Runtime, RuntimeAway, RuntimeFacts
+from nodes.agent.runtimes.base import Runtime, RuntimeFacts, RuntimeUnavailable
 from nodes.agent.runtimes.ports import ports_listening
 from nodes.protocol.messages import Inventory
 
@@ -72,7 +72,7 @@ class InventoryReader:
         )
 
     def _runtime_facts(self) -> RuntimeFacts | None:
-        with contextlib.suppress(RuntimeAway):
+        with contextlib.suppress(RuntimeUnavailable):
             self._facts = self.runtime.facts()
         return self._facts
 

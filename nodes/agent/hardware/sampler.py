@@ -14,7 +14,7 @@ from nodes.agent.clock import Clock
 from nodes.agent.hardware.gpus.base import GpuBackend
 from nodes.agent.hardware.gpus.foreign import ForeignWatch
 from nodes.agent.hardware.inventory import InventoryReader
-from nodes.agent.runtimes.base import Runtime, RuntimeAway, Usage
+from nodes.agent.runtimes.base import Runtime, RuntimeUnavailable, Usage
 from nodes.protocol.messages import Inventory, Sample
 
 log = structlog.get_logger(__name__)
@@ -78,7 +78,7 @@ class Sampler:
     def _read_usage(self) -> dict[str, Usage]:
         try:
             return self._runtime.usage()
-        except RuntimeAway:
+        except RuntimeUnavailable:
             return {}
 
     def _cpu(self, usage: dict[str, Usage]) -> dict[str, int]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container
 
 import structlog
 
-from nodes.agent.listeners.look import Looked, look
+from nodes.agent.listeners.scan import Scan, scan
 from nodes.agent.runtimes.ports import Listening
 from nodes.protocol.messages import Listener
 
@@ -20,7 +20,7 @@ QUIET_LOOKS = 6
 
 
 class ListenerWatch:
-    """``state``: what the last look found. ``of_job`` and ``held`` are those of ``look``; ``every_s`` of 0: it never
+    """``state``: what the last look found. ``of_job`` and ``held`` are those of ``scan``; ``every_s`` of 0: it never
     looks."""
 
     def __init__(
@@ -46,14 +46,14 @@ class ListenerWatch:
 
     def look(self) -> None:
         """One look, which tells what is different."""
-        looked = look(of_job=self._of_job, held=self._held().__contains__, quiet=self._quiet, ended=self._closed.is_set)
+        looked = scan(of_job=self._of_job, held=self._held().__contains__, quiet=self._quiet, ended=self._closed.is_set)
         self._remember(looked)
         if looked.found != self.state:
             log.info("answer without authentication", found=[f"{one.kind} {one.port}" for one in looked.found])
             self.state = looked.found
             self._changed(False)
 
-    def _remember(self, looked: Looked) -> None:
+    def _remember(self, looked: Scan) -> None:
         waiting = {one: left - 1 for one, left in self._quiet.items() if left > 1}
         self._quiet = waiting | {one.socket: QUIET_LOOKS - 1 for one in looked.asked if one.kind is None}
 

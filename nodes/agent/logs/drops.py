@@ -9,7 +9,7 @@ ENDS = 3
 
 
 @dataclass(slots=True)
-class Drops:
+class DroppedLines:
     """Book-keeping of dropped lines; kept in the spool's sidecar, so that a restart forgets none.
 
     ``total``: lines dropped ever; ``pending``: those that no mark tells yet; ``active``: the spool is full now;

@@ -12,7 +12,7 @@ import structlog
 
 from nodes.agent.log_throttle import LogThrottle
 from nodes.agent.logs.base import MAX_PAYLOAD, FrameSource
-from nodes.agent.logs.masking import Masking
+from nodes.agent.logs.masking import StreamMasker
 from nodes.agent.logs.masks import Masks
 from nodes.agent.logs.provisional import provisional
 from nodes.agent.logs.spool import Spool
@@ -55,7 +55,7 @@ class Follower:
     ) -> None:
         self._source, self._spool, self._marker, self._wake = source, spool, marker, wake
         self._now_ns, self._monotonic = now_ns, monotonic
-        self._masks, self._masking, self._taking = masks, Masking(masks, {}), threading.Lock()
+        self._masks, self._masking, self._taking = masks, StreamMasker(masks, {}), threading.Lock()
         self._log = logger.bind(attempt=attempt)
         self._closing = threading.Event()
         self._freezing = threading.Lock()
@@ -127,7 +127,7 @@ class Follower:
 
     def _read(self) -> None:
         with self._taking:
-            self._masking = Masking(self._masks, self._spool.unfinished)
+            self._masking = StreamMasker(self._masks, self._spool.unfinished)
         for record in self._source.frames(self._spool.position):
             self._read_at[record.stream] = self._monotonic()
             with self._taking:
@@ -175,7 +175,7 @@ class Follower:
 
     def _until_written(self, write: Callable[[], None]) -> None:
         """Calls ``write`` until the disk takes it; meanwhile the container stands still."""
-        saying = LogThrottle()
+        throttle = LogThrottle()
         try:
             while not self._closing.is_set():
                 try:
@@ -183,7 +183,7 @@ class Follower:
                     break
                 except OSError as error:
                     self._stuck = True
-                    if saying.new(why := cannot_write(error, Path("the log's spool"))):
+                    if throttle.new(why := cannot_write(error, Path("the log's spool"))):
                         self._log.error("the container stands still until its log can be written", reason=why)
                     self._freeze()
                 self._closing.wait(1.0)

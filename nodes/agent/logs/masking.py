@@ -24,14 +24,14 @@ SHOWN = 4
 many a line."""
 
 
-class _Held(NamedTuple):
+class _Waiting(NamedTuple):
     since: float
     time_ns: int
     size: int
 
 
 @dataclass(slots=True)
-class _Side:
+class _StreamBuffer:
     """One stream. ``held``: what waits, hidden as far as it is known; ``open``: the end of what came, as it came, which
     may be the beginning of a secret; ``blind``: bytes of this line that are hidden whatever they are."""
 
@@ -56,14 +56,14 @@ class _Side:
             hide(self.held, [(len(self.held) - len(self.open), len(self.held))])
 
 
-class Masking:
+class StreamMasker:
     """See the module. Not thread-safe. ``unfinished``: the last bytes of each stream's line that has no end yet, as
     they were given out by the one before, whose agent may have died in the midst of a secret."""
 
     def __init__(self, masks: Masks, unfinished: Mapping[int, bytes]) -> None:
         self._masks = masks
-        self._sides = {STDOUT: _Side(), STDERR: _Side()}
-        self._queue: deque[tuple[int, _Held]] = deque()
+        self._sides = {STDOUT: _StreamBuffer(), STDERR: _StreamBuffer()}
+        self._queue: deque[tuple[int, _Waiting]] = deque()
         for stream, end in unfinished.items() if masks else ():
             side = self._sides[stream]
             side.blind = masks.longest - 1 if end.endswith(HIDDEN) else 0
@@ -80,7 +80,7 @@ class Masking:
         if not masks or (plain and not masks.may_have(payload)):
             return (record,)
         side.take(payload, masks)
-        self._queue.append((record.stream, _Held(now, record.time_ns, len(payload))))
+        self._queue.append((record.stream, _Waiting(now, record.time_ns, len(payload))))
         full = sum(len(side.held) for side in self._sides.values()) > HOLD_BYTES
         return self.rest() if full else self._given()
 

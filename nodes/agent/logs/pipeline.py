@@ -34,7 +34,7 @@ class _Log:
     spool: Spool
     follower: Follower | None = None
     finished: bool = False
-    saying: LogThrottle = field(default_factory=LogThrottle)
+    throttle: LogThrottle = field(default_factory=LogThrottle)
 
     @property
     def complete(self) -> bool:
@@ -207,10 +207,10 @@ class LogPipeline:
                 log.follower.tick()
                 self._shipper.tail(attempt, *log.follower.tail())
         except Exception as error:
-            if log.saying.new(repr(error)):
+            if log.throttle.new(repr(error)):
                 logger.exception("a log cannot be looked after")
         else:
-            log.saying.over()
+            log.throttle.over()
 
     def _share_out(self, spools: Sequence[Spool]) -> None:
         """While all spools together are beyond the node's limit, those larger than an equal part take nothing new."""

@@ -14,8 +14,8 @@ from redis.retry import Retry
 
 from nodes.agent.connecting import redis_fault
 from nodes.agent.log_throttle import LogThrottle
-from nodes.agent.logs.lane import TAIL_KEPT_S, Lane
 from nodes.agent.logs.spool import Spool
+from nodes.agent.logs.stream_state import TAIL_KEPT_S, StreamState
 from nodes.protocol.envelope import NodeKey
 from nodes.protocol.logs import signed_batch, signed_tail
 from nodes.protocol.names import WAKE_CHANNEL, log_stream, log_tail
@@ -43,7 +43,7 @@ class Shipper:
     ) -> None:
         self._node, self._key, self._window, self._now_ns = node, key, window, now_ns
         self._redis_url = redis_url
-        self._lanes: dict[str, Lane] = {}
+        self._streams: dict[str, StreamState] = {}
         self._lock = threading.Lock()
         self._woken, self._closing = threading.Event(), threading.Event()
         self._connects = 0
@@ -65,39 +65,39 @@ class Shipper:
     def add(self, attempt: str, spool: Spool) -> None:
         """Begins to send a log. Idempotent."""
         with self._lock:
-            if attempt not in self._lanes:
-                self._lanes[attempt] = Lane(attempt, log_stream(self._node, attempt), spool, self._window)
+            if attempt not in self._streams:
+                self._streams[attempt] = StreamState(attempt, log_stream(self._node, attempt), spool, self._window)
         self.wake()
 
     def tail(self, attempt: str, end: int, data: bytes) -> None:
         """What the log has behind its ``end`` of lines without one; it replaces what was told before."""
         with self._lock:
-            lane = self._lanes.get(attempt)
-            if lane is None:
+            stream = self._streams.get(attempt)
+            if stream is None:
                 return
-            lane.tail.wanted = end, data
-            due = lane.tail.due(time.monotonic())
+            stream.tail.wanted = end, data
+            due = stream.tail.due(time.monotonic())
         if due:
             self.wake()
 
     def has_sent(self, attempt: str) -> bool:
         """Whether Redis was given all that the log has now."""
         with self._lock:
-            lane = self._lanes.get(attempt)
-        return lane is None or (lane.shipped is not None and lane.shipped >= lane.spool.end)
+            stream = self._streams.get(attempt)
+        return stream is None or (stream.shipped is not None and stream.shipped >= stream.spool.end)
 
     def drop(self, attempt: str) -> None:
         """Sends no more of a log. Its stream stays: the portal removes it."""
         with self._lock:
-            self._lanes.pop(attempt, None)
+            self._streams.pop(attempt, None)
 
     def acknowledge(self, attempt: str, archived: int) -> None:
         with self._lock:
-            lane = self._lanes.get(attempt)
-            if lane is None or lane.archived == archived:
+            stream = self._streams.get(attempt)
+            if stream is None or stream.archived == archived:
                 return
-            lane.taken_back |= lane.archived is not None and archived < lane.archived
-            lane.archived = archived
+            stream.taken_back |= stream.archived is not None and archived < stream.archived
+            stream.archived = archived
         self.wake()
 
     def wake(self) -> None:
@@ -115,165 +115,165 @@ class Shipper:
     # ------------------------------------------------------------ the thread
 
     def _run(self) -> None:
-        away, full, pause, saying = AWAY_FIRST_S, FULL_FIRST_S, 0.0, LogThrottle()
+        away, full, pause, throttle = AWAY_FIRST_S, FULL_FIRST_S, 0.0, LogThrottle()
         while not self._closing.wait(PACE_S):
             self._woken.wait(pause)
             self._woken.clear()
             try:
                 moved = self._round()
             except Exception as error:  # whatever it is, the thread is the only one that sends
-                self._say(saying, error)
+                self._say(throttle, error)
                 self._forget()
                 self._closing.wait(away)
                 away, pause = min(2 * away, AWAY_LAST_S), 0.0
                 continue
-            saying.over()
+            throttle.over()
             away = AWAY_FIRST_S
             full = FULL_FIRST_S if moved else min(2 * full, FULL_LAST_S)
             pause = 0.0 if moved else full if self._any_waiting() else CHECK_S
 
-    def _say(self, saying: LogThrottle, error: Exception) -> None:
+    def _say(self, throttle: LogThrottle, error: Exception) -> None:
         known = isinstance(error, redis.RedisError | OSError)
         why = redis_fault(error, self._redis_url, now_ms=self._now_ns() // 1_000_000) if known else repr(error)
-        if saying.new(why):
+        if throttle.new(why):
             logger.warning("logs are not sent", reason=why, exc_info=not known)
 
     def _round(self) -> bool:
         """One look at every log; True when something was sent and there may be more."""
-        lanes = self._current()
-        self._same_server(lanes)
-        for lane in lanes:
-            if lane.taken_back:
-                lane.taken_back = False
-                lane.lost()
-        self._ask([lane for lane in lanes if lane.shipped is None])
+        streams = self._current()
+        self._same_server(streams)
+        for stream in streams:
+            if stream.taken_back:
+                stream.taken_back = False
+                stream.lost()
+        self._ask([stream for stream in streams if stream.shipped is None])
         if time.monotonic() - self._checked_at >= CHECK_S:
             self._checked_at = time.monotonic()
-            self._check([lane for lane in lanes if lane.pending])
-        return self._send(lanes)
+            self._check([stream for stream in streams if stream.pending])
+        return self._send(streams)
 
-    def _send(self, lanes: list[Lane]) -> bool:
+    def _send(self, streams: list[StreamState]) -> bool:
         pipe = self._client.pipeline(transaction=False)
         calls: list[Callable[[Any], None]] = []
-        for lane in lanes:
-            exists, end = lane.exists, None
-            for start, data in _readable(lane):
+        for stream in streams:
+            exists, end = stream.exists, None
+            for start, data in _readable(stream):
                 end = start + len(data)
-                fields: Any = signed_batch(self._key, lane.attempt, start, data)
-                pipe.xadd(lane.key, fields, id=f"{end}-0", nomkstream=exists)
-                calls.append(_on_added(lane, start, end))
+                fields: Any = signed_batch(self._key, stream.attempt, start, data)
+                pipe.xadd(stream.key, fields, id=f"{end}-0", nomkstream=exists)
+                calls.append(_on_added(stream, start, end))
                 exists = True
             if end is not None:
-                pipe.publish(WAKE_CHANNEL, f"{lane.attempt} {end}")
+                pipe.publish(WAKE_CHANNEL, f"{stream.attempt} {end}")
                 calls.append(_ignored)
-            if end is not None or lane.full:
-                pipe.xlen(lane.key)
-                calls.append(_on_length(lane))
-            calls += self._send_tail(pipe, lane)
-        before = [lane.shipped for lane in lanes]
+            if end is not None or stream.full:
+                pipe.xlen(stream.key)
+                calls.append(_on_length(stream))
+            calls += self._send_tail(pipe, stream)
+        before = [stream.shipped for stream in streams]
         for call, answer in zip(calls, pipe.execute(raise_on_error=False), strict=True):
             call(answer)
-        return any(lane.shipped not in (None, old) for lane, old in zip(lanes, before, strict=True))
+        return any(stream.shipped not in (None, old) for stream, old in zip(streams, before, strict=True))
 
-    def _send_tail(self, pipe: Any, lane: Lane) -> list[Callable[[Any], None]]:
+    def _send_tail(self, pipe: Any, stream: StreamState) -> list[Callable[[Any], None]]:
         """What answers each of its calls: a tail that Redis did not take is told again as any that has not changed."""
-        tail, now = lane.tail, time.monotonic()
+        tail, now = stream.tail, time.monotonic()
         if not tail.due(now):
             return []
         tail.told, tail.told_at = tail.wanted, now
-        key = log_tail(self._node, lane.attempt)
-        pipe.xadd(key, signed_tail(self._key, lane.attempt, *tail.told), maxlen=1, approximate=False)
+        key = log_tail(self._node, stream.attempt)
+        pipe.xadd(key, signed_tail(self._key, stream.attempt, *tail.told), maxlen=1, approximate=False)
         pipe.expire(key, TAIL_KEPT_S)
-        pipe.publish(WAKE_CHANNEL, f"{lane.attempt} tail")
+        pipe.publish(WAKE_CHANNEL, f"{stream.attempt} tail")
         return [_ignored] * 3
 
-    def _ask(self, lanes: list[Lane]) -> None:
+    def _ask(self, streams: list[StreamState]) -> None:
         """What Redis holds of logs whose stream is unknown."""
         pipe = self._client.pipeline(transaction=False)
-        for lane in lanes:
-            pipe.xinfo_stream(lane.key)
-        for lane, answer in zip(lanes, pipe.execute(raise_on_error=False), strict=True):
+        for stream in streams:
+            pipe.xinfo_stream(stream.key)
+        for stream, answer in zip(streams, pipe.execute(raise_on_error=False), strict=True):
             if isinstance(answer, Exception):
                 _raise_unless_missing(answer)
             try:
-                self._take_up(lane, None if isinstance(answer, Exception) else answer)
+                self._take_up(stream, None if isinstance(answer, Exception) else answer)
             except redis.RedisError:
                 raise
             except Exception as error:
-                _wait_alone(lane, error)
+                _wait_alone(stream, error)
 
-    def _take_up(self, lane: Lane, info: dict[str, Any] | None) -> None:
+    def _take_up(self, stream: StreamState, info: dict[str, Any] | None) -> None:
         last = _offset(info["last-generated-id"]) if info else 0
-        if lane.spool.doubtful:
-            if lane.archived is None:
+        if stream.spool.doubtful:
+            if stream.archived is None:
                 return
-            lane.spool.resume_at(max(last, lane.archived), self._now_ns())
-        elif lane.acknowledged > lane.spool.end:
-            lane.spool.resume_at(lane.acknowledged, self._now_ns())
-        if info is not None and lane.strange(last):
-            logger.error("log_stream_not_ours", attempt=lane.attempt, last=last)
-            self._client.delete(lane.key)
+            stream.spool.resume_at(max(last, stream.archived), self._now_ns())
+        elif stream.acknowledged > stream.spool.end:
+            stream.spool.resume_at(stream.acknowledged, self._now_ns())
+        if info is not None and stream.strange(last):
+            logger.error("log_stream_not_ours", attempt=stream.attempt, last=last)
+            self._client.delete(stream.key)
             info = None
         if info is None:
-            lane.missing()
+            stream.missing()
             return
         first = info["first-entry"]
         start = _offset(first[0]) - len(first[1].get(b"data", b"")) if first else last
-        lane.found(last, start, info["length"])
+        stream.found(last, start, info["length"])
 
-    def _check(self, lanes: list[Lane]) -> None:
+    def _check(self, streams: list[StreamState]) -> None:
         """Finds streams that vanished while their logs were silent."""
         pipe = self._client.pipeline(transaction=False)
-        for lane in lanes:
-            pipe.exists(lane.key)
-            pipe.xlen(lane.key)
+        for stream in streams:
+            pipe.exists(stream.key)
+            pipe.xlen(stream.key)
         answers = pipe.execute()
-        for lane, there, length in zip(lanes, answers[::2], answers[1::2], strict=True):
+        for stream, there, length in zip(streams, answers[::2], answers[1::2], strict=True):
             if there:
-                lane.trimmed_to(length)
+                stream.trimmed_to(length)
             else:
-                lane.lost()
+                stream.lost()
 
-    def _same_server(self, lanes: list[Lane]) -> None:
+    def _same_server(self, streams: list[StreamState]) -> None:
         """A new connection may lead to another server or to one that lost its newest data."""
         pool = self._client.connection_pool
         pool.release(pool.get_connection())
         if self._connects != self._seen_connects:
             self._seen_connects = self._connects
-            for lane in lanes:
-                lane.lost()
+            for stream in streams:
+                stream.lost()
 
     def _connected(self, connection: Any) -> None:
         connection.on_connect()
         self._connects += 1
 
-    def _current(self) -> list[Lane]:
+    def _current(self) -> list[StreamState]:
         with self._lock:
-            return list(self._lanes.values())
+            return list(self._streams.values())
 
     def _forget(self) -> None:
-        for lane in self._current():
-            lane.lost()
+        for stream in self._current():
+            stream.lost()
 
     def _any_waiting(self) -> bool:
-        return any(lane.full or lane.shipped is None for lane in self._current())
+        return any(stream.full or stream.shipped is None for stream in self._current())
 
 
-def _readable(lane: Lane) -> Iterator[tuple[int, bytes]]:
+def _readable(stream: StreamState) -> Iterator[tuple[int, bytes]]:
     """What may be sent of one log and can be read."""
     try:
-        yield from lane.batches()
-        if lane.shipped is not None:
-            lane.saying.over()
+        yield from stream.batches()
+        if stream.shipped is not None:
+            stream.throttle.over()
     except Exception as error:
-        _wait_alone(lane, error)
+        _wait_alone(stream, error)
 
 
-def _wait_alone(lane: Lane, error: Exception) -> None:
+def _wait_alone(stream: StreamState, error: Exception) -> None:
     """One log that cannot be read holds up no other; each round tries it again."""
-    if lane.saying.new(why := repr(error)):
+    if stream.throttle.new(why := repr(error)):
         known = isinstance(error, OSError)
-        logger.error("a log is not sent", attempt=lane.attempt, reason=why, exc_info=not known)
+        logger.error("a log is not sent", attempt=stream.attempt, reason=why, exc_info=not known)
 
 
 def _offset(entry_id: bytes | str) -> int:
@@ -281,22 +281,22 @@ def _offset(entry_id: bytes | str) -> int:
     return int(text.partition("-")[0])
 
 
-def _on_added(lane: Lane, start: int, end: int) -> Callable[[Any], None]:
+def _on_added(stream: StreamState, start: int, end: int) -> Callable[[Any], None]:
     def added(answer: Any) -> None:
         if answer is None or isinstance(answer, Exception):
             if not isinstance(answer, redis.ResponseError | None):
                 raise answer
-            lane.lost()
-        elif lane.shipped is not None:
-            lane.sent(start, end)
+            stream.lost()
+        elif stream.shipped is not None:
+            stream.sent(start, end)
 
     return added
 
 
-def _on_length(lane: Lane) -> Callable[[Any], None]:
+def _on_length(stream: StreamState) -> Callable[[Any], None]:
     def counted(answer: Any) -> None:
-        if isinstance(answer, int) and lane.shipped is not None:
-            lane.trimmed_to(answer)
+        if isinstance(answer, int) and stream.shipped is not None:
+            stream.trimmed_to(answer)
 
     return counted
 

@@ -11,7 +11,7 @@ import msgspec
 import structlog
 
 from nodes.agent.logs.base import Position
-from nodes.agent.logs.drops import Drops
+from nodes.agent.logs.drops import DroppedLines
 from nodes.agent.logs.segments import LOST
 from nodes.protocol.decoding import decoded
 from nodes.protocol.logs import MARK, LogRecord
@@ -29,7 +29,7 @@ class Sidecar:
     boot: str
     offset: int = 0
     position: Position = field(default_factory=Position)
-    drops: Drops = field(default_factory=Drops)
+    drops: DroppedLines = field(default_factory=DroppedLines)
 
 
 def sidecar_read(path: Path) -> Sidecar | None:

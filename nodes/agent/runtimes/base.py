@@ -15,7 +15,7 @@ from nodes.protocol.sessions import ShellRequest
 from nodes.protocol.states import Cause
 
 
-class Failed(Exception):
+class AttemptFailed(Exception):
     """The attempt cannot be brought to run here. ``message`` is one sentence for people, without secrets."""
 
     def __init__(self, cause: Cause, message: str) -> None:
@@ -28,7 +28,7 @@ class Cancelled(Exception):
     """A preparation ended because nobody wants it any more."""
 
 
-class RuntimeAway(Exception):
+class RuntimeUnavailable(Exception):
     """The runtime does not answer now. No container is touched by that; ask again later."""
 
     def __init__(self, message: str) -> None:
@@ -49,7 +49,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class ContainerExit:
     """How the runtime saw a container end. ``code`` is 128 + signal for a killed one, None when nobody knows: ``error``
     says why then, where the runtime does. ``unsure``: says so of a code that tells nothing where the machine was
     started anew since the container ran, empty of any other."""
@@ -61,7 +61,7 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class RuntimeContainer:
     """A container of this node's, as the runtime has it; ``spec_hash`` and ``gpus`` are read from its labels.
     ``gpus_denied``: it runs, and may not open its GPUs any more."""
 
@@ -74,7 +74,7 @@ class Found:
     digest: str | None = None
     started_ms: int | None = None
     ended_ms: int | None = None
-    ending: Ending | None = None
+    ending: ContainerExit | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CodePlace:
+class CodeFolder:
     """Where the code of a task lies on the node, and whose it is there; None: the agent's own, who gives nothing
     away. ``mode``: of the folder itself, which others of the node may reach."""
 
@@ -178,7 +178,7 @@ class StoredImage:
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class WritableLayer:
     """A running task, whose container writes into a layer of its own, into ``volumes`` that its image declares, and
     into ``workspace``, the folder of its code on the node, where it has one."""
 
@@ -190,7 +190,7 @@ class Writing:
 
 
 class ImageStore(Protocol):
-    """What a runtime keeps on its disk. All of it raises ``RuntimeAway``."""
+    """What a runtime keeps on its disk. All of it raises ``RuntimeUnavailable``."""
 
     def images_seen(self) -> None:
         """Notes which images there are, and which running tasks use."""
@@ -206,23 +206,23 @@ class ImageStore(Protocol):
         """False: somebody uses it by now."""
         ...
 
-    def writing(self) -> list[Writing]: ...
+    def writing(self) -> list[WritableLayer]: ...
 
-    def layer(self, container: str, patience_s: float) -> int | None:
+    def layer(self, container: str, timeout_s: float) -> int | None:
         """Bytes that one has written into its own layer; None: it is gone."""
         ...
 
-    def volumes(self, patience_s: float) -> dict[str, int]:
+    def volumes(self, timeout_s: float) -> dict[str, int]:
         """Bytes of each, by its name."""
         ...
 
-    def shares(self, patience_s: float) -> list[DiskShare]:
+    def shares(self, timeout_s: float) -> list[DiskShare]:
         """What takes how much, all of it."""
         ...
 
 
 class Runtime(Protocol):
-    """All methods may be called from several threads, for different attempts, and raise ``RuntimeAway`` when the
+    """All methods may be called from several threads, for different attempts, and raise ``RuntimeUnavailable`` when the
     runtime does not answer. Listings see the containers of this cluster and this node only."""
 
     name: str
@@ -230,11 +230,11 @@ class Runtime(Protocol):
     profiles: bool  # a task's profile decides as whom it runs
     notice: str  # a line for the start of every log, empty for none
 
-    def found(self) -> dict[str, Found]:
+    def found(self) -> dict[str, RuntimeContainer]:
         """Every container of this node by task attempt; ``ending`` may be missing here."""
         ...
 
-    def find(self, attempt: str) -> Found | None:
+    def find(self, attempt: str) -> RuntimeContainer | None:
         """One container with all its facts; None when there is none."""
         ...
 
@@ -246,37 +246,37 @@ class Runtime(Protocol):
         progress: Callable[[Progress], None],
         cancelled: Callable[[], bool],
     ) -> Image:
-        """Brings the spec's image to the node; ``mirrors``: of registries, by host. Raises ``Failed`` or
+        """Brings the spec's image to the node; ``mirrors``: of registries, by host. Raises ``AttemptFailed`` or
         ``Cancelled``."""
         ...
 
-    def code_place(self, spec: ContainerSpec) -> CodePlace:
+    def code_folder(self, spec: ContainerSpec) -> CodeFolder:
         """The folder that the task has as its working folder where code comes with it; ``remove`` takes it along."""
         ...
 
-    def create(self, spec: ContainerSpec, spec_hash: str, image: Image) -> Found:
-        """Makes the container without starting it, or takes the one that has its name. Raises ``Failed``."""
+    def create(self, spec: ContainerSpec, spec_hash: str, image: Image) -> RuntimeContainer:
+        """Makes the container without starting it, or takes the one that has its name. Raises ``AttemptFailed``."""
         ...
 
-    def start(self, spec: ContainerSpec) -> Found:
-        """Starts a created container once. Raises ``Failed``."""
+    def start(self, spec: ContainerSpec) -> RuntimeContainer:
+        """Starts a created container once. Raises ``AttemptFailed``."""
         ...
 
     def signal(self, attempt: str, number: int) -> None:
         """Sends a signal (SIGTERM or SIGKILL); nothing happens when it has ended. Who reads what others of the task
-        write is sent SIGTERM by ``term_rest``."""
+        write is sent SIGTERM by ``signal_pipe_readers``."""
         ...
 
-    def term_rest(self, attempt: str, *, last: bool) -> bool:
+    def signal_pipe_readers(self, attempt: str, *, last: bool) -> bool:
         """Sends SIGTERM, after ``signal`` has, to those who waited for the end of who writes for them; to all that
         still wait, ``last``. Whether some are left."""
         ...
 
-    def warn(self, attempt: str, text: str) -> None:
+    def write_notice(self, attempt: str, text: str) -> None:
         """Puts ``text`` into the file that the task knows as BERTH_NOTICE_FILE. Raises OSError."""
         ...
 
-    def unwarn(self, attempt: str) -> None:
+    def remove_notice(self, attempt: str) -> None:
         """Removes that file, if it is there. Raises OSError."""
         ...
 
@@ -289,10 +289,10 @@ class Runtime(Protocol):
         ...
 
     def shell(self, request: ShellRequest) -> Shell:
-        """Starts a program beside a running task, as its user and with no more rights. Raises ``Failed``."""
+        """Starts a program beside a running task, as its user and with no more rights. Raises ``AttemptFailed``."""
         ...
 
-    def shells_end(self) -> None:
+    def end_leftover_shells(self) -> None:
         """Ends what ``shell`` of an agent that was killed left running."""
         ...
 

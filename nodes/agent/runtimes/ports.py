@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from nodes.agent.runtimes.base import Failed
+from nodes.agent.runtimes.base import AttemptFailed
 from nodes.protocol.messages import ContainerSpec
 from nodes.protocol.states import Cause
 
@@ -50,10 +50,10 @@ def _address(words: str) -> str:
 
 
 def ports_check(spec: ContainerSpec) -> None:
-    """Raises ``Failed`` with ``Cause.PORT_TAKEN`` when somebody listens on one of the spec's ports."""
+    """Raises ``AttemptFailed`` with ``Cause.PORT_TAKEN`` when somebody listens on one of the spec's ports."""
     taken = [port for ports in spec.ports.values() for port in ports if not _is_free(port)]
     if taken:
-        raise Failed(Cause.PORT_TAKEN, f"host port {taken[0]} is in use on this node")
+        raise AttemptFailed(Cause.PORT_TAKEN, f"host port {taken[0]} is in use on this node")
 
 
 def _is_free(port: int) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from nodes.agent.runtimes.base import Runtime, RuntimeAway
+from nodes.agent.runtimes.base import Runtime, RuntimeUnavailable
 from nodes.protocol.messages import SshAccess, SshServer
 
 KEYS_NAME = "authorized_keys"
@@ -128,7 +128,7 @@ def ssh_keys_text(keys: Sequence[str]) -> str:
     return "".join(f"{key}\n" for key in keys if _KEY.fullmatch(key))
 
 
-class SshCare:
+class SshSetup:
     """One task's SSH: its keys, each time they change, and its server, once. Keeps nobody waiting: what is in the
     container may never answer."""
 
@@ -158,7 +158,7 @@ class SshCare:
     def _open(self, port: int) -> None:
         try:
             self._answer = self._runtime.ssh_open(self._attempt, port)
-        except RuntimeAway as away:
+        except RuntimeUnavailable as away:
             log.info("an SSH server is not started yet", attempt=self._attempt, error=away.message)
         except Exception:
             log.exception("an SSH server could not be started", attempt=self._attempt)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from nodes.agent.config.policy import Policy
+from nodes.agent.sessions.channel import ChannelClosed, SessionChannel
 from nodes.agent.sessions.folders import (
     FilesFailed,
     entry_at,
@@ -13,9 +14,8 @@ from nodes.agent.sessions.folders import (
     file_read,
     folder_archive,
     folder_list,
-    place_open,
+    path_open,
 )
-from nodes.agent.sessions.line import Line, LineClosed
 from nodes.protocol.messages import Mount, encode
 from nodes.protocol.sessions import (
     FileEntry,
@@ -28,25 +28,25 @@ from nodes.protocol.sessions import (
 )
 
 
-def files_serve(line: Line, request: ListRequest | ReadRequest, policy: Policy) -> None:
+def files_serve(channel: SessionChannel, request: ListRequest | ReadRequest, policy: Policy) -> None:
     """Serves one request to its end."""
-    with answering(line):
+    with answering(channel):
         _check(request.mount, policy)
         if isinstance(request, ListRequest):
-            _list(line, request)
+            _list(channel, request)
         else:
-            _read(line, request)
+            _read(channel, request)
 
 
 @contextmanager
-def answering(line: Line) -> Iterator[None]:
+def answering(channel: SessionChannel) -> Iterator[None]:
     """Within it a request is answered: what cannot be had is the last word, and nobody is told whose session is
     over."""
     try:
         yield
     except FilesFailed as failed:
-        line.end(SessionEnd(fault=failed.fault, message=failed.message))
-    except LineClosed:
+        channel.end(SessionEnd(fault=failed.fault, message=failed.message))
+    except ChannelClosed:
         pass
 
 
@@ -55,37 +55,37 @@ def _check(mount: Mount, policy: Policy) -> None:
         raise FilesFailed(SessionFault.REFUSED, f"The node's policy does not allow files from {mount.root}.")
 
 
-def _list(line: Line, request: ListRequest) -> None:
-    with place_open(request.mount, request.path) as (folder, name), failures():
+def _list(channel: SessionChannel, request: ListRequest) -> None:
+    with path_open(request.mount, request.path) as (folder, name), failures():
         entry = entry_at(folder, name)
         if entry.kind == "folder":
             listing = encode(folder_list(folder, name, after=request.after, limit=request.limit))
-    line.answer(_answer(entry))
+    channel.answer(_answer(entry))
     if entry.kind == "folder":
-        line.send(FrameKind.DATA, listing)
-    line.end(SessionEnd())
+        channel.send(FrameKind.DATA, listing)
+    channel.end(SessionEnd())
 
 
-def _read(line: Line, request: ReadRequest) -> None:
-    with place_open(request.mount, request.path) as (folder, name), failures():
+def _read(channel: SessionChannel, request: ReadRequest) -> None:
+    with path_open(request.mount, request.path) as (folder, name), failures():
         entry = entry_at(folder, name)
         if entry.kind == "folder":
             title = (request.path or request.mount.source.encode(errors="surrogateescape")).rpartition(b"/")[2]
-            line.answer(_answer(entry))
-            folder_archive(folder, name, title, lambda data: line.send(FrameKind.DATA, data))
+            channel.answer(_answer(entry))
+            folder_archive(folder, name, title, lambda data: channel.send(FrameKind.DATA, data))
         else:
-            _read_file(line, request, folder, name, entry)
-    line.end(SessionEnd())
+            _read_file(channel, request, folder, name, entry)
+    channel.end(SessionEnd())
 
 
-def _read_file(line: Line, request: ReadRequest, folder: int, name: bytes, entry: FileEntry) -> None:
+def _read_file(channel: SessionChannel, request: ReadRequest, folder: int, name: bytes, entry: FileEntry) -> None:
     length = entry.size - request.offset if request.length is None else request.length
     pieces = file_read(folder, name, request.offset, length)
     first = next(pieces, b"")  # what cannot be opened has no answer
-    line.answer(_answer(entry))
-    line.send(FrameKind.DATA, first)
+    channel.answer(_answer(entry))
+    channel.send(FrameKind.DATA, first)
     for piece in pieces:
-        line.send(FrameKind.DATA, piece)
+        channel.send(FrameKind.DATA, piece)
 
 
 def _answer(entry: FileEntry) -> SessionAnswer:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
-from nodes.agent.runtimes.base import Failed
+from nodes.agent.runtimes.base import AttemptFailed
 from nodes.agent.storage.folders import FolderGone, mount_open
 from nodes.protocol.messages import Mount
 from nodes.protocol.sessions import CHUNK, FileEntry, FolderListing, SessionFault
@@ -43,17 +43,17 @@ class FilesFailed(Exception):
 
 
 @contextmanager
-def place_open(mount: Mount, path: bytes) -> Iterator[tuple[int, bytes]]:
+def path_open(mount: Mount, path: bytes) -> Iterator[tuple[int, bytes]]:
     """(descriptor of the folder that holds it, last name) of what lies at ``path`` below the mount's source; for the
     source itself the name is ``.``. Links lead on as long as they stay in it. Raises FilesFailed."""
     steps = path.split(b"/") if path else []
     if any(step in (b"", b".", b"..") or b"\0" in step for step in steps):
         raise FilesFailed(SessionFault.UNFIT, "The path has empty steps, or steps of dots alone.")
-    with failures(), mount_open(mount, uid=0, gid=0) as root, _Way(root, mount.target.encode()) as way:
+    with failures(), mount_open(mount, uid=0, gid=0) as root, _PathWalk(root, mount.target.encode()) as way:
         yield way.walk(steps)
 
 
-class _Way:
+class _PathWalk:
     """Steps from the folder ``root`` on, each by the descriptor of the one before: nothing that is opened is a link.
     ``inside``: what the task calls that folder, by which its absolute links are known; empty: by none."""
 
@@ -61,7 +61,7 @@ class _Way:
         self._inside = inside
         self._folders = [root]
 
-    def __enter__(self) -> _Way:
+    def __enter__(self) -> _PathWalk:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -131,7 +131,7 @@ def failures() -> Iterator[None]:
         yield
     except FolderGone as gone:
         raise FilesFailed(SessionFault.MISSING, f"{gone.message[:1].upper()}{gone.message[1:]}.") from gone
-    except Failed as failed:
+    except AttemptFailed as failed:
         raise FilesFailed(SessionFault.AWAY, f"{failed.message[:1].upper()}{failed.message[1:]}.") from failed
     except (FileNotFoundError, NotADirectoryError) as error:
         raise FilesFailed(SessionFault.MISSING, "There is no such file or folder.") from error

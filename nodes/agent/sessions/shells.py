@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import structlog
 
-from nodes.agent.runtimes.base import Failed, Runtime, RuntimeAway, Shell, ShellEnded, Status
-from nodes.agent.sessions.line import Line, LineClosed, Resized
+from nodes.agent.runtimes.base import AttemptFailed, Runtime, RuntimeUnavailable, Shell, ShellEnded, Status
+from nodes.agent.sessions.channel import ChannelClosed, Resized, SessionChannel
 from nodes.protocol.logs import STDERR
 from nodes.protocol.sessions import FrameKind, SessionAnswer, SessionEnd, SessionFault, ShellRequest
 from nodes.protocol.states import Cause
@@ -18,33 +18,33 @@ TYPING_WITHIN_S = 5.0
 log = structlog.get_logger(__name__)
 
 
-def shell_serve(line: Line, request: ShellRequest, runtime: Runtime) -> None:
+def shell_serve(channel: SessionChannel, request: ShellRequest, runtime: Runtime) -> None:
     """Serves one shell to its end. Two threads: this one reads from the program, the other one writes to it."""
     try:
         shell = _open(request, runtime)
-    except RuntimeAway as away:
-        line.end(SessionEnd(fault=SessionFault.AWAY, message=f"{away.message}."))
+    except RuntimeUnavailable as away:
+        channel.end(SessionEnd(fault=SessionFault.AWAY, message=f"{away.message}."))
         return
-    except Failed as failed:
-        line.end(SessionEnd(fault=SessionFault.NOT_RUNNING, message=f"{failed.message}."))
+    except AttemptFailed as failed:
+        channel.end(SessionEnd(fault=SessionFault.NOT_RUNNING, message=f"{failed.message}."))
         return
-    line.closed = shell.hang_up
-    typing = threading.Thread(target=_type, args=(line, shell), name="shell-input", daemon=True)
+    channel.closed = shell.hang_up
+    typing = threading.Thread(target=_type, args=(channel, shell), name="shell-input", daemon=True)
     typing.start()
     try:
-        line.answer(SessionAnswer())
+        channel.answer(SessionAnswer())
         while (output := shell.read()) is not None:
             stream, data = output
-            line.send(FrameKind.ERRORS if stream == STDERR else FrameKind.DATA, data)
-        if line.over:
-            raise LineClosed
-        line.end(SessionEnd(code=shell.wait()))
-    except LineClosed:
+            channel.send(FrameKind.ERRORS if stream == STDERR else FrameKind.DATA, data)
+        if channel.over:
+            raise ChannelClosed
+        channel.end(SessionEnd(code=shell.wait()))
+    except ChannelClosed:
         log.info("a shell ends with its session", attempt=request.attempt)
-    except RuntimeAway as away:
-        line.end(SessionEnd(fault=SessionFault.AWAY, message=f"{away.message}."))
+    except RuntimeUnavailable as away:
+        channel.end(SessionEnd(fault=SessionFault.AWAY, message=f"{away.message}."))
     finally:
-        line.close()
+        channel.close()
         shell.hang_up()
         typing.join(TYPING_WITHIN_S)  # before the ends that it writes to are closed
         shell.close()
@@ -53,18 +53,18 @@ def shell_serve(line: Line, request: ShellRequest, runtime: Runtime) -> None:
 def _open(request: ShellRequest, runtime: Runtime) -> Shell:
     found = runtime.find(request.attempt)
     if found is None or found.status is not Status.RUNNING:
-        raise Failed(Cause.INVALID, "The task does not run on this node any more")
+        raise AttemptFailed(Cause.INVALID, "The task does not run on this node any more")
     return runtime.shell(request)
 
 
-def _type(line: Line, shell: Shell) -> None:
-    with suppress(LineClosed, ShellEnded):
+def _type(channel: SessionChannel, shell: Shell) -> None:
+    with suppress(ChannelClosed, ShellEnded):
         while True:
-            taken = line.input()
+            taken = channel.input()
             if isinstance(taken, Resized):
                 shell.resize(taken.rows, taken.columns)
             elif taken is None:
                 shell.finish()
             else:
                 shell.write(taken)
-                line.took(len(taken))
+                channel.took(len(taken))

@@ -21,9 +21,9 @@ import requests
 import structlog
 from urllib3.exceptions import HTTPError
 
-from nodes.agent.connecting import portal_place
+from nodes.agent.connecting import portal_endpoint
 from nodes.agent.log_throttle import LogThrottle
-from nodes.agent.runtimes.base import Cancelled, Failed
+from nodes.agent.runtimes.base import AttemptFailed, Cancelled
 from nodes.agent.storage.workspace import disk_failure
 from nodes.protocol.connecting import connection_fault
 from nodes.protocol.messages import Code, Progress
@@ -39,7 +39,7 @@ _WAIT_S = 0.2
 _PART = ".part"
 
 
-class CodeAway(Exception):
+class CodeUnavailable(Exception):
     """The code cannot be had now; ask again soon. ``message`` is one sentence for people."""
 
     def __init__(self, message: str) -> None:
@@ -47,11 +47,11 @@ class CodeAway(Exception):
         self.message = message
 
 
-class _NotGiven(Exception):
+class _DownloadFailed(Exception):
     """The portal does not give it now; the text says why, and what to do."""
 
 
-class CodeStore:
+class CodeCache:
     """Archives under ``folder``, at most about ``limit`` bytes of them: the one unused for longest goes first.
     ``authority``: file of the one that signed the portal's certificate, where it is none of the system's."""
 
@@ -60,8 +60,8 @@ class CodeStore:
         self._trusted = str(authority) if authority else True
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._session = requests.Session()
-        self._sayings: defaultdict[str, LogThrottle] = defaultdict(LogThrottle)
-        self._speaking = threading.Lock()
+        self._throttles: defaultdict[str, LogThrottle] = defaultdict(LogThrottle)
+        self._throttle_lock = threading.Lock()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def open(
@@ -74,8 +74,8 @@ class CodeStore:
     ) -> IO[bytes]:
         """The archive, fetched where it is not here. ``address`` gives the newest that was ordered.
 
-        Raises ``CodeAway`` when the portal does not give it now, ``Failed`` when it never will or the disk is full,
-        ``Cancelled``.
+        Raises ``CodeUnavailable`` when the portal does not serve it now, ``AttemptFailed`` when it never will or the
+        disk is full, ``Cancelled``.
         """
         lock = self._locks[code.sha256]
         while not lock.acquire(timeout=_WAIT_S):
@@ -90,7 +90,9 @@ class CodeStore:
                 self._fetch(path, code, address, progress, cancelled)
             if (file := self._good(path, code)) is not None:
                 return file
-            raise Failed(Cause.CODE_MISSING, f"its code arrived {TRIES} times with another content than it was sent")
+            raise AttemptFailed(
+                Cause.CODE_MISSING, f"its code arrived {TRIES} times with another content than it was sent"
+            )
         except OSError as error:
             raise disk_failure("its code cannot be kept", error) from error
         finally:
@@ -125,15 +127,15 @@ class CodeStore:
         if have < code.size:
             url = address()
             if url is None:
-                raise CodeAway("waits for the address of its code")
+                raise CodeUnavailable("waits for the address of its code")
             try:
                 have = self._download(url, part, have, code.size, progress, cancelled)
-            except _NotGiven as fault:
+            except _DownloadFailed as fault:
                 self._say(url, str(fault))
-                raise CodeAway(f"waits for its code: {fault}") from fault
+                raise CodeUnavailable(f"waits for its code: {fault}") from fault
             self._say_well(url)
         if have < code.size:
-            raise CodeAway("waits for its code: less came than it has; asks for the rest")
+            raise CodeUnavailable("waits for its code: less came than it has; asks for the rest")
         part.replace(path)
         self._make_room(keep=path)
 
@@ -146,7 +148,7 @@ class CodeStore:
         progress: Callable[[Progress], None],
         cancelled: Callable[[], bool],
     ) -> int:
-        """Appends what comes to ``part``; how many bytes are there then. Raises ``_NotGiven``, ``Failed``,
+        """Appends what comes to ``part``; how many bytes are there then. Raises ``_DownloadFailed``, ``AttemptFailed``,
         ``Cancelled``."""
         with self._answer(url, have) as answer:
             have = _kept(answer, have)
@@ -163,25 +165,25 @@ class CodeStore:
         return have
 
     def _answer(self, url: str, have: int) -> requests.Response:
-        """What the portal says to a request for all behind the first ``have`` bytes. Raises ``_NotGiven``."""
+        """What the portal says to a request for all behind the first ``have`` bytes. Raises ``_DownloadFailed``."""
         headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={have}-"} if have else {})}
         try:
             return self._session.get(
                 url, headers=headers, stream=True, timeout=_TIMEOUTS_S, allow_redirects=False, verify=self._trusted
             )
         except (requests.RequestException, HTTPError, OSError) as error:
-            why = connection_fault(error, portal_place(url), now_ms=int(time.time() * 1000))
-            raise _NotGiven(why) from error
+            why = connection_fault(error, portal_endpoint(url), now_ms=int(time.time() * 1000))
+            raise _DownloadFailed(why) from error
 
     def _say(self, url: str, why: str) -> None:
         """Once for all tasks that wait for code from there: an address that was mended fails on for older orders."""
-        with self._speaking:
-            if self._sayings[urlsplit(url).netloc].new(why):
+        with self._throttle_lock:
+            if self._throttles[urlsplit(url).netloc].new(why):
                 log.warning("code is not fetched", reason=why)
 
     def _say_well(self, url: str) -> None:
-        with self._speaking:
-            if self._sayings.pop(urlsplit(url).netloc, None):
+        with self._throttle_lock:
+            if self._throttles.pop(urlsplit(url).netloc, None):
                 log.info("code is fetched again")
 
     def _make_room(self, *, keep: Path) -> None:
@@ -205,25 +207,25 @@ def _used_at(path: Path) -> float:
 
 
 def _pieces(answer: requests.Response) -> Iterator[bytes]:
-    """What comes. Raises ``_NotGiven``."""
+    """What comes. Raises ``_DownloadFailed``."""
     try:
         yield from answer.iter_content(_PIECE)
     except requests.RequestException as error:
-        raise _NotGiven(
-            f"The download from {portal_place(answer.url).at} broke off: look at the network, and at proxies between; "
-            "it goes on where it was."
+        at = portal_endpoint(answer.url).at
+        raise _DownloadFailed(
+            f"The download from {at} broke off: look at the network, and at proxies between; it goes on where it was."
         ) from error
 
 
 def _kept(answer: requests.Response, have: int) -> int:
-    """How many of the bytes that are here stay. Raises ``_NotGiven``, ``Failed``."""
+    """How many of the bytes that are here stay. Raises ``_DownloadFailed``, ``AttemptFailed``."""
     if answer.status_code == requests.codes.partial_content:
         return have
     if answer.status_code == requests.codes.ok:
         return 0
     if answer.status_code == requests.codes.gone:
-        raise Failed(Cause.CODE_MISSING, "the portal has its code no more: submit it again with its folder")
-    place = portal_place(answer.url)
+        raise AttemptFailed(Cause.CODE_MISSING, "the portal has its code no more: submit it again with its folder")
+    place = portal_endpoint(answer.url)
     cure = "look at its own log" if answer.status_code >= 500 else f"look whether {place.setting} leads to it"
     at = f"{place.at[:1].upper()}{place.at[1:]}"
-    raise _NotGiven(f"{at} does not give the code (HTTP status {answer.status_code}): if it stays so, {cure}.")
+    raise _DownloadFailed(f"{at} does not give the code (HTTP status {answer.status_code}): if it stays so, {cure}.")

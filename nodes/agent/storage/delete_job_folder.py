@@ -23,7 +23,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from nodes.agent.config.policy import Policy
-from nodes.agent.runtimes.base import Failed
+from nodes.agent.runtimes.base import AttemptFailed
 from nodes.agent.storage.delete_tree import DELETING, folder_delete
 from nodes.agent.storage.folders import FOLDER, FolderGone, lease_at, mount_open
 from nodes.protocol.decoding import decoded
@@ -66,17 +66,17 @@ def folder_remove(removal: Removal, sleep: Callable[[float], object] = time.slee
             _finish(user, name, mount)  # what an earlier process had begun
             if _may_go(user, name, removal, sleep):
                 with suppress(FileNotFoundError):  # another process was faster
-                    os.rename(name, doomed(name), src_dir_fd=user, dst_dir_fd=user)
+                    os.rename(name, deleting_name(name), src_dir_fd=user, dst_dir_fd=user)
                 _finish(user, name, mount)
     except FolderGone:
         return
-    except Failed as failed:
+    except AttemptFailed as failed:
         raise FolderKept(f"{failed.message[:1].upper()}{failed.message[1:]}.") from failed
     except OSError as error:
         raise FolderKept(f"{mount.source} cannot be deleted: {error.strerror}.") from error
 
 
-def doomed(name: str) -> str:
+def deleting_name(name: str) -> str:
     """What the folder is called while it is being deleted: no job's folder ends so, for its run stands last."""
     return (name if len(name) <= LONGEST else hashlib.sha256(name.encode()).hexdigest()) + DELETING
 
@@ -167,9 +167,9 @@ def _leases(folder: int) -> _Leases | None:
 
 def _finish(user: int, name: str, mount: Mount) -> None:
     """Deletes what was renamed to be deleted, and returns where nothing is. Raises FolderKept, OSError."""
-    why = folder_delete(user, doomed(name))
+    why = folder_delete(user, deleting_name(name))
     if why:
-        raise FolderKept(f"{PurePosixPath(mount.source).parent}/{doomed(name)} cannot be deleted whole: {why}.")
+        raise FolderKept(f"{PurePosixPath(mount.source).parent}/{deleting_name(name)} cannot be deleted whole: {why}.")
 
 
 def main() -> int:

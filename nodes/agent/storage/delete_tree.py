@@ -25,7 +25,7 @@ from nodes.agent.storage.folders import FOLDER
 
 DELETING = ".being-deleted"
 """Behind the name of a folder that is being deleted."""
-PATIENCE_S = 600.0
+TIMEOUT_S = 600.0
 """So long the end of a task waits at most for its folder: who still writes there could keep it for ever."""
 AGAIN_EVERY_S = 3600.0
 _MOVED = re.compile(r"moved-[0-9a-f]{32}")
@@ -34,9 +34,9 @@ _THERE = (errno.ENOTEMPTY, errno.EEXIST)
 log = structlog.get_logger(__name__)
 
 
-def folder_remove_or_say(folder: Path) -> None:
+def folder_remove_or_log(folder: Path) -> None:
     """Takes a folder within one of the agent's own away; nothing happens when there is none. Raises nothing, since a
-    task is over whatever it has left behind: the log says what stays, and where ``Leftovers`` finds it."""
+    task is over whatever it has left behind: the log says what stays, and where ``LeftoverFolders`` finds it."""
     aside = folder.with_name(f"{folder.name}.{secrets.token_hex(4)}{DELETING}")
     try:
         folder.rename(aside)  # so that what is half deleted is taken for nothing else
@@ -48,7 +48,7 @@ def folder_remove_or_say(folder: Path) -> None:
         _delete_or_say(aside)
 
 
-class Leftovers:
+class LeftoverFolders:
     """Deletes what is left of folders within these: at the agent's start, whose last one may have been killed, and each
     hour, when what stood against it may be gone."""
 
@@ -100,7 +100,7 @@ def _delete_or_say(folder: Path) -> None:
     try:
         above = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            why = folder_delete(above, folder.name, PATIENCE_S)
+            why = folder_delete(above, folder.name, TIMEOUT_S)
         finally:
             os.close(above)
     except OSError as error:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from nodes.agent.runtimes.base import Failed
+from nodes.agent.runtimes.base import AttemptFailed
 from nodes.protocol.messages import ContainerSpec, Mount
 from nodes.protocol.states import Cause
 
@@ -35,38 +35,38 @@ class Owner(NamedTuple):
     gid: int
 
 
-class FolderGone(Failed):
+class FolderGone(AttemptFailed):
     """The storage is here, and the folder is not in it."""
 
 
 def mounts_prepare(spec: ContainerSpec) -> None:
     """Checks every mount of the spec, makes what is missing and may be made, and the folder of its lease.
 
-    Raises ``Failed``: STORAGE_MISSING when the storage is not here, a folder cannot be the task's, or somebody could
-    have a path leave its root, REFUSED when one does.
+    Raises ``AttemptFailed``: STORAGE_MISSING when the storage is not here, a folder cannot be the task's, or somebody
+    could have a path leave its root, REFUSED when one does.
     """
     for mount in spec.mounts:
         with mount_open(mount, uid=spec.uid, gid=spec.gid, by_name=True) as folder:
             if mount.create and not mount.read_only:
                 _is_not_roots(folder, mount.source, 0o077, spec)
-    lease = lease_place(spec)
+    lease = lease_location(spec)
     if lease is not None:
         mount, _ = lease
         with mount_open(mount, uid=spec.uid, gid=spec.gid) as folder:
             _lease_folder(folder, lease, spec)
 
 
-def lease_place(spec: ContainerSpec) -> tuple[Mount, PurePosixPath] | None:
+def lease_location(spec: ContainerSpec) -> tuple[Mount, PurePosixPath] | None:
     """(the mount that holds the lease, the lease's path below its source); None when the spec has no lease.
 
-    Raises ``Failed`` when the lease lies in none of its writable mounts.
+    Raises ``AttemptFailed`` when the lease lies in none of its writable mounts.
     """
     if spec.lease is None:
         return None
     return _place(spec.lease, [mount for mount in spec.mounts if not mount.read_only], "lease")
 
 
-def checkpoint_place(spec: ContainerSpec) -> tuple[Mount, PurePosixPath] | None:
+def checkpoint_location(spec: ContainerSpec) -> tuple[Mount, PurePosixPath] | None:
     """The same for the file by which the job tells its checkpoints, in any of the spec's mounts."""
     return None if spec.checkpoint is None else _place(spec.checkpoint, spec.mounts, "checkpoint file")
 
@@ -75,14 +75,14 @@ def _place(text: str, mounts: Iterable[Mount], what: str) -> tuple[Mount, PurePo
     path = PurePosixPath(text)
     holders = [mount for mount in mounts if PurePosixPath(mount.source) in path.parents]
     if not holders or ".." in path.parts:
-        raise Failed(Cause.INVALID, f"the {what} lies in no folder that the task may use")
+        raise AttemptFailed(Cause.INVALID, f"the {what} lies in no folder that the task may use")
     mount = max(holders, key=lambda m: len(m.source))
     return mount, path.relative_to(mount.source)
 
 
 def lease_target(spec: ContainerSpec) -> str | None:
     """The lease's path inside the container."""
-    place = lease_place(spec)
+    place = lease_location(spec)
     return None if place is None else str(PurePosixPath(place[0].target) / place[1])
 
 
@@ -101,12 +101,14 @@ def mount_open(mount: Mount, *, uid: int, gid: int, by_name: bool = False) -> It
     try:
         folder = os.open(Path(mount.root).resolve(strict=True), FOLDER)
     except OSError as error:
-        raise Failed(Cause.STORAGE_MISSING, f"storage {mount.storage}: {error.strerror} at {mount.root}") from error
+        raise AttemptFailed(
+            Cause.STORAGE_MISSING, f"storage {mount.storage}: {error.strerror} at {mount.root}"
+        ) from error
     with contextlib.ExitStack() as stack:
         stack.callback(os.close, folder)
         # Of the folder that is open, not of its name: what is unmounted in between is noticed.
         if mount.must_be_mount and os.fstat(folder).st_dev == os.stat(f"{mount.root}/..").st_dev:
-            raise Failed(Cause.STORAGE_MISSING, f"storage {mount.storage} is not mounted at {mount.root}")
+            raise AttemptFailed(Cause.STORAGE_MISSING, f"storage {mount.storage} is not mounted at {mount.root}")
         if by_name and steps:
             _stays(folder, mount, uid)
         for step in steps:
@@ -116,12 +118,13 @@ def mount_open(mount: Mount, *, uid: int, gid: int, by_name: bool = False) -> It
 
 
 def _stays(root: int, mount: Mount, uid: int) -> None:
-    """Raises Failed where others than the administrator could put a link in the place of a folder in ``root`` after the
-    last look. A sticky bit keeps nobody from renaming what is theirs. Who owns it counts only where that is the task's
-    user: what any other number means depends on the file server. A plain user's agent asks no Engine for mounts."""
+    """Refuses a root in which users could swap a folder for a link after the last check. Raises ``AttemptFailed``.
+
+    A sticky bit keeps nobody from renaming what is theirs. Its owner counts only where that is the task's user: what
+    any other number means depends on the file server. An agent that is not root asks no Engine for mounts."""
     facts = os.fstat(root)
     if os.geteuid() == 0 and (facts.st_mode & 0o022 or facts.st_uid == uid != 0):
-        raise Failed(
+        raise AttemptFailed(
             Cause.STORAGE_MISSING,
             f"{mount.root} can be written by users, who could put a link in place of a folder there: make it root's "
             f"(chown root {mount.root}; chmod go-w {mount.root})",
@@ -162,7 +165,7 @@ def _folder_of(root: str, path: str) -> Iterator[tuple[int, str]]:
 def _steps_below(mount: Mount) -> tuple[str, ...]:
     source = PurePosixPath(mount.source)
     if not source.is_relative_to(mount.root) or ".." in source.parts:
-        raise Failed(Cause.REFUSED, f"{mount.source} does not lie below storage {mount.storage}")
+        raise AttemptFailed(Cause.REFUSED, f"{mount.source} does not lie below storage {mount.storage}")
     return source.relative_to(mount.root).parts
 
 
@@ -175,21 +178,23 @@ def _enter(folder: int, step: str, mount: Mount, owner: Owner) -> int:
     except FileNotFoundError as error:
         raise FolderGone(Cause.STORAGE_MISSING, f"storage {mount.storage} has no folder {mount.source}") from error
     except OSError as error:
-        raise Failed(
+        raise AttemptFailed(
             Cause.REFUSED, f"{mount.source} cannot be used: {step} is no plain folder ({error.strerror})"
         ) from error
 
 
 def _make(folder: int, name: str, mode: int, owner: Owner, storage: str) -> None:
-    """mkdir with an owner; an existing one stays as it is. Until it is the owner's it bears ``_UNGIVEN``, by which
-    whoever comes next knows that its maker was killed, or is about to give it, and gives it too. Raises Failed."""
+    """Makes a folder with an owner; an existing one stays as it is. Raises ``AttemptFailed``.
+
+    Until it is the owner's it has the mode ``_UNGIVEN``, by which the next caller knows that its maker was killed, or
+    is about to hand it over, and hands it over too."""
     as_root = os.geteuid() == 0
     try:
         os.mkdir(name, _UNGIVEN if as_root else mode, dir_fd=folder)
     except FileExistsError:
         made = False
     except OSError as error:
-        raise Failed(_cause(error), f"the folder {name} cannot be made: {error.strerror}") from error
+        raise AttemptFailed(_cause(error), f"the folder {name} cannot be made: {error.strerror}") from error
     else:
         made = True
     if as_root:
@@ -216,17 +221,17 @@ def _give(folder: int, name: str, mode: int, owner: Owner, storage: str, *, made
         os.close(new)
 
 
-def _ungiven(folder: int, name: str, owner: Owner, storage: str, error: OSError) -> Failed:
+def _ungiven(folder: int, name: str, owner: Owner, storage: str, error: OSError) -> AttemptFailed:
     """Why it failed; the folder is gone, so that nobody takes it for the owner's."""
     with contextlib.suppress(OSError):
         os.rmdir(name, dir_fd=folder)
     if error.errno in (errno.EPERM, errno.EACCES):
-        return Failed(
+        return AttemptFailed(
             _cause(error),
             f"the folder {name} cannot be given to uid {owner.uid}: export storage {storage} to this server with "
             "no_root_squash, or make the folder beforehand",
         )
-    return Failed(_cause(error), f"the folder {name} cannot be given to uid {owner.uid}: {error.strerror}")
+    return AttemptFailed(_cause(error), f"the folder {name} cannot be given to uid {owner.uid}: {error.strerror}")
 
 
 def _cause(error: OSError) -> Cause:
@@ -234,11 +239,12 @@ def _cause(error: OSError) -> Cause:
 
 
 def _is_not_roots(folder: int, path: str, rights: int, spec: ContainerSpec) -> None:
-    """Raises Failed where a task that is not root is given a folder of root's with none of ``rights``: it would run
-    without its files and its lease. Such a one is not taken over: it may be a mount point, or be locked on purpose."""
+    """Refuses a folder of root's without ``rights`` to a task that is not root, which would run without its files and
+    its lease. Such a folder is not taken over: it may be a mount point, or be locked on purpose. Raises
+    ``AttemptFailed``."""
     facts = os.fstat(folder)
     if spec.profile == "user" and spec.uid != 0 and facts.st_uid == 0 and not facts.st_mode & rights:
-        raise Failed(
+        raise AttemptFailed(
             Cause.STORAGE_MISSING,
             f"{path} is root's, and uid {spec.uid} cannot use it: give it away (chown {spec.uid}:{spec.gid}), or "
             "delete it where it is empty",
@@ -254,7 +260,7 @@ def _lease_folder(folder: int, lease: tuple[Mount, PurePosixPath], spec: Contain
             try:
                 folder = os.open(step, FOLDER, dir_fd=folder)
             except OSError as error:
-                raise Failed(Cause.REFUSED, f"{step} in {mount.source} is no plain folder") from error
+                raise AttemptFailed(Cause.REFUSED, f"{step} in {mount.source} is no plain folder") from error
             stack.callback(os.close, folder)
             _is_not_roots(folder, str(PurePosixPath(mount.source, step)), 0o022, spec)
 

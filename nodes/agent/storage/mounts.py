@@ -20,8 +20,8 @@ from pathlib import Path, PurePosixPath
 import msgspec
 import structlog
 
-from nodes.agent.storage.nosuid import Guards
-from nodes.agent.storage.probe import Looks, last_line, mounted_at, mounts
+from nodes.agent.storage.nosuid import MountGuard
+from nodes.agent.storage.probe import FolderProbe, last_line, mounted_at, mounts
 from nodes.protocol.decoding import decoded
 from nodes.protocol.messages import StorageWish
 
@@ -59,7 +59,7 @@ _HELPERS = "/sbin:/usr/sbin:/sbin/fs.d:/sbin/fs"
 """Where mount looks for the program of a file system's own, which for NFS comes with nfs-common."""
 
 
-class StorageKeeper:
+class StorageManager:
     """``allowed``: folders of the administrator's below which storages may lie; ``own``: the folder below which exports
     are mounted; ``servers``: shell patterns of the servers from which they may be; ``state``: the file that keeps what
     shall be there; ``kind``: the file system's type, as ``mount`` takes it; ``guards`` sees to it that nobody leaves
@@ -72,20 +72,20 @@ class StorageKeeper:
         own: str,
         servers: tuple[str, ...],
         state: Path,
-        guards: Guards,
+        guards: MountGuard,
         changed: Callable[[bool], None] = lambda at_once: None,
         kind: str = "nfs",
-        patience_s: float = 5.0,
+        timeout_s: float = 5.0,
         mount_s: float = 30.0,
     ) -> None:
         self._allowed, self._own, self._servers = allowed, own, servers
         self._path, self._changed, self._kind = state, changed, kind
         self._family = kind.partition(".")[0]  # of fuse.bindfs it is fuse
-        self._patience_s, self._mount_s = patience_s, mount_s
-        self._wishes = wishes_kept(state)
+        self._timeout_s, self._mount_s = timeout_s, mount_s
+        self._wishes = wishes_load(state)
         self._mounted_path = state.with_name(f"{state.stem}-mounted.json")
         self._mounted_with = _read_mounted(self._mounted_path)
-        self._looks, self._guards = Looks(patience_s), guards
+        self._looks, self._guards = FolderProbe(timeout_s), guards
         self._closed, self._woken, self._looked = threading.Event(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="storages", daemon=True)
         self.state = StorageState()
@@ -93,7 +93,7 @@ class StorageKeeper:
     def open(self) -> None:
         """Returns after the first look, unless a file server holds that up."""
         self._thread.start()
-        self._looked.wait(self._patience_s)
+        self._looked.wait(self._timeout_s)
 
     def close(self) -> None:
         """Ends the thread; what is mounted stays."""
@@ -154,7 +154,7 @@ class StorageKeeper:
         for one in above:
             rest = os.path.relpath(root, one)
             steps = [root, one, "" if rest == "." else f"/{rest}"]
-            if not self._process(["sh", "-c", _STAYS, "sh", *steps], self._patience_s):
+            if not self._process(["sh", "-c", _STAYS, "sh", *steps], self._timeout_s):
                 return ""
         return f"a link leads away from {root}: name the folder itself"
 
@@ -207,7 +207,7 @@ class StorageKeeper:
         return self._mounted_with.get(wish.root, _options(wish)) == _options(wish)
 
     def _mount(self, wish: StorageWish) -> str:
-        fault = self._process(["mkdir", "-p", "--", wish.root], self._patience_s)
+        fault = self._process(["mkdir", "-p", "--", wish.root], self._timeout_s)
         if fault:
             return f"the mount point cannot be made: {fault}"
         options = _options(wish)
@@ -234,7 +234,7 @@ class StorageKeeper:
                 fault = self._umount(one.place) and self._umount(one.place, lazy=True)
                 log.info("a storage is unmounted", root=one.place, fault=fault)
                 if not fault:
-                    self._process(["rmdir", one.place], self._patience_s)
+                    self._process(["rmdir", one.place], self._timeout_s)
         self._note_mounted({root: told for root, told in self._mounted_with.items() if root in wanted})
 
     def _process(self, command: list[str], seconds: float) -> str:
@@ -296,7 +296,7 @@ def is_mount(wish: StorageWish) -> bool:
     return wish.must_be_mount or bool(wish.export)
 
 
-def wishes_kept(path: Path) -> tuple[StorageWish, ...]:
+def wishes_load(path: Path) -> tuple[StorageWish, ...]:
     """What an agent was told last; nothing where that cannot be read."""
     try:
         return decoded(path.read_bytes(), tuple[StorageWish, ...])

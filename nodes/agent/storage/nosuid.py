@@ -1,9 +1,9 @@
 """Storages in which jobs write are mounted ``nosuid,nodev``: root in a container is root on its server, and what it
 leaves there with a setuid bit would give root to whoever runs it outside.
 
-``python -m nodes.agent.storage.nosuid ABOVE ROOT HOW`` sees to one storage and tells by a line of JSON (``Done``);
-``HOW``: ``bind``, ``remount`` or ``look``. A process of its own, since who opens a folder of a file server that is away
-hangs. Killed at any moment, the next one goes on where it was. See ``docs/decisions/storages.md``.
+``python -m nodes.agent.storage.nosuid ABOVE ROOT MODE`` guards one storage and prints a ``GuardResult`` as JSON;
+``MODE``: ``bind``, ``remount`` or ``look``. A process of its own, since opening a folder of a dead file server hangs.
+Killed at any moment, the next one goes on where it was. See ``docs/decisions/storages.md``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from nodes.agent.storage.mount_table import MountPoint, mount_table, reached
 from nodes.agent.storage.probe import AWAY
 from nodes.protocol.decoding import decoded
 
-PATIENCE_S = 5.0
+TIMEOUT_S = 5.0
 MOST = 1000
 """Of what is mounted below a storage so many are seen to at a time."""
 LOCK = Path("/run/berth-guard.lock")
@@ -39,7 +39,7 @@ _KEPT = {"ro": _RDONLY, "noexec": _NOEXEC, "nosymfollow": _NOSYMFOLLOW}
 """What a mount had before and would lose where it is not said again; of its times the kernel keeps all."""
 
 
-class How(StrEnum):
+class GuardMode(StrEnum):
     """What may be done to guard a storage."""
 
     BIND = "bind"  # a folder that is no mount is mounted over itself
@@ -47,7 +47,7 @@ class How(StrEnum):
     LOOK = "look"  # nothing
 
 
-class Done(msgspec.Struct, frozen=True):
+class GuardResult(msgspec.Struct, frozen=True):
     """``real``: the storage's path without links; ``fault``: what went wrong first."""
 
     real: str = ""
@@ -55,7 +55,7 @@ class Done(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Exposed:
+class UnguardedMount:
     """A mount in which a setuid program or a device counts; ``folder``: it is the one in which a storage lies as a
     plain folder, which has to be mounted over itself."""
 
@@ -63,17 +63,17 @@ class Exposed:
     folder: bool
 
 
-def exposed(real: str, how: How) -> list[Exposed]:
+def unguarded_mounts(real: str, how: GuardMode) -> list[UnguardedMount]:
     """Of a storage at ``real``. By ``REMOUNT`` a plain folder is left out: no task of that runtime is root."""
     found = [
-        Exposed(one, folder=not PurePosixPath(one.place).is_relative_to(real))
+        UnguardedMount(one, folder=not PurePosixPath(one.place).is_relative_to(real))
         for one in reached(mount_table(), real)
         if not one.guarded
     ]
-    return [one for one in found if not (one.folder and how is How.REMOUNT)]
+    return [one for one in found if not (one.folder and how is GuardMode.REMOUNT)]
 
 
-def unable() -> str:
+def mount_refusal() -> str:
     """Why this agent cannot mount anything that its server would see; empty where it may try."""
     if os.geteuid() != 0:
         return "its agent is not root"
@@ -84,61 +84,61 @@ def unable() -> str:
     return "its agent has mounts of its own, as in a container" if apart else ""
 
 
-class Guards:
+class MountGuard:
     """Of the storages of one node. ``above``: the folders below which they lie; ``binds``: tasks here may be root, so
     that a plain folder is guarded too, but for one that shall be a mount (``is_mount``)."""
 
-    def __init__(self, above: Sequence[str], *, binds: bool, patience_s: float = PATIENCE_S) -> None:
-        self._above, self._binds, self._patience_s = above, binds, patience_s
+    def __init__(self, above: Sequence[str], *, binds: bool, timeout_s: float = TIMEOUT_S) -> None:
+        self._above, self._binds, self._timeout_s = above, binds, timeout_s
         self._real: dict[str, str] = {}
         self._hanging: dict[str, subprocess.Popen[bytes]] = {}
 
     def hold(self, root: str, *, is_mount: bool) -> None:
         """Guards it now, before a task writes there; hangs where its file server does. Raises nothing: what could not
         be guarded is told by ``fault``."""
-        if unable():
+        if mount_refusal():
             return
         how = self._how(is_mount)
         with suppress(OSError):
-            if exposed(_real(self._over(root), root), how):
+            if unguarded_mounts(_real(self._over(root), root), how):
                 self._see_to(root, how)
 
     def fault(self, root: str, *, is_mount: bool) -> str:
         """Guards it where that is not so, and tells why it could not be; empty where it is. Where its real path has
         been told once, the kernel's list alone is asked."""
         how = self._how(is_mount)
-        why = unable()
-        if why or (root in self._real and not exposed(self._real[root], how)):
+        why = mount_refusal()
+        if why or (root in self._real and not unguarded_mounts(self._real[root], how)):
             return self.look(root, is_mount=is_mount)
         done = self._see_to(root, how)
         return self._told(root, how, done.fault)
 
     def look(self, root: str, *, is_mount: bool) -> str:
         """The same, and nothing is done."""
-        done = Done() if root in self._real else self._see_to(root, How.LOOK)
-        return self._told(root, self._how(is_mount), done.fault or unable())
+        done = GuardResult() if root in self._real else self._see_to(root, GuardMode.LOOK)
+        return self._told(root, self._how(is_mount), done.fault or mount_refusal())
 
-    def _told(self, root: str, how: How, why: str) -> str:
+    def _told(self, root: str, how: GuardMode, why: str) -> str:
         if root not in self._real:
             return unguarded(root, why)
-        left = exposed(self._real[root], how)
+        left = unguarded_mounts(self._real[root], how)
         return unguarded(_place(left[0], self._real[root]), why or "nobody has yet") if left else ""
 
-    def _how(self, is_mount: bool) -> How:
-        return How.BIND if self._binds and not is_mount else How.REMOUNT
+    def _how(self, is_mount: bool) -> GuardMode:
+        return GuardMode.BIND if self._binds and not is_mount else GuardMode.REMOUNT
 
-    def _see_to(self, root: str, how: How) -> Done:
+    def _see_to(self, root: str, how: GuardMode) -> GuardResult:
         """By a process of its own; one that hangs is waited for before there is another."""
         before = self._hanging.get(root)
         if before is not None and before.poll() is None:
-            return Done(fault=AWAY)
+            return GuardResult(fault=AWAY)
         process = _begun([self._over(root), root, how])
         try:
-            told, _ = process.communicate(timeout=self._patience_s)
+            told, _ = process.communicate(timeout=self._timeout_s)
         except subprocess.TimeoutExpired:
             process.kill()  # in vain where the kernel waits for the server
             self._hanging[root] = process
-            return Done(fault=AWAY)
+            return GuardResult(fault=AWAY)
         done = _said(told, process.returncode)
         if done.real:
             self._real[root] = done.real
@@ -168,7 +168,7 @@ def _real(above: str, root: str) -> str:
     return str(Path(above).resolve(strict=True) / PurePosixPath(root).relative_to(above))
 
 
-def _place(one: Exposed, real: str) -> str:
+def _place(one: UnguardedMount, real: str) -> str:
     return real if one.folder else one.mount.place
 
 
@@ -179,29 +179,29 @@ def _begun(words: Sequence[str]) -> subprocess.Popen[bytes]:
     )  # fmt: skip
 
 
-def _said(told: bytes, status: int) -> Done:
+def _said(told: bytes, status: int) -> GuardResult:
     try:
-        return decoded(told, Done)
+        return decoded(told, GuardResult)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return Done(fault=f"the look at it ended with status {status}")
+        return GuardResult(fault=f"the look at it ended with status {status}")
 
 
 # ------------------------------------------------------------ in that process
 
 
-def see_to(above: str, root: str, how: How) -> Done:
+def guard_storage(above: str, root: str, how: GuardMode) -> GuardResult:
     """Guards one storage as far as it can be; one fault keeps no other mount from it."""
     try:
         real = _real(above, root)
         os.close(_opened(real, os.O_DIRECTORY))
     except OSError as error:
-        return Done(fault=str(error.strerror))
-    if how is How.LOOK:
-        return Done(real)
-    faults = [_tried(partial(_bind, real))] if any(one.folder for one in exposed(real, how)) else []
-    found = [one.mount for one in exposed(real, how) if not one.folder]
+        return GuardResult(fault=str(error.strerror))
+    if how is GuardMode.LOOK:
+        return GuardResult(real)
+    faults = [_tried(partial(_bind, real))] if any(one.folder for one in unguarded_mounts(real, how)) else []
+    found = [one.mount for one in unguarded_mounts(real, how) if not one.folder]
     faults += [_tried(partial(_remount, mount)) for mount in found[:MOST]]
-    return Done(real, next(filter(None, faults), ""))
+    return GuardResult(real, next(filter(None, faults), ""))
 
 
 def _tried(act: Callable[[], None]) -> str:
@@ -218,7 +218,7 @@ def _bind(real: str) -> None:
     """Mounts a folder over itself, with what is mounted in it. Raises OSError."""
     with LOCK.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if any(one.folder for one in exposed(real, How.BIND)):
+        if any(one.folder for one in unguarded_mounts(real, GuardMode.BIND)):
             folder = _opened(real, os.O_DIRECTORY)
             try:
                 _mount(f"/proc/self/fd/{folder}", folder, _BIND | _REC)
@@ -267,5 +267,5 @@ def _mount(source: str | None, target: int, flags: int) -> None:
 
 
 if __name__ == "__main__":
-    done = see_to(sys.argv[1], sys.argv[2], How(sys.argv[3]))
+    done = guard_storage(sys.argv[1], sys.argv[2], GuardMode(sys.argv[3]))
     print(msgspec.json.encode(done).decode())

@@ -13,7 +13,7 @@ from nodes.agent.storage.mount_table import is_over_itself, mount_table, plain
 AWAY = "does not answer: its file server is away"
 
 
-class Mounted(NamedTuple):
+class MountEntry(NamedTuple):
     """A line of the kernel's list."""
 
     place: str
@@ -21,11 +21,11 @@ class Mounted(NamedTuple):
     source: str
 
 
-class Looks:
-    """``patience_s``: how long a folder may take to answer."""
+class FolderProbe:
+    """``timeout_s``: how long a folder may take to answer."""
 
-    def __init__(self, patience_s: float) -> None:
-        self._patience_s = patience_s
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
         self._hanging: dict[str, subprocess.Popen[bytes]] = {}
 
     def hangs(self, root: str) -> bool:
@@ -44,7 +44,7 @@ class Looks:
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
         try:
-            _, errors = process.communicate(timeout=self._patience_s)
+            _, errors = process.communicate(timeout=self._timeout_s)
         except subprocess.TimeoutExpired:
             process.kill()  # in vain where the kernel waits for the server
             self._hanging[root] = process
@@ -52,13 +52,13 @@ class Looks:
         return "" if process.returncode == 0 else last_line(errors, f"{root} cannot be read")
 
 
-def mounts() -> list[Mounted]:
+def mounts() -> list[MountEntry]:
     """What is mounted, in the order in which it was; the kernel's own list, which no server can hang."""
     lines = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
-    return [Mounted(plain(place), kind, plain(source)) for source, place, kind, *_ in lines]
+    return [MountEntry(plain(place), kind, plain(source)) for source, place, kind, *_ in lines]
 
 
-def mounted_at(root: str) -> Mounted | None:
+def mounted_at(root: str) -> MountEntry | None:
     """The last thing that was mounted there; None where nothing is, but perhaps the folder over itself."""
     last = next((one for one in reversed(mounts()) if one.place == root), None)
     return None if last is None or is_over_itself(mount_table(), root) else last

@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass, replace
 
 from nodes.agent.config.policy import Policy
-from nodes.agent.runtimes.base import Failed
+from nodes.agent.runtimes.base import AttemptFailed
 from nodes.agent.storage.folders import FOLDER, mount_open
 from nodes.protocol.decoding import decoded
 from nodes.protocol.messages import Mount
@@ -58,7 +58,7 @@ def proof_write(proof: Proof) -> None:
     try:
         with mount_open(replace(proof.mount, source=root, create=False), uid=0, gid=0) as storage:
             _write(storage, proof)
-    except Failed as failed:
+    except AttemptFailed as failed:
         raise ProofRefused(f"{failed.message[:1].upper()}{failed.message[1:]}.") from failed
     except OSError as error:
         raise ProofRefused(f"Nothing can be written in {root}/{PROOFS}: {error.strerror}.") from error

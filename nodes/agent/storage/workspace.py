@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from nodes.agent.runtimes.base import CodePlace, Failed
-from nodes.agent.storage.delete_tree import folder_remove_or_say
+from nodes.agent.runtimes.base import AttemptFailed, CodeFolder
+from nodes.agent.storage.delete_tree import folder_remove_or_log
 from nodes.protocol.messages import Code
 from nodes.protocol.packed import Bounds, Entry, Kind, PackedInvalid, packed_read
 from nodes.protocol.states import Cause
@@ -17,11 +17,11 @@ from nodes.protocol.states import Cause
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-def workspace_make(archive: IO[bytes], code: Code, place: CodePlace) -> None:
+def workspace_make(archive: IO[bytes], code: Code, place: CodeFolder) -> None:
     """Unpacks the archive to ``place``, as its owner's. Beside it first: what was begun by an agent that died is begun
-    anew. Raises ``Failed``."""
+    anew. Raises ``AttemptFailed``."""
     fresh = _fresh(place.folder)
-    folder_remove_or_say(fresh)
+    folder_remove_or_log(fresh)
     try:
         place.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         fresh.mkdir(mode=0o700)  # nobody else may be inside before all is there: no link can appear under our feet
@@ -31,7 +31,7 @@ def workspace_make(archive: IO[bytes], code: Code, place: CodePlace) -> None:
         fresh.chmod(place.mode)
         fresh.rename(place.folder)
     except PackedInvalid as invalid:
-        raise Failed(Cause.CODE_MISSING, f"its code cannot be unpacked: {invalid.reason}") from invalid
+        raise AttemptFailed(Cause.CODE_MISSING, f"its code cannot be unpacked: {invalid.reason}") from invalid
     except OSError as error:
         raise disk_failure("its code cannot be unpacked", error) from error
 
@@ -40,13 +40,13 @@ def workspace_remove(folder: Path) -> None:
     """Takes the folder away, also one that is half made; nothing happens when there is none. What cannot be deleted is
     told to the log, and lies beside it."""
     for made in (folder, _fresh(folder)):
-        folder_remove_or_say(made)
+        folder_remove_or_log(made)
 
 
-def disk_failure(what: str, error: OSError) -> Failed:
+def disk_failure(what: str, error: OSError) -> AttemptFailed:
     """A failed write as the node's fault."""
     cause = Cause.NO_SPACE if error.errno in _FULL else Cause.ENGINE_FAULT
-    return Failed(cause, f"{what}: {error.strerror or error}")
+    return AttemptFailed(cause, f"{what}: {error.strerror or error}")
 
 
 def _tar_bytes(code: Code) -> int:
@@ -58,7 +58,7 @@ def _fresh(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.new")
 
 
-def _put(root: Path, entry: Entry, data: Iterator[bytes], place: CodePlace) -> None:
+def _put(root: Path, entry: Entry, data: Iterator[bytes], place: CodeFolder) -> None:
     path = root / entry.path
     _folders(root, path if entry.kind is Kind.FOLDER else path.parent, place)
     if entry.kind is Kind.LINK:
@@ -73,7 +73,7 @@ def _put(root: Path, entry: Entry, data: Iterator[bytes], place: CodePlace) -> N
         _give(path, place)
 
 
-def _folders(root: Path, path: Path, place: CodePlace) -> None:
+def _folders(root: Path, path: Path, place: CodeFolder) -> None:
     """Makes the missing folders down to ``path``."""
     if path == root or path.is_dir():
         return
@@ -83,6 +83,6 @@ def _folders(root: Path, path: Path, place: CodePlace) -> None:
     _give(path, place)
 
 
-def _give(path: Path, place: CodePlace) -> None:
+def _give(path: Path, place: CodeFolder) -> None:
     if place.uid is not None and place.gid is not None and os.geteuid() == 0:
         os.chown(path, place.uid, place.gid, follow_symlinks=False)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from nodes.agent.check.line import Line, Verdict
+from nodes.agent.check.finding import Finding, Verdict
 from nodes.agent.check.machine import driver_line
 from nodes.agent.config.options import options_load
 from nodes.agent.hardware.gpus.base import GpusUnavailable
-from nodes.agent.hardware.gpus.choice import backend_from, cards_there
+from nodes.agent.hardware.gpus.choice import backend_from, nvidia_cards
 from nodes.agent.hardware.gpus.groups import groups_of
 from nodes.agent.hardware.gpus.health import Signs, Xid, fault_of
 from nodes.agent.hardware.gpus.nvml import NvmlBackend
@@ -148,7 +148,7 @@ def test_the_check_of_a_server_tells_its_driver_and_names_the_gpus_that_are_not_
             "PORTAL_PUBLIC_KEY": PortalKey.generate().public}  # fmt: skip
     options = options_load([], {f"BERTH_NODE_{name}": value for name, value in told.items()})
     line, cards = driver_line(options)
-    assert line == Line("driver", Verdict.OK, "580.159.04, 2 x NVIDIA H200")
+    assert line == Finding("driver", Verdict.OK, "580.159.04, 2 x NVIDIA H200")
     assert cards is not None
     assert len(cards.uuids) == 2
     machine.gpu(1).ecc_uncorr = 3
@@ -167,7 +167,7 @@ def test_the_check_of_a_server_tells_its_driver_and_names_the_gpus_that_are_not_
     assert (line.verdict, none) == (Verdict.FAILED, None)
     assert line.text == "no NVIDIA driver: the NVIDIA driver does not answer: Driver Not Loaded"
     line, none = driver_line(replace(options, gpus="auto"))
-    assert (line.verdict, none) == (Verdict.WARNING if not cards_there() else Verdict.FAILED, None)
+    assert (line.verdict, none) == (Verdict.WARNING if not nvidia_cards() else Verdict.FAILED, None)
 
 
 def test_auto_takes_the_machines_gpus_where_it_has_some(machine: Machine) -> None:

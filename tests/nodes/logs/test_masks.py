@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.agent.logs.masking import HOLD_S, Masking
+from nodes.agent.logs.masking import HOLD_S, StreamMasker
 from nodes.agent.logs.masks import MOST, Masks
 from nodes.protocol.logs import STDERR, STDOUT, LogRecord
 from tests.nodes.logs.support import line, text_of
@@ -33,7 +33,7 @@ PLAIN_SHELLS = [["bash"], ["dash"], ["busybox", "sh"]]
 def masked(secrets: Iterable[str], text: str | bytes) -> str:
     """A line of a log as it is kept."""
     payload = text if isinstance(text, bytes) else text.encode()
-    masking = Masking(Masks(secrets), {})
+    masking = StreamMasker(Masks(secrets), {})
     given = [*masking.take(LogRecord(1, STDOUT, payload), 0), *masking.rest()]
     assert sum(len(record.payload) for record in given) == len(payload)
     return text_of(given)
@@ -75,7 +75,7 @@ def test_the_same_bytes_are_hidden_however_the_output_comes_in_pieces(
     output: tuple[list[str], list[tuple[int, bytes]]],
 ) -> None:
     secrets, pieces = output
-    masking = Masking(Masks(secrets), {})
+    masking = StreamMasker(Masks(secrets), {})
     given: list[LogRecord] = []
     for number, (stream, payload) in enumerate(pieces):
         given += masking.take(LogRecord(number, stream, payload), 0)
@@ -89,14 +89,14 @@ def test_the_same_bytes_are_hidden_however_the_output_comes_in_pieces(
 
 
 def test_a_secret_that_comes_in_two_records_is_hidden_in_both() -> None:
-    masking = Masking(Masks(["hunter2hunter2"]), {})
+    masking = StreamMasker(Masks(["hunter2hunter2"]), {})
     assert [*masking.take(line(1, "token hunter2"), 0)] == []
     shown = [*masking.take(line(2, "hunter2 is set\n"), 0.1)]
     assert shown == [line(1, "token *******"), line(2, "******* is set\n")]
 
 
 def test_what_only_looks_like_a_beginning_comes_as_it_was() -> None:
-    masking = Masking(Masks(["hunter2hunter2"]), {})
+    masking = StreamMasker(Masks(["hunter2hunter2"]), {})
     assert [*masking.take(line(1, "a hunter"), 0), *masking.take(line(2, "'s hat\n"), 0)] == [
         line(1, "a hunter"),
         line(2, "'s hat\n"),
@@ -104,7 +104,7 @@ def test_what_only_looks_like_a_beginning_comes_as_it_was() -> None:
 
 
 def test_an_unfinished_line_waits_for_half_a_second_at_most_and_shows_no_half_of_a_secret() -> None:
-    masking = Masking(Masks(["hunter2hunter2"]), {})
+    masking = StreamMasker(Masks(["hunter2hunter2"]), {})
     assert [*masking.take(line(1, "Loading h"), 0)] == []
     assert [*masking.take(line(2, "a warning\n", STDERR), 0.1)] == []
     assert [*masking.overdue(0.9 * HOLD_S)] == []
@@ -117,10 +117,10 @@ def test_an_unfinished_line_waits_for_half_a_second_at_most_and_shows_no_half_of
 @pytest.mark.parametrize("cut", range(1, 14))
 def test_an_agent_that_goes_on_in_the_midst_of_a_secret_shows_no_rest_of_it(cut: int) -> None:
     secret = "hunter2hunter2"
-    before = Masking(Masks([secret]), {})
+    before = StreamMasker(Masks([secret]), {})
     shown = [*before.take(line(1, f"token {secret[:cut]}"), 0), *before.overdue(HOLD_S)]
     end = shown[-1].payload[-3:]
-    after = Masking(Masks([secret]), {STDOUT: end})
+    after = StreamMasker(Masks([secret]), {STDOUT: end})
     shown += [*after.take(line(2, f"{secret[cut:]} set\n"), 0), *after.take(line(3, "next\n"), 0)]
     assert not re.search("[er2]+hunter|2hunter2|hunter", text_of(shown))
     assert text_of(shown).endswith("\nnext\n")
@@ -235,7 +235,7 @@ def test_many_secrets_that_begin_alike_do_not_hold_an_agent_up() -> None:
     masks = Masks(f"AAAAAAAA{number:05d}" for number in range(4900))
     begun = time.process_time()
     for text in (("A" * 80 + "\n") * 200, "A" * 16_000):
-        assert len(list(Masking(masks, {}).take(line(1, text), 0))) == (1 if text.endswith("\n") else 0)
+        assert len(list(StreamMasker(masks, {}).take(line(1, text), 0))) == (1 if text.endswith("\n") else 0)
     assert time.process_time() - begun < 2
 
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from nodes.agent.logs.base import OpenLine
 from nodes.agent.logs.follower import HEARD_WITHIN_S, Follower
-from nodes.agent.logs.lane import TAIL_AGAIN_S, TAIL_KEPT_S, TAIL_S, Tail
 from nodes.agent.logs.masks import Masks
 from nodes.agent.logs.provisional import provisional
 from nodes.agent.logs.spool import Spool
+from nodes.agent.logs.stream_state import TAIL_AGAIN_S, TAIL_KEPT_S, TAIL_S, Tail
 from nodes.protocol.envelope import EnvelopeForged
 from nodes.protocol.logs import (
     STDERR,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nodes.agent.runtimes.base import Failed, Image
+from nodes.agent.runtimes.base import AttemptFailed, Image
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
 from nodes.protocol.messages import ImageAuth
 from nodes.protocol.states import Cause
@@ -81,7 +81,7 @@ class ScriptedNode:
         return self.runtime.image(spec, mirrors={}, progress=lambda _: None, cancelled=lambda: False)
 
     def refused(self, name: str, *, login: bool = False) -> Cause:
-        with pytest.raises(Failed) as raised:
+        with pytest.raises(AttemptFailed) as raised:
             self.image(name, login=login)
         return raised.value.cause
 

@@ -17,7 +17,7 @@ import pytest
 
 from nodes.agent.logs.base import Position
 from nodes.agent.logs.sidecar import position_after
-from nodes.agent.runtimes.base import Cancelled, Failed, Found, Image, RuntimeAway, Status
+from nodes.agent.runtimes.base import AttemptFailed, Cancelled, Image, RuntimeContainer, RuntimeUnavailable, Status
 from nodes.agent.runtimes.cgroups import machine_raises_limits
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
 from nodes.protocol.logs import LogRecord
@@ -63,14 +63,14 @@ def image(runtime: DockerRuntime, **changes: object) -> Image:
     return runtime.image(spec_of("true", **changes), mirrors={}, progress=unheard, cancelled=lambda: False)
 
 
-def started(runtime: DockerRuntime, script: str) -> Found:
+def started(runtime: DockerRuntime, script: str) -> RuntimeContainer:
     spec = spec_of(script)
     runtime.create(spec, spec_digest(encode(spec)), image(runtime))
     return runtime.start(spec)
 
 
-def ended(runtime: DockerRuntime, attempt: str) -> Found:
-    def look() -> Found | None:
+def ended(runtime: DockerRuntime, attempt: str) -> RuntimeContainer:
+    def look() -> RuntimeContainer | None:
         found = runtime.find(attempt)
         return found if found is not None and found.status is Status.ENDED else None
 
@@ -105,7 +105,7 @@ def test_another_nodes_container_of_the_same_name_is_not_taken(
     spec = spec_of("true")
     runtime.create(spec, "h", image(runtime))
     other = runtime_of(docker_engine, tmp_path, node="gpu02")
-    with pytest.raises(Failed) as failed:
+    with pytest.raises(AttemptFailed) as failed:
         other.create(spec, "h", image(other))
     assert failed.value.cause is Cause.ENGINE_FAULT
     other.remove(spec.attempt)
@@ -283,7 +283,7 @@ def test_a_living_log_comes_as_it_is_written_and_ends_with_the_container(runtime
     assert [record.payload for record in records] == [b"last\n"]
 
 
-def found_time(runtime: DockerRuntime, found: Found) -> int:
+def found_time(runtime: DockerRuntime, found: RuntimeContainer) -> int:
     return (found.started_ms or 0) * 1_000_000
 
 
@@ -339,7 +339,7 @@ def test_an_ordered_digest_is_no_image_of_another_name_that_happens_to_be_here(
     with docker_engine.client() as client:
         others = image_made(client, "their-model:1")
     for name in ("busybox:latest", "never-seen:1"):
-        with pytest.raises(Failed) as failed:
+        with pytest.raises(AttemptFailed) as failed:
             image(runtime, image=name, digest=others)
         assert failed.value.cause in {Cause.IMAGE_MISMATCH, Cause.IMAGE_AWAY, Cause.IMAGE_DENIED}  # by who is asked
     assert image(runtime, image="their-model:2", digest=others).digest == others
@@ -363,7 +363,7 @@ def test_an_engine_that_does_not_answer_is_away_and_not_a_failure(tmp_path: Path
         workspaces=tmp_path / "workspaces",
         images=tmp_path / "images.json",
     )
-    with pytest.raises(RuntimeAway):
+    with pytest.raises(RuntimeUnavailable):
         runtime.found()
-    with pytest.raises(RuntimeAway):
+    with pytest.raises(RuntimeUnavailable):
         runtime.facts()

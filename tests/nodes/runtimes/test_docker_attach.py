@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from nodes.agent.logs.base import OpenLine, Position
-from nodes.agent.runtimes.docker.attach import FLUSHED
 from nodes.agent.runtimes.docker.logs import DockerOutput
+from nodes.agent.runtimes.docker.open_lines import FLUSHED
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
 from nodes.protocol.logs import STDERR, STDOUT, LogRecord
 from tests.nodes.runtimes.test_docker import runtime_of, started

@@ -13,9 +13,9 @@ import requests
 from structlog.testing import capture_logs
 
 from nodes.agent.logs.base import Position
-from nodes.agent.runtimes.base import RuntimeAway
+from nodes.agent.runtimes.base import RuntimeUnavailable
 from nodes.agent.runtimes.docker.client import engine_client
-from nodes.agent.runtimes.docker.faults import EngineAway, engine_away
+from nodes.agent.runtimes.docker.faults import EngineUnavailable, engine_unavailable
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
 from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import wait_until
@@ -41,7 +41,7 @@ def bound(path: Path, *, listens: bool) -> Iterator[str]:
 
 
 def said(url: str) -> str:
-    with pytest.raises(EngineAway) as away:
+    with pytest.raises(EngineUnavailable) as away:
         engine_client(url, timeout=1).close()
     return str(away.value)
 
@@ -62,7 +62,7 @@ def test_each_cause_is_one_sentence_that_names_the_address(tmp_path: Path) -> No
 def test_a_socket_that_the_agent_may_not_open_is_told_as_that() -> None:
     refused = requests.ConnectionError("Connection aborted.")
     refused.__cause__ = PermissionError(13, "Permission denied")
-    away = engine_away("unix:///run/docker.sock", refused)
+    away = engine_unavailable("unix:///run/docker.sock", refused)
     assert away.what == "this agent may not open the Docker Engine's socket at unix:///run/docker.sock"
     assert str(away) == f"{away.what}: run the agent as root, or in the group of that socket (docker)"
 
@@ -71,12 +71,12 @@ def test_whatever_is_asked_of_the_runtime_raises_the_whole_sentence(tmp_path: Pa
     nowhere = f"unix://{tmp_path}/no.sock"
     runtime = runtime_at(nowhere, tmp_path)
     calls: list[Callable[[], object]] = [
-        runtime.found, runtime.facts, runtime.store, runtime.shells_end,
+        runtime.found, runtime.facts, runtime.store, runtime.end_leftover_shells,
         lambda: runtime.find("a-1"), lambda: runtime.remove("a-1"), lambda: runtime.signal("a-1", 15),
         lambda: list(runtime.source("a-1").frames(Position())),
     ]  # fmt: skip
     for call in calls:
-        with pytest.raises(RuntimeAway) as away:
+        with pytest.raises(RuntimeUnavailable) as away:
             call()
         assert away.value.message == f"no Docker Engine answers at {nowhere}: {START}"
 
@@ -86,7 +86,7 @@ def test_an_engine_that_ends_while_the_agent_runs_is_told_in_the_same_words(tmp_
     runtime = runtime_at(engine.url, tmp_path)
     assert runtime.facts().engine == "docker 29"
     engine.close()
-    with pytest.raises(RuntimeAway) as away:
+    with pytest.raises(RuntimeUnavailable) as away:
         runtime.facts()
     assert away.value.message == f"no Docker Engine answers at {engine.url}: {START}"
 

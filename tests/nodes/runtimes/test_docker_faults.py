@@ -6,7 +6,7 @@ import pytest
 import requests
 from docker.errors import APIError, DockerException
 
-from nodes.agent.runtimes.base import RuntimeAway
+from nodes.agent.runtimes.base import RuntimeUnavailable
 from nodes.agent.runtimes.docker.faults import engine_errors, failure_of, limit_refused, pull_failure, sent_in_vain
 from nodes.protocol.states import NODE_FAULTS, Cause
 
@@ -79,7 +79,7 @@ def test_a_full_disk_and_a_missing_driver_are_the_nodes_fault_and_a_bad_command_
     [requests.ConnectionError("refused"), requests.ReadTimeout("slow"), DockerException("no socket"), OSError(2, "x")],
 )
 def test_an_engine_that_does_not_answer_fails_no_task(raised: Exception) -> None:
-    with pytest.raises(RuntimeAway), engine_errors():
+    with pytest.raises(RuntimeUnavailable), engine_errors():
         raise raised
 
 

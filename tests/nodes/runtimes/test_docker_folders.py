@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from nodes.agent.check import check_lines
-from nodes.agent.check.line import Line, Verdict
+from nodes.agent.check.finding import Finding, Verdict
 from nodes.agent.clock import SystemClock
 from nodes.agent.disk.guard import DiskGuard, DiskLimits
 from nodes.agent.hardware.gpus.simulated import SimulatedBackend
@@ -67,7 +67,7 @@ def told_free_mb(node: ScriptedNode) -> int:
     return InventoryReader(state=node.folder, runtime=node.runtime, gpus=gpus).read().disk_free_mb
 
 
-def checked(node: ScriptedNode) -> Line:
+def checked(node: ScriptedNode) -> Finding:
     told = {
         "BERTH_NODE_STATE_DIR": str(node.folder), "BERTH_NODE_GPUS": "simulated:1xA100-80GB",
         "BERTH_NODE_DOCKER_URL": node.engine.url,

@@ -15,7 +15,7 @@ from typing import Any
 import docker
 import pytest
 
-from nodes.agent.runtimes.base import Failed, Found, Image
+from nodes.agent.runtimes.base import AttemptFailed, Image, RuntimeContainer
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
 from nodes.protocol.messages import Code, Mount
 from nodes.protocol.names import container_name
@@ -52,7 +52,7 @@ class Node:
         self.client.api.import_image_from_data(out.getvalue(), repository=name, tag="1")
         return str(self.client.images.get(f"{name}:1").id)
 
-    def create(self, image: str, *targets: str, **changes: Any) -> Found:
+    def create(self, image: str, *targets: str, **changes: Any) -> RuntimeContainer:
         mounts = tuple(
             Mount(storage="s", root=str(self.storage), source=str(self.storage / f"{number}"), target=target)
             for number, target in enumerate(targets)
@@ -103,7 +103,7 @@ def test_a_mount_that_a_link_would_move_is_refused(
     node: Node, links: dict[str, str], targets: list[str], changes: dict[str, Any]
 ) -> None:
     image = node.image("linked", links)
-    with pytest.raises(Failed) as failed:
+    with pytest.raises(AttemptFailed) as failed:
         node.create(image, *targets, **changes)
     assert failed.value.cause is Cause.INVALID
     assert node.untouched()
@@ -130,7 +130,7 @@ def test_a_home_that_leads_into_a_storage_is_left_as_it_is(
 
 def test_what_one_job_mounts_over_the_users_of_an_image_is_no_other_jobs(node: Node) -> None:
     image = node.image("plain", {})
-    with pytest.raises(Failed):
+    with pytest.raises(AttemptFailed):
         node.create(image, "/etc")
     made = node.create(image)
     assert tarred(node.client, made, "/etc/passwd").count(b"\n") == 1
@@ -144,18 +144,18 @@ def test_links_that_move_nothing_are_no_matter_and_no_container_is_left_behind(n
     assert folder_owner(node.client, made, "/home/alice") == 5000
 
 
-def tarred(client: docker.DockerClient, made: Found, path: str) -> bytes:
+def tarred(client: docker.DockerClient, made: RuntimeContainer, path: str) -> bytes:
     with member_of(client, made, path) as archive:
         file = archive.extractfile(archive.getmembers()[0])
         assert file is not None
         return file.read()
 
 
-def folder_owner(client: docker.DockerClient, made: Found, path: str) -> int:
+def folder_owner(client: docker.DockerClient, made: RuntimeContainer, path: str) -> int:
     with member_of(client, made, path) as archive:
         return archive.getmembers()[0].uid
 
 
-def member_of(client: docker.DockerClient, made: Found, path: str) -> tarfile.TarFile:
+def member_of(client: docker.DockerClient, made: RuntimeContainer, path: str) -> tarfile.TarFile:
     chunks, _ = client.api.get_archive(made.container, path)
     return tarfile.open(fileobj=io.BytesIO(b"".join(chunks)))

@@ -18,9 +18,9 @@ from nodes.agent.logs.base import Position
 from nodes.agent.logs.sidecar import position_after
 from nodes.agent.runtimes.base import records_beyond
 from nodes.agent.runtimes.docker import logs as docker_logs
-from nodes.agent.runtimes.docker.attach import Unfinished
 from nodes.agent.runtimes.docker.client import engine_client
-from nodes.agent.runtimes.docker.logs import CROSSING_NS, DockerOutput, Stamps, records_behind
+from nodes.agent.runtimes.docker.logs import CROSSING_NS, DockerOutput, Stamps, records_after
+from nodes.agent.runtimes.docker.open_lines import OpenLines
 from nodes.protocol.logs import STDERR, STDOUT, LogRecord
 from tests.support.scripted_engine import ScriptedEngine
 
@@ -48,7 +48,7 @@ def test_a_long_log_goes_on_where_the_reader_stopped(file: list[LogRecord], data
     cut = data.draw(st.integers(0, len(file)))
     after = position_after(Position(), file[:cut])
     answered = (r for r in file if r.time_ns >= after.last_time_ns - CROSSING_NS)
-    assert list(records_behind(answered, after)) == file[cut:]
+    assert list(records_after(answered, after)) == file[cut:]
 
 
 @given(docker_files(same_stamps=True), st.data())
@@ -69,7 +69,7 @@ def test_a_frame_that_was_taken_in_part_goes_on_in_its_middle() -> None:
 def test_where_docker_threw_the_newest_record_away_younger_ones_are_taken() -> None:
     after = Position(last_time_ns=10 * SECOND, at_last=1)
     young = [LogRecord(time_ns, STDOUT, b"x") for time_ns in (11 * SECOND, 12 * SECOND, 13 * SECOND)]
-    assert list(records_behind(iter(young), after)) == young
+    assert list(records_after(iter(young), after)) == young
 
 
 def test_a_living_log_is_not_held_back_for_ever_where_the_newest_record_is_gone() -> None:
@@ -79,7 +79,7 @@ def test_a_living_log_is_not_held_back_for_ever_where_the_newest_record_is_gone(
         yield LogRecord(12 * SECOND, STDOUT, b"first")
         raise AssertionError("the reader waits for more")
 
-    assert next(records_behind(living(), after)).payload == b"first"
+    assert next(records_after(living(), after)).payload == b"first"
 
 
 def test_dockers_stamps_are_read_to_the_nanosecond() -> None:
@@ -131,7 +131,7 @@ class LoggingEngine(ScriptedEngine):
 
     def output(self) -> DockerOutput:
         client = partial(engine_client, self.url, timeout=5)
-        return DockerOutput("c", client, lambda: None, Unfinished("c", client))
+        return DockerOutput("c", client, lambda: None, OpenLines("c", client))
 
     def _frames(self, query: dict[str, str]) -> bytes:
         seconds, _, nanos = query.get("since", "0").partition(".")

@@ -11,7 +11,7 @@ import docker
 import pytest
 from docker.errors import ImageNotFound
 
-from nodes.agent.runtimes.base import Failed, Image
+from nodes.agent.runtimes.base import AttemptFailed, Image
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
 from nodes.protocol.messages import ImageAuth
 from nodes.protocol.states import Cause
@@ -36,7 +36,7 @@ class Node:
         return self.runtime.image(spec, mirrors=self.mirrors, progress=lambda _: None, cancelled=lambda: False)
 
     def refused(self, name: str, *, auth: ImageAuth | None = None, digest: str | None = None) -> Cause:
-        with pytest.raises(Failed) as raised:
+        with pytest.raises(AttemptFailed) as raised:
             self.image(name, auth=auth, digest=digest)
         return raised.value.cause
 

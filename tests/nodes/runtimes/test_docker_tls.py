@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from nodes.agent.runtimes.docker.client import engine_client
-from nodes.agent.runtimes.docker.faults import EngineAway
+from nodes.agent.runtimes.docker.faults import EngineUnavailable
 from tests.support.scripted_engine import VERSION
 from tests.support.tls import Authority, Files
 
@@ -65,5 +65,5 @@ def test_both_sides_are_known_by_their_certificates(tmp_path: Path, monkeypatch:
         with closing(engine_client(url, timeout=5, tls=good)) as client:
             assert client.api_version == "1.51"
         for folder in (stranger, deceived):
-            with pytest.raises(EngineAway):
+            with pytest.raises(EngineUnavailable):
                 engine_client(url, timeout=5, tls=folder)

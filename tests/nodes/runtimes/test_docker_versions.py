@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from nodes.agent.runtimes.base import RuntimeAway
+from nodes.agent.runtimes.base import RuntimeUnavailable
 from nodes.agent.runtimes.docker.client import engine_client
-from nodes.agent.runtimes.docker.ends import status_lost
+from nodes.agent.runtimes.docker.lost_exits import status_lost
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
 from nodes.protocol.names import container_name
 from tests.support.scripted_engine import ScriptedEngine
@@ -90,5 +90,5 @@ def test_a_sigkill_that_ends_nothing_got_through_and_one_that_containerd_did_not
     with closing(runtime):
         runtime.signal("a-1", SIGKILL)
         engine.answers[KILL] = (500, {"message": "connection error: desc = transport is closing: unavailable"})
-        with pytest.raises(RuntimeAway):
+        with pytest.raises(RuntimeUnavailable):
             runtime.signal("a-1", SIGKILL)

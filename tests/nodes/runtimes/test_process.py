@@ -13,7 +13,7 @@ import pytest
 
 from nodes.agent.logs.base import Position
 from nodes.agent.logs.sidecar import position_after
-from nodes.agent.runtimes.base import Failed, Found, Image, Status
+from nodes.agent.runtimes.base import AttemptFailed, Image, RuntimeContainer, Status
 from nodes.agent.runtimes.process import wrapper
 from nodes.agent.runtimes.process.runtime import ProcessRuntime, on_node
 from nodes.protocol.messages import Limits, encode, spec_digest
@@ -25,14 +25,14 @@ from tests.support.waiting import wait_until
 IMAGE = Image(digest="process", reference="busybox:latest")
 
 
-def started(runtime: ProcessRuntime, script: str, **changes: object) -> Found:
+def started(runtime: ProcessRuntime, script: str, **changes: object) -> RuntimeContainer:
     spec = spec_of(script, **changes)
     runtime.create(spec, spec_digest(encode(spec)), IMAGE)
     return runtime.start(spec)
 
 
-def ended(runtime: ProcessRuntime, attempt: str) -> Found:
-    def look() -> Found | None:
+def ended(runtime: ProcessRuntime, attempt: str) -> RuntimeContainer:
+    def look() -> RuntimeContainer | None:
         found = runtime.find(attempt)
         return found if found is not None and found.status is Status.ENDED else None
 
@@ -168,7 +168,7 @@ def test_a_folder_that_cannot_be_entered_is_the_tasks_end(runtime: ProcessRuntim
     spec = spec_of("true")
     runtime.create(spec, "h", IMAGE)
     (tmp_path / "homes" / spec.attempt).write_text("no folder")
-    with pytest.raises(Failed) as failed:
+    with pytest.raises(AttemptFailed) as failed:
         runtime.start(spec)
     assert failed.value.cause is Cause.ENGINE_FAULT
 

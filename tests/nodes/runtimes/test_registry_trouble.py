@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nodes.agent.runtimes.base import Failed
+from nodes.agent.runtimes.base import AttemptFailed
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
 from nodes.protocol.states import Cause
 from tests.nodes.runtimes.test_docker import image, runtime_of
@@ -72,7 +72,7 @@ def test_what_a_registry_answers_has_its_cause(
     runtime: DockerRuntime, status: int, body: bytes, cause: Cause, told: str
 ) -> None:
     with Answering(status, body) as registry:
-        with pytest.raises(Failed) as failed:
+        with pytest.raises(AttemptFailed) as failed:
             image(runtime, image=f"{registry.host}/lab/tool:1")
         registry.shutdown()
     assert failed.value.cause is cause, failed.value.message
@@ -85,7 +85,7 @@ def test_what_a_registry_answers_has_its_cause(
 def test_a_registry_that_cannot_be_reached_is_away_and_does_not_say_that_there_is_no_image(
     runtime: DockerRuntime, host: str
 ) -> None:
-    with pytest.raises(Failed) as failed:
+    with pytest.raises(AttemptFailed) as failed:
         image(runtime, image=f"{host}/lab/tool:1")
     assert failed.value.cause is Cause.IMAGE_AWAY
     assert failed.value.message.startswith(f"the image {host}/lab/tool:1 cannot be fetched: ")

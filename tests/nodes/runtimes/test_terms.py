@@ -49,7 +49,7 @@ def stopped(runtime: ProcessRuntime, attempt: str) -> int | None:
 
     def over() -> bool:
         found = runtime.find(attempt)
-        runtime.term_rest(attempt, last=False)
+        runtime.signal_pipe_readers(attempt, last=False)
         return found is not None and found.status is Status.ENDED
 
     runtime.signal(attempt, SIGTERM)
@@ -119,8 +119,8 @@ def test_who_reads_is_told_at_last_where_who_writes_does_not_end(runtime: Proces
     records = runtime.source(attempt).frames(Position())
     assert next(records).payload == b"ready\n"
     runtime.signal(attempt, SIGTERM)
-    assert [runtime.term_rest(attempt, last=False) for _ in range(4)] == [True] * 4
-    assert not runtime.term_rest(attempt, last=True)
+    assert [runtime.signal_pipe_readers(attempt, last=False) for _ in range(4)] == [True] * 4
+    assert not runtime.signal_pipe_readers(attempt, last=True)
     assert next(records).payload == b"told\n"
 
 
@@ -134,8 +134,8 @@ def test_who_prints_while_it_saves_is_told_before_its_reader_also_at_last(
     attempt = started(runtime, f"{deaf} | python3 {train} {folder}/saved | tee {folder}/log").attempt
     wait_until(lambda: (folder / "log").exists() and (folder / "log").read_text(), "the trainer")
     runtime.signal(attempt, SIGTERM)
-    assert runtime.term_rest(attempt, last=False)
-    assert not runtime.term_rest(attempt, last=True)
+    assert runtime.signal_pipe_readers(attempt, last=False)
+    assert not runtime.signal_pipe_readers(attempt, last=True)
     ended(runtime, attempt)
     assert (folder / "saved").exists()
     assert (folder / "log").read_text() == "ready\nsaving\nsaved\n"
@@ -162,6 +162,6 @@ def test_who_waited_is_forgotten_with_the_task(runtime: ProcessRuntime) -> None:
     attempt = started(runtime, "(trap '' TERM; echo ready; while :; do sleep 0.1; done) | cat").attempt
     assert next(runtime.source(attempt).frames(Position())).payload == b"ready\n"
     runtime.signal(attempt, SIGTERM)
-    assert runtime.term_rest(attempt, last=False)
+    assert runtime.signal_pipe_readers(attempt, last=False)
     runtime.remove(attempt)
-    assert not runtime.term_rest(attempt, last=True)
+    assert not runtime.signal_pipe_readers(attempt, last=True)

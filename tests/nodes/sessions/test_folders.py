@@ -20,7 +20,7 @@ from nodes.agent.sessions.folders import (
     file_read,
     folder_archive,
     folder_list,
-    place_open,
+    path_open,
 )
 from nodes.protocol.messages import Mount
 from nodes.protocol.sessions import FileEntry, SessionFault
@@ -42,20 +42,20 @@ def mount_of(job: Path) -> Mount:
 
 
 def listed(job: Path, path: bytes = b"", *, after: bytes = b"", limit: int = 1000) -> tuple[list[FileEntry], bool]:
-    with place_open(mount_of(job), path) as (folder, name), failures():
+    with path_open(mount_of(job), path) as (folder, name), failures():
         listing = folder_list(folder, name, after=after, limit=limit)
     return list(listing.entries), listing.more
 
 
 def content(job: Path, path: bytes, offset: int = 0, length: int | None = None) -> bytes:
-    with place_open(mount_of(job), path) as (folder, name), failures():
+    with path_open(mount_of(job), path) as (folder, name), failures():
         size = entry_at(folder, name).size if length is None else length
         return b"".join(file_read(folder, name, offset, size))
 
 
 def archived(job: Path, path: bytes = b"") -> dict[str, tarfile.TarInfo]:
     out = io.BytesIO()
-    with place_open(mount_of(job), path) as (folder, name), failures():
+    with path_open(mount_of(job), path) as (folder, name), failures():
         folder_archive(folder, name, b"top", out.write)
     out.seek(0)
     with tarfile.open(fileobj=out, errors="surrogateescape") as archive:
@@ -212,7 +212,7 @@ def test_an_archive_of_many_files_takes_no_memory_for_each(job: Path) -> None:
         for number in range(count):
             (folder / f"picture-{number:06}.jpg").touch()
         tracemalloc.start()
-        with place_open(mount_of(job), str(count).encode()) as (place, name):
+        with path_open(mount_of(job), str(count).encode()) as (place, name):
             folder_archive(place, name, b"top", lambda data: None)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
@@ -241,7 +241,7 @@ def test_what_is_not_there_and_a_storage_that_is_not_are_told_apart(job: Path) -
         content(job, b"nothing")
     assert missing.value.fault is SessionFault.MISSING
     away = Mount(storage="jobs", root=str(job), source=str(job / "x"), target="", must_be_mount=True)
-    with pytest.raises(FilesFailed) as failed, place_open(away, b""):
+    with pytest.raises(FilesFailed) as failed, path_open(away, b""):
         pass
     assert failed.value.fault is SessionFault.AWAY
     assert "storage jobs is not mounted" in failed.value.message.lower()

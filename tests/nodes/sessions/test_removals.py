@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from nodes.agent.sessions.deletions import AT_ONCE, GOING, GONE, JobFolderDeletions
 from nodes.agent.sessions.folders import FilesFailed
-from nodes.agent.sessions.removals import AT_ONCE, GOING, GONE, Removals
 from nodes.protocol.messages import Mount
 from nodes.protocol.sessions import DeleteRequest, SessionFault
 from tests.support.waiting import wait_until
@@ -27,8 +27,8 @@ def request(folder: Path) -> DeleteRequest:
     return DeleteRequest(mount=mount, unwritten_s=86_400)
 
 
-def removals(root: Path, *, still_s: float = 0) -> Removals:
-    return Removals(roots=(str(root),), still_s=still_s)
+def removals(root: Path, *, still_s: float = 0) -> JobFolderDeletions:
+    return JobFolderDeletions(roots=(str(root),), still_s=still_s)
 
 
 def test_it_goes_on_until_it_is_gone_and_stays_gone(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from nodes.protocol.messages import GpuInfo, GpuSample
 PidOwner = Callable[[int], str | None]
 """The task attempt whose container a process (host pid) belongs to; None: nobody's of ours."""
 
-Held = Callable[[], Mapping[str, str]]
+AttemptByGpu = Callable[[], Mapping[str, str]]
 """The task attempt that runs on each GPU (by UUID) now, as the runtime has it: declared GPUs are busy by it."""
 
 

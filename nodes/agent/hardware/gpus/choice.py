@@ -6,7 +6,7 @@ from pathlib import Path
 
 import structlog
 
-from nodes.agent.hardware.gpus.base import GpuBackend, GpusUnavailable, Held
+from nodes.agent.hardware.gpus.base import AttemptByGpu, GpuBackend, GpusUnavailable
 from nodes.agent.hardware.gpus.nvml import PCI_DEVICES, NvmlBackend
 from nodes.agent.hardware.gpus.simulated import SimulatedBackend
 
@@ -18,7 +18,7 @@ NVIDIA, DISPLAY = "0x10de", "0x03"
 logger = structlog.get_logger(__name__)
 
 
-def backend_from(text: str, *, node: str, held: Held, pci_devices: Path = PCI_DEVICES) -> GpuBackend:
+def backend_from(text: str, *, node: str, held: AttemptByGpu, pci_devices: Path = PCI_DEVICES) -> GpuBackend:
     """``nvml``; ``simulated:<declaration>``; ``auto``, the machine's GPUs, four simulated ones where it has none;
     ``demo``, the same where its GPUs have no driver.
 
@@ -46,7 +46,7 @@ def _found(setting: str, pci_devices: Path) -> GpuBackend | None:
     try:
         backend = NvmlBackend()
     except GpusUnavailable as error:
-        cards = cards_there(pci_devices)
+        cards = nvidia_cards(pci_devices)
         if cards and setting == "auto":
             raise GpusUnavailable(f"this server has {cards} NVIDIA cards, and {error.reason}: {CURE}.") from error
         logger.warning("GPUs are simulated: this server has none that answers", reason=error.reason, cure=CURE)
@@ -58,7 +58,7 @@ def _found(setting: str, pci_devices: Path) -> GpuBackend | None:
     return None
 
 
-def cards_there(pci_devices: Path = PCI_DEVICES) -> int:
+def nvidia_cards(pci_devices: Path = PCI_DEVICES) -> int:
     """How many NVIDIA cards are on the bus, with a driver or without."""
     return sum(_is_card(device) for device in pci_devices.iterdir()) if pci_devices.is_dir() else 0
 

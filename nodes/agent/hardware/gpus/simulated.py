@@ -9,7 +9,7 @@ import uuid
 import zlib
 from collections.abc import Callable
 
-from nodes.agent.hardware.gpus.base import GpusUnavailable, Held, PidOwner
+from nodes.agent.hardware.gpus.base import AttemptByGpu, GpusUnavailable, PidOwner
 from nodes.protocol.messages import GpuInfo, GpuProcess, GpuSample
 
 NAMESPACE = uuid.UUID("5b2f5c7e-6d0b-4f5a-9a39-8b7f3f1c2a64")
@@ -32,7 +32,9 @@ class SimulatedBackend:
 
     simulated = True
 
-    def __init__(self, declaration: str, *, node: str, held: Held, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, declaration: str, *, node: str, held: AttemptByGpu, now: Callable[[], float] = time.time
+    ) -> None:
         self._held, self._now = held, now
         self._infos = tuple(_declared(declaration, node))
 

@@ -21,7 +21,7 @@ from docker.errors import NotFound
 
 from nodes.agent.runtimes.docker.container_config import home_of, user_name
 from nodes.agent.runtimes.docker.mount_targets import is_within, mount_targets, mounts_stay, path_plain
-from nodes.agent.runtimes.docker.paths import bare_container, path_led
+from nodes.agent.runtimes.docker.paths import bare_container, path_resolved
 from nodes.agent.storage.folders import own_job_folder
 from nodes.protocol.messages import ContainerSpec
 
@@ -50,8 +50,8 @@ class AccountFiles:
 
     def put(self, spec: ContainerSpec, container: str, image: str) -> None:
         """Writes the entries into a created container; ``image`` is the image's id. Root has them already, and gets the
-        job's folder alone. Raises APIError, and ``Failed`` where a link would move a mount: the Engine writes as root,
-        into whatever lies there."""
+        job's folder alone. Raises APIError, and ``AttemptFailed`` where a link would move a mount: the Engine writes
+        as root, into whatever lies there."""
         if spec.profile != "user":
             if (folder := own_job_folder(spec)) is not None:
                 self._client.put_archive(container, "/", _archive({}, [folder], 0, 0))
@@ -75,7 +75,7 @@ class AccountFiles:
         return ImageAccounts(
             passwd=self._file(container, "/etc/passwd"),
             group=self._file(container, "/etc/group"),
-            leads={path: path_led(self._client, container, path) for path in asked},
+            leads={path: path_resolved(self._client, container, path) for path in asked},
         )
 
     def _file(self, container: str, path: str) -> str:

@@ -13,7 +13,7 @@ from docker.constants import DEFAULT_MAX_POOL_SIZE
 from docker.tls import TLSConfig
 from urllib3.exceptions import HTTPError
 
-from nodes.agent.runtimes.docker.faults import EngineAway, engine_away
+from nodes.agent.runtimes.docker.faults import EngineUnavailable, engine_unavailable
 from nodes.protocol.addresses import ENGINE_CERTIFICATES
 
 NEWEST_API = "1.51"
@@ -21,8 +21,8 @@ NEWEST_API = "1.51"
 
 
 class EngineClient(docker.APIClient):
-    """One that says where it asked in vain: raises ``EngineAway`` where no answer comes. ``tls``: the folder with the
-    certificates (``ENGINE_CERTIFICATES``) by which both sides know each other."""
+    """Client that raises ``EngineUnavailable``, with the address, where no answer comes. ``tls``: the folder with the
+    certificates (``ENGINE_CERTIFICATES``) for mutual TLS."""
 
     def __init__(self, url: str, *, tls: Path | None = None, **options: Any) -> None:
         super().__init__(base_url=url, tls=_mutual(tls) if tls else False, **options)
@@ -33,7 +33,7 @@ class EngineClient(docker.APIClient):
         try:
             return super().send(request, **options)
         except (requests.RequestException, HTTPError, OSError) as error:
-            raise engine_away(self._engine_url, error) from error
+            raise engine_unavailable(self._engine_url, error) from error
 
 
 def engine_client(
@@ -43,7 +43,7 @@ def engine_client(
     with closing(EngineClient(url, tls=tls, version=NEWEST_API, timeout=timeout)) as asking:
         told = asking.version(api_version=False)
     if "ApiVersion" not in told:
-        raise EngineAway(f"what answers at {url} is no Docker Engine", "correct BERTH_NODE_DOCKER_URL")
+        raise EngineUnavailable(f"what answers at {url} is no Docker Engine", "correct BERTH_NODE_DOCKER_URL")
     return EngineClient(url, tls=tls, version=api_version(told), timeout=timeout, max_pool_size=pool)
 
 

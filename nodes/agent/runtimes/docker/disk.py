@@ -13,9 +13,9 @@ import requests
 from docker.errors import APIError, NotFound, create_api_error_from_http_exception
 
 from nodes.agent.disk.image_use import ImageUses
-from nodes.agent.runtimes.base import RuntimeAway, StoredImage, Writing
+from nodes.agent.runtimes.base import RuntimeUnavailable, StoredImage, WritableLayer
 from nodes.agent.runtimes.docker.client import keeps_in_containerd
-from nodes.agent.runtimes.docker.faults import answering, engine_errors
+from nodes.agent.runtimes.docker.faults import engine_errors, engine_failures
 from nodes.protocol.messages import DiskShare
 from nodes.protocol.names import LABEL
 
@@ -40,14 +40,14 @@ class DockerStore:
     def images_seen(self) -> None:
         now = int(time.time() * 1000)
         self._uses.listing()
-        with answering():
+        with engine_failures():
             there = {one["Id"]: bool(_digests(one)) for one in self._client.images()}
             running = self._client.containers()
         self._uses.keep(there, now)
         self._uses.note({one["ImageID"] for one in running if self._ours(one)} & there.keys(), now)
 
     def images(self) -> list[StoredImage]:
-        with answering():
+        with engine_failures():
             listed = self._client.images()
             used = {one["ImageID"] for one in self._client.containers(all=True)}
             in_containerd = keeps_in_containerd(self._client)
@@ -57,7 +57,7 @@ class DockerStore:
         return {found for name in names if (found := self._image_id(name)) is not None}
 
     def _image_id(self, name: str) -> str | None:
-        with answering():
+        with engine_failures():
             try:
                 image: dict[str, Any] = self._client.inspect_image(name)  # type: ignore[no-untyped-call]
             except APIError as error:
@@ -77,14 +77,14 @@ class DockerStore:
                 except APIError as error:
                     if error.status_code == _CONFLICT:
                         return False
-                    raise RuntimeAway(f"the Engine cannot remove an image: {error.explanation}") from error
+                    raise RuntimeUnavailable(f"the Engine cannot remove an image: {error.explanation}") from error
         return True
 
-    def writing(self) -> list[Writing]:
-        with answering():
+    def writing(self) -> list[WritableLayer]:
+        with engine_failures():
             listed = self._client.containers(filters={"label": list(self._filters())})
         return [
-            Writing(
+            WritableLayer(
                 attempt=one["Labels"][LABEL.ATTEMPT],
                 container=one["Id"],
                 job=_name(one),
@@ -94,19 +94,19 @@ class DockerStore:
             for one in listed
         ]
 
-    def layer(self, container: str, patience_s: float) -> int | None:
+    def layer(self, container: str, timeout_s: float) -> int | None:
         try:
-            found = self._counted(f"/containers/{container}/json", patience_s, size=1)
+            found = self._counted(f"/containers/{container}/json", timeout_s, size=1)
         except NotFound:
             return None
         return int(found.get("SizeRw") or 0)
 
-    def volumes(self, patience_s: float) -> dict[str, int]:
+    def volumes(self, timeout_s: float) -> dict[str, int]:
         """Engines before 23 know no ``type`` and count images and containers too."""
-        return _sizes(self._counted("/system/df", patience_s, type="volume"))
+        return _sizes(self._counted("/system/df", timeout_s, type="volume"))
 
-    def shares(self, patience_s: float) -> list[DiskShare]:
-        used = self._counted("/system/df", patience_s)
+    def shares(self, timeout_s: float) -> list[DiskShare]:
+        used = self._counted("/system/df", timeout_s)
         volumes = sum(_sizes(used).values())
         cache = sum(one.get("Size", 0) for one in used.get("BuildCache") or ())
         whole = {"images": used.get("LayersSize") or 0, "volumes": volumes, "build cache": cache}
@@ -114,11 +114,11 @@ class DockerStore:
         layers = ((one, int(one.get("SizeRw") or 0) >> 20) for one in used.get("Containers") or ())
         return found + [DiskShare(what="layer", name=_name(one), mb=mb) for one, mb in layers if mb]
 
-    def _counted(self, path: str, patience_s: float, **params: str | int) -> dict[str, Any]:
+    def _counted(self, path: str, timeout_s: float, **params: str | int) -> dict[str, Any]:
         """What the Engine counts file by file, by a client of its own. Raises NotFound."""
-        with answering(), closing(self._connect(patience_s)) as client:
+        with engine_failures(), closing(self._connect(timeout_s)) as client:
             url = f"{client.base_url}/v{client.api_version}{path}"
-            response = client.get(url, params=params, timeout=patience_s)
+            response = client.get(url, params=params, timeout=timeout_s)
             try:
                 response.raise_for_status()
             except requests.HTTPError as error:

@@ -10,7 +10,7 @@ import requests
 import urllib3
 from docker.errors import APIError, DockerException, NotFound
 
-from nodes.agent.runtimes.base import Failed, RuntimeAway
+from nodes.agent.runtimes.base import AttemptFailed, RuntimeUnavailable
 from nodes.protocol.connecting import causes_of
 from nodes.protocol.states import Cause
 
@@ -46,14 +46,14 @@ _AGAIN = re.compile(
 """The registry is there and cannot now; a proxy before it may say more below that, such as *not found*."""
 
 
-def failure_of(error: APIError) -> Failed:
+def failure_of(error: APIError) -> AttemptFailed:
     """The failure that an error of create or start means for the task."""
     text = (error.explanation or str(error)).strip()
     lower = text.lower()
     cause = next((cause for fragment, cause in _FRAGMENTS if fragment in lower), None)
     if cause is None:
         cause = Cause.INVALID if error.status_code == 400 else Cause.ENGINE_FAULT
-    return Failed(cause, _sentence(text))
+    return AttemptFailed(cause, _sentence(text))
 
 
 def limit_refused(error: APIError) -> bool:
@@ -66,25 +66,25 @@ def sent_in_vain(error: APIError) -> bool:
     return "did not receive an exit event" in (error.explanation or "").lower()
 
 
-def pull_failure(text: str, image: str) -> Failed:
+def pull_failure(text: str, image: str) -> AttemptFailed:
     """The failure that a pull's means: that there is none is for the registry to say, and all else may pass."""
     lower = text.lower()
     if "no space left" in lower:
-        return Failed(Cause.NO_SPACE, f"no space for the image {image}")
+        return AttemptFailed(Cause.NO_SPACE, f"no space for the image {image}")
     if (again := _AGAIN.search(lower)) is not None:
         code = again["after"] or again["before"] or "429"
-        return Failed(Cause.IMAGE_AWAY, f"the registry of {image} answers {code}: {_sentence(text)}")
+        return AttemptFailed(Cause.IMAGE_AWAY, f"the registry of {image} answers {code}: {_sentence(text)}")
     if any(fragment in lower for fragment in _OTHER_PLATFORM):
-        return Failed(Cause.IMAGE_PLATFORM, f"{image} is not made for this node's processors: {_sentence(text)}")
+        return AttemptFailed(Cause.IMAGE_PLATFORM, f"{image} is not made for this node's processors: {_sentence(text)}")
     # Docker's own "pull access denied" too: of what is private a registry may not say whether it is there.
     if any(fragment in lower for fragment in _DENIED):
-        return Failed(Cause.IMAGE_DENIED, f"the registry refused {image}: {_sentence(text)}")
+        return AttemptFailed(Cause.IMAGE_DENIED, f"the registry refused {image}: {_sentence(text)}")
     if any(fragment in lower for fragment in _MISSING):
-        return Failed(Cause.IMAGE_MISSING, f"there is no image {image}: {_sentence(text)}")
-    return Failed(Cause.IMAGE_AWAY, f"the image {image} cannot be fetched: {_sentence(text)}")
+        return AttemptFailed(Cause.IMAGE_MISSING, f"there is no image {image}: {_sentence(text)}")
+    return AttemptFailed(Cause.IMAGE_AWAY, f"the image {image} cannot be fetched: {_sentence(text)}")
 
 
-class EngineAway(requests.RequestException):
+class EngineUnavailable(requests.RequestException):
     """The Engine at an address cannot be asked: what was found, and the cure; together they are one sentence."""
 
     def __init__(self, what: str, cure: str) -> None:
@@ -92,33 +92,35 @@ class EngineAway(requests.RequestException):
         self.what, self.cure = what, cure
 
 
-def engine_away(url: str, error: BaseException) -> EngineAway:
+def engine_unavailable(url: str, error: BaseException) -> EngineUnavailable:
     """What it means that no answer came from there."""
     for cause in causes_of(error):
         if isinstance(cause, PermissionError):
             cure = "run the agent as root, or in the group of that socket (docker)"
-            return EngineAway(f"this agent may not open the Docker Engine's socket at {url}", cure)
+            return EngineUnavailable(f"this agent may not open the Docker Engine's socket at {url}", cure)
         if isinstance(cause, TimeoutError | requests.Timeout):
             cure = "systemctl status docker and journalctl -u docker tell why"
-            return EngineAway(f"the Docker Engine at {url} does not answer in time", cure)
-    return EngineAway(f"no Docker Engine answers at {url}", "systemctl start docker, or correct BERTH_NODE_DOCKER_URL")
+            return EngineUnavailable(f"the Docker Engine at {url} does not answer in time", cure)
+    return EngineUnavailable(
+        f"no Docker Engine answers at {url}", "systemctl start docker, or correct BERTH_NODE_DOCKER_URL"
+    )
 
 
 @contextmanager
 def engine_errors() -> Iterator[None]:
-    """Within it, an Engine that does not answer raises ``RuntimeAway``; its own errors pass through."""
+    """Within it, an Engine that does not answer raises ``RuntimeUnavailable``; its own errors pass through."""
     try:
         yield
     except APIError:
         raise
-    except EngineAway as away:
-        raise RuntimeAway(str(away)) from away
+    except EngineUnavailable as away:
+        raise RuntimeUnavailable(str(away)) from away
     except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, DockerException) as error:
-        raise RuntimeAway(f"the Docker Engine broke its answer off ({type(error).__name__})") from error
+        raise RuntimeUnavailable(f"the Docker Engine broke its answer off ({type(error).__name__})") from error
 
 
 @contextmanager
-def answering() -> Iterator[None]:
+def engine_failures() -> Iterator[None]:
     """For calls that can only fail by the Engine's own fault; that there is no such thing passes through."""
     with engine_errors():
         try:
@@ -126,7 +128,7 @@ def answering() -> Iterator[None]:
         except NotFound:
             raise
         except APIError as error:
-            raise RuntimeAway(f"the Docker Engine failed: {error.explanation}") from error
+            raise RuntimeUnavailable(f"the Docker Engine failed: {error.explanation}") from error
 
 
 def _sentence(text: str) -> str:

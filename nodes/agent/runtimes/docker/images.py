@@ -16,9 +16,9 @@ from docker.errors import APIError, ImageNotFound
 from docker.utils import parse_repository_tag
 
 from nodes.agent.disk.image_use import ImageUses
-from nodes.agent.runtimes.base import Failed, Image
+from nodes.agent.runtimes.base import AttemptFailed, Image
 from nodes.agent.runtimes.docker.client import keeps_in_containerd
-from nodes.agent.runtimes.docker.faults import answering, engine_errors, pull_failure
+from nodes.agent.runtimes.docker.faults import engine_errors, engine_failures, pull_failure
 from nodes.agent.runtimes.docker.pull import Pull, repository_tag
 from nodes.protocol.messages import ContainerSpec, Progress
 from nodes.protocol.states import Cause
@@ -31,7 +31,7 @@ _ID = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def entrypoint_of(client: docker.APIClient, reference: str) -> Sequence[str]:
-    """What an image starts by itself. Raises ``Failed``, ``RuntimeAway``."""
+    """What an image starts by itself. Raises ``AttemptFailed``, ``RuntimeUnavailable``."""
     with engine_errors():
         image: dict[str, Any] = client.inspect_image(reference)  # type: ignore[no-untyped-call]
     return (image.get("Config") or {}).get("Entrypoint") or ()
@@ -58,7 +58,7 @@ class PullProgress:
         return self.percent
 
 
-class ImageFinder:
+class ImageResolver:
     """Resolves images on one Engine. ``connect(timeout)`` makes a client of its own for calls that may block; ``uses``
     knows which images here were had by a login only."""
 
@@ -75,7 +75,7 @@ class ImageFinder:
         progress: Callable[[Progress], None],
         cancelled: Callable[[], bool],
     ) -> Image:
-        """The image of a spec, pulled where needed. Raises ``Failed`` or ``Cancelled``.
+        """The image of a spec, pulled where needed. Raises ``AttemptFailed`` or ``Cancelled``.
 
         An image that came from no registry (built or imported here) is taken as it is: what lies in containerd's store
         and was not pulled by this agent counts so, unless a registry has that very digest. One with a login, or that
@@ -97,7 +97,7 @@ class ImageFinder:
             return image
         try:
             return self._fetched(spec, wanted, mirror, progress, cancelled)
-        except Failed as failed:
+        except AttemptFailed as failed:
             if local is None:
                 raise
             if spec.digest is not None:
@@ -135,7 +135,7 @@ class ImageFinder:
     def _is_of_a_registry(self, image: str, mirror: str | None, local: dict[str, Any]) -> bool:
         if not _digests(local):
             return False
-        with answering():
+        with engine_failures():
             if self._uses.is_pulled(local["Id"]) or not keeps_in_containerd(self._client):
                 return True
         return self._uses.ask_once(local["Id"], image) and self._is_confirmed(image, mirror, local)
@@ -143,7 +143,7 @@ class ImageFinder:
     def _is_confirmed(self, image: str, mirror: str | None, local: dict[str, Any]) -> bool:
         """Whether a registry gives this very image by this name; another one under its name may be a stranger's."""
         for name in filter(None, (mirror, image)):
-            with suppress(Failed):
+            with suppress(AttemptFailed):
                 if self._remote_digest(name, None) in _digests(local):
                     self._uses.note_pulled(local["Id"])
                     return True
@@ -160,7 +160,7 @@ class ImageFinder:
         """Whether its registry gives it to everybody: whoever has no login may have it only there."""
         try:
             self._remote_digest(name, None)
-        except Failed:
+        except AttemptFailed:
             return False
         return True
 
@@ -176,7 +176,7 @@ class ImageFinder:
         if mirror is not None and wanted is not None:
             try:
                 self._pull(_pinned(mirror, wanted), None, progress, cancelled)
-            except Failed as failed:
+            except AttemptFailed as failed:
                 log.info("the mirror does not give it", image=spec.image, mirror=mirror, why=failed.message)
             else:
                 reference = _pinned(mirror, wanted)
@@ -224,19 +224,19 @@ class ImageFinder:
     def _after_pull(self, spec: ContainerSpec, wanted: str | None) -> Image:
         local = self._local(_pinned(spec.image, wanted))
         if local is None:
-            raise Failed(Cause.ENGINE_FAULT, f"the image {spec.image} is gone after its pull")
+            raise AttemptFailed(Cause.ENGINE_FAULT, f"the image {spec.image} is gone after its pull")
         found = _with_digest(spec.image, local, wanted) or _image(spec.image, local)
         self._uses.note_pulled(local["Id"])
         self._name(spec.image, found.reference)
         return found
 
     def _digest_now(self, image: str, mirror: str | None, local: dict[str, Any] | None) -> str | None:
-        """The digest that a tag has now, by the mirror or by the registry; None when neither answers. Raises ``Failed``
-        where the registry refuses an image that came from it."""
+        """The digest that a tag has now, by the mirror or by the registry; None when neither answers. Raises
+        ``AttemptFailed`` where the registry refuses an image that came from it."""
         for name in filter(None, (mirror, image)):
             try:
                 return self._remote_digest(name, None)
-            except Failed as failed:
+            except AttemptFailed as failed:
                 refused = name == image and failed.cause is Cause.IMAGE_DENIED
                 if refused and local is not None and _came_from(image, local):
                     raise
@@ -251,7 +251,7 @@ class ImageFinder:
             return image
 
     def _remote_digest(self, image: str, auth: dict[str, str] | None) -> str:
-        """The digest that the registry of the name gives now. Raises ``Failed``."""
+        """The digest that the registry of the name gives now. Raises ``AttemptFailed``."""
         client = self._connect(_REGISTRY_TIMEOUT_S)
         try:
             answer = client.inspect_distribution(image, auth_config=auth or {})  # type: ignore[no-untyped-call]
@@ -297,7 +297,9 @@ def _login(spec: ContainerSpec) -> dict[str, str] | None:
     bound = spec.auth.registry.removeprefix("https://").removeprefix("http://").split("/")[0]
     bound = "docker.io" if bound in _HUB else bound
     if bound != registry_of(spec.image):
-        raise Failed(Cause.INVALID, f"the login is for {bound}, but the image comes from {registry_of(spec.image)}")
+        raise AttemptFailed(
+            Cause.INVALID, f"the login is for {bound}, but the image comes from {registry_of(spec.image)}"
+        )
     return {"username": spec.auth.username, "password": spec.auth.password}
 
 
@@ -336,9 +338,9 @@ def _with_digest(image: str, local: dict[str, Any] | None, digest: str | None) -
     return Image(digest=digest, reference=digest) if local["Id"] == digest else None
 
 
-def _mismatch(spec: ContainerSpec, local: dict[str, Any]) -> Failed:
+def _mismatch(spec: ContainerSpec, local: dict[str, Any]) -> AttemptFailed:
     here = _image(spec.image, local).digest
-    return Failed(Cause.IMAGE_MISMATCH, f"{spec.image} is {here} here, the other tasks run {spec.digest}")
+    return AttemptFailed(Cause.IMAGE_MISMATCH, f"{spec.image} is {here} here, the other tasks run {spec.digest}")
 
 
 def _image(image: str, local: dict[str, Any]) -> Image:

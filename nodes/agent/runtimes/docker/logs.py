@@ -19,10 +19,10 @@ from docker.errors import APIError, NotFound
 
 from nodes.agent.logs.base import OpenLine, Position
 from nodes.agent.logs.sidecar import position_after
-from nodes.agent.runtimes.base import RuntimeAway, records_beyond
-from nodes.agent.runtimes.docker.attach import Unfinished, frames_in
-from nodes.agent.runtimes.docker.ends import ended_unread, engine_began_s
-from nodes.agent.runtimes.docker.faults import EngineAway, engine_errors
+from nodes.agent.runtimes.base import RuntimeUnavailable, records_beyond
+from nodes.agent.runtimes.docker.faults import EngineUnavailable, engine_errors
+from nodes.agent.runtimes.docker.lost_exits import ended_unread, engine_began_s
+from nodes.agent.runtimes.docker.open_lines import OpenLines, frames_in
 from nodes.protocol.logs import LogRecord
 
 CROSSING_NS = 1_000_000_000
@@ -60,7 +60,7 @@ class DockerOutput:
         container: str,
         connect: Callable[[], docker.APIClient],
         engine_age_s: Callable[[], float | None],
-        unfinished: Unfinished,
+        unfinished: OpenLines,
     ) -> None:
         self._container, self._unfinished = container, unfinished
         self._engine_age_s = engine_age_s
@@ -92,8 +92,8 @@ class DockerOutput:
         except (APIError, requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             self._cut |= self._running
             if not self._closed.is_set():
-                why = str(error) if isinstance(error, EngineAway) else type(error).__name__
-                raise RuntimeAway(f"the log cannot be read now ({why})") from error
+                why = str(error) if isinstance(error, EngineUnavailable) else type(error).__name__
+                raise RuntimeUnavailable(f"the log cannot be read now ({why})") from error
         finally:
             client.close()
 
@@ -113,16 +113,16 @@ class DockerOutput:
         self._closed.set()
         response = self._response
         if response is not None:
-            shut_down(response)
+            response_shut_down(response)
 
     def _read(self, client: docker.APIClient, after: Position) -> Iterator[LogRecord]:
-        fresh, since_ns, now_ns = records_behind, after.last_time_ns - CROSSING_NS, time.time_ns()
+        fresh, since_ns, now_ns = records_after, after.last_time_ns - CROSSING_NS, time.time_ns()
         if sum(after.payload_bytes.values()) <= NEVER_ROTATED_BYTES:
             fresh, since_ns = records_beyond, 0
-        elif set_back(after, now_ns):
-            fresh, since_ns = records_placed_behind, since_ns if after.last_time_ns <= now_ns else 0
+        elif clock_set_back(after, now_ns):
+            fresh, since_ns = records_after_position, since_ns if after.last_time_ns <= now_ns else 0
             with contextlib.closing(self._records(client, since_ns, follow=False)) as kept:
-                after = after if has_place(kept, after) else replace(after, at_last=0)
+                after = after if contains_position(kept, after) else replace(after, at_last=0)
         with contextlib.closing(self._records(client, since_ns)) as records:
             yield from fresh(records, after)
 
@@ -181,13 +181,13 @@ def open_log(client: docker.APIClient, container: str, since_ns: int, *, follow:
     return response
 
 
-def shut_down(response: requests.Response) -> None:
+def response_shut_down(response: requests.Response) -> None:
     """Ends a read that blocks in another thread."""
     connection = getattr(response.raw, "_connection", None) or getattr(response.raw, "connection", None)
-    cut(connection)
+    connection_shut_down(connection)
 
 
-def cut(connection: Any) -> None:
+def connection_shut_down(connection: Any) -> None:
     """Ends what is read or written by a connection to the Engine, where it has begun."""
     sock = getattr(connection, "sock", None)
     if sock is not None:
@@ -201,7 +201,7 @@ def _records(response: requests.Response) -> Iterator[LogRecord]:
         yield LogRecord(stamps.time_ns(frame[:_STAMP]), stream, frame[_STAMP + 1 :])
 
 
-def records_behind(records: Iterator[LogRecord], after: Position) -> Iterator[LogRecord]:
+def records_after(records: Iterator[LogRecord], after: Position) -> Iterator[LogRecord]:
     """What stands behind the newest record of ``after``; where that one is gone, what is younger."""
     waiting: list[LogRecord] = []
     left = after.at_last
@@ -220,18 +220,18 @@ def records_behind(records: Iterator[LogRecord], after: Position) -> Iterator[Lo
     yield from waiting
 
 
-def set_back(after: Position, now_ns: int) -> bool:
+def clock_set_back(after: Position, now_ns: int) -> bool:
     """Whether the clock was set back since the newest record that was taken in, and has not come there again."""
     return min(after.last_time_ns, now_ns) < after.newest_ns - CROSSING_NS
 
 
-def has_place(records: Iterator[LogRecord], after: Position) -> bool:
+def contains_position(records: Iterator[LogRecord], after: Position) -> bool:
     """Whether the last record of ``after`` is still among them."""
     same = (record for record in records if record.time_ns == after.last_time_ns)
     return sum(1 for _ in islice(same, after.at_last)) == after.at_last
 
 
-def records_placed_behind(records: Iterator[LogRecord], after: Position) -> Iterator[LogRecord]:
+def records_after_position(records: Iterator[LogRecord], after: Position) -> Iterator[LogRecord]:
     """What stands behind the last record of ``after``, whatever the times: that one is among them, or ``after`` has
     none."""
     left = after.at_last

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from nodes.agent.runtimes.base import Failed
+from nodes.agent.runtimes.base import AttemptFailed
 from nodes.agent.storage.folders import FOLDER, mount_open
 from nodes.protocol.messages import ContainerSpec
 from nodes.protocol.states import Cause
@@ -34,17 +34,19 @@ def mount_targets(spec: ContainerSpec) -> list[str]:
 
 
 def mounts_stay(spec: ContainerSpec, leads: Mapping[str, str], workspace: Path) -> None:
-    """Raises ``Failed`` unless every mount lies where its target says. ``leads``: where the targets lead by the image;
-    ``workspace``: the folder of the job's code on the node."""
+    """Raises ``AttemptFailed`` unless every mount lies where its target says. ``leads``: where the image's links lead
+    each target; ``workspace``: the folder of the job's code on the node."""
     for target in mount_targets(spec):
         if leads[target] != target:
-            raise Failed(
+            raise AttemptFailed(
                 Cause.INVALID,
                 f"in its image a link leads from {target} to {leads[target]}, where nothing is mounted; name that "
                 "path, or take an image without the link",
             )
         if any(is_within(file, target) for file in ACCOUNT_FILES):
-            raise Failed(Cause.INVALID, f"nothing can be mounted at {target}: users of the container are written there")
+            raise AttemptFailed(
+                Cause.INVALID, f"nothing can be mounted at {target}: users of the container are written there"
+            )
         _nested_stays(spec, target, workspace)
 
 
@@ -70,7 +72,7 @@ def _nested_stays(spec: ContainerSpec, target: str, workspace: Path) -> None:
             return
         except OSError as error:
             if error.errno not in (errno.ELOOP, errno.ENOTDIR):
-                raise Failed(Cause.STORAGE_MISSING, f"{target} cannot be looked at: {error.strerror}") from error
-            raise Failed(
+                raise AttemptFailed(Cause.STORAGE_MISSING, f"{target} cannot be looked at: {error.strerror}") from error
+            raise AttemptFailed(
                 Cause.INVALID, f"{target} cannot be mounted: what lies there in {outer} is a link or a file"
             ) from error

@@ -38,7 +38,7 @@ def bare_container(client: docker.APIClient, image: str, name: str, workdir: str
         _remove(client, name)
 
 
-def path_led(client: docker.APIClient, container: str, path: str) -> str:
+def path_resolved(client: docker.APIClient, container: str, path: str) -> str:
     """Where the path leads when the links on its way are followed, also one at its end; what is not there lies where
     it would be made. Raises APIError."""
     real = "/"

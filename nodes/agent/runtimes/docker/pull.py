@@ -16,8 +16,8 @@ from docker.errors import APIError, DockerException, create_api_error_from_http_
 from docker.utils import parse_repository_tag
 
 from nodes.agent.runtimes.base import Cancelled
-from nodes.agent.runtimes.docker.faults import EngineAway
-from nodes.agent.runtimes.docker.logs import cut
+from nodes.agent.runtimes.docker.faults import EngineUnavailable
+from nodes.agent.runtimes.docker.logs import connection_shut_down
 
 _POLL_S = 0.1
 _ENDS = 20
@@ -69,7 +69,7 @@ class Pull:
         for _ in range(_ENDS):
             if not self._thread.is_alive():
                 break
-            cut(self._connection)
+            connection_shut_down(self._connection)
             self._thread.join(_POLL_S)
         self._client.close()
 
@@ -80,7 +80,7 @@ class Pull:
         except APIError as error:
             self._queue.put({"error": error.explanation or str(error)})
         except (requests.RequestException, urllib3.exceptions.HTTPError, DockerException, OSError, ValueError) as error:
-            why = str(error) if isinstance(error, EngineAway) else type(error).__name__
+            why = str(error) if isinstance(error, EngineUnavailable) else type(error).__name__
             self._queue.put({"error": f"the Engine broke the pull off ({why})"})
         self._queue.put(None)
 

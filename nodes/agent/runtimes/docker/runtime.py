@@ -22,28 +22,37 @@ from docker.types import CancellableStream
 from nodes.agent.disk.image_use import ImageUses
 from nodes.agent.hardware.numa import cpus_near
 from nodes.agent.log_throttle import LogThrottle
-from nodes.agent.runtimes.base import CodePlace, Failed, Found, Image, RuntimeAway, RuntimeFacts, Status, Usage
+from nodes.agent.runtimes.base import (
+    AttemptFailed,
+    CodeFolder,
+    Image,
+    RuntimeContainer,
+    RuntimeFacts,
+    RuntimeUnavailable,
+    Status,
+    Usage,
+)
 from nodes.agent.runtimes.cgroups import cgroup_container, cgroup_denies_gpus, cgroup_usage
 from nodes.agent.runtimes.docker.accounts import AccountFiles
-from nodes.agent.runtimes.docker.attach import Unfinished
 from nodes.agent.runtimes.docker.client import EngineClient, engine_client
 from nodes.agent.runtimes.docker.container_config import RAISED_LIMITS, NodeFacts, creation, entrypoint_told
+from nodes.agent.runtimes.docker.container_state import container_inspected, container_listed, status_of
 from nodes.agent.runtimes.docker.disk import DockerStore
-from nodes.agent.runtimes.docker.ends import made_before, status_lost
-from nodes.agent.runtimes.docker.faults import answering, engine_errors, failure_of, limit_refused, sent_in_vain
+from nodes.agent.runtimes.docker.faults import engine_errors, engine_failures, failure_of, limit_refused, sent_in_vain
 from nodes.agent.runtimes.docker.folders import disk_folder, image_folder
 from nodes.agent.runtimes.docker.forgotten import FORGOTTEN, end_forgotten
-from nodes.agent.runtimes.docker.found import found_inspected, found_listed, status_of
 from nodes.agent.runtimes.docker.gpu_requests import cdi_devices
-from nodes.agent.runtimes.docker.images import ImageFinder, entrypoint_of
+from nodes.agent.runtimes.docker.images import ImageResolver, entrypoint_of
 from nodes.agent.runtimes.docker.logs import DockerOutput
+from nodes.agent.runtimes.docker.lost_exits import made_before, status_lost
+from nodes.agent.runtimes.docker.open_lines import OpenLines
 from nodes.agent.runtimes.docker.shell import DockerShell, exec_end, left_behind
 from nodes.agent.runtimes.docker.socket import engine_age_s
 from nodes.agent.runtimes.docker.ssh import ssh_start
 from nodes.agent.runtimes.ports import ports_check
+from nodes.agent.runtimes.sigterm import SigtermSequence, sigterm_targets
 from nodes.agent.runtimes.ssh import KEYS_NAME, OPEN_WITHIN_S
 from nodes.agent.runtimes.stop_notice import NOTICE_TARGET, notice_folder, notice_remove, notice_write
-from nodes.agent.runtimes.terms import Terms, told_of
 from nodes.agent.storage.folders import own_job_folder
 from nodes.agent.storage.workspace import workspace_remove
 from nodes.protocol.messages import ContainerSpec, GpuInfo, Progress, SshServer
@@ -104,26 +113,26 @@ class DockerRuntime:
         self._alive: dict[str, tuple[str, int]] = {}  # attempt -> (container id, host pid of its first process)
         self._gpu_looks: dict[str, tuple[float, bool]] = {}
         self._equipped: set[str] = set()
-        self._unfinished: dict[str, Unfinished] = {}
-        self._terms = Terms()
+        self._unfinished: dict[str, OpenLines] = {}
+        self._terms = SigtermSequence()
         self._raises_limits = raises_limits
         self._closed = threading.Event()
         self._events: CancellableStream[dict[str, Any]] | None = None
 
     # ------------------------------------------------------------ what there is
 
-    def found(self) -> dict[str, Found]:
+    def found(self) -> dict[str, RuntimeContainer]:
         labels = [f"{LABEL.CLUSTER}={self._cluster}", f"{LABEL.NODE}={self._node}"]
-        with answering():
+        with engine_failures():
             listed = self._engine().containers(all=True, filters={"label": labels})
-        return {one.attempt: one for one in map(found_listed, listed) if one.attempt}
+        return {one.attempt: one for one in map(container_listed, listed) if one.attempt}
 
-    def find(self, attempt: str) -> Found | None:
+    def find(self, attempt: str) -> RuntimeContainer | None:
         details = self._inspect(attempt)
         if details is None:
             self._gone(attempt)
             return None
-        found = found_inspected(details, status_lost=self._status_lost(details))
+        found = container_inspected(details, status_lost=self._status_lost(details))
         if found.status is Status.RUNNING:
             pid = int(details["State"]["Pid"])
             self._alive[attempt] = (found.container, pid)
@@ -146,7 +155,7 @@ class DockerRuntime:
     def _status_lost(self, details: dict[str, Any]) -> bool:
         if status_of(details["State"]["Status"]) is not Status.ENDED:
             return False
-        with answering():
+        with engine_failures():
             return status_lost(self._engine(), details, engine_age_s(self._url))
 
     def owner(self, pid: int) -> str | None:
@@ -161,7 +170,7 @@ class DockerRuntime:
         return {attempt: usage for attempt, usage in readings if usage is not None}
 
     def facts(self) -> RuntimeFacts:
-        with answering(), closing(self._connect(_FACTS_TIMEOUT_S)) as client:
+        with engine_failures(), closing(self._connect(_FACTS_TIMEOUT_S)) as client:
             info = client.info()
         self._cdi = cdi_devices(info)
         return RuntimeFacts(
@@ -181,14 +190,14 @@ class DockerRuntime:
         progress: Callable[[Progress], None],
         cancelled: Callable[[], bool],
     ) -> Image:
-        finder = ImageFinder(self._engine(), self._connect, self._uses)
+        finder = ImageResolver(self._engine(), self._connect, self._uses)
         return finder.find(spec, mirrors=mirrors, progress=progress, cancelled=cancelled)
 
-    def code_place(self, spec: ContainerSpec) -> CodePlace:
+    def code_folder(self, spec: ContainerSpec) -> CodeFolder:
         uid, gid = (spec.uid, spec.gid) if spec.profile == "user" else (0, 0)
-        return CodePlace(folder=self._workspaces / spec.attempt, uid=uid, gid=gid, mode=0o755)
+        return CodeFolder(folder=self._workspaces / spec.attempt, uid=uid, gid=gid, mode=0o755)
 
-    def create(self, spec: ContainerSpec, spec_hash: str, image: Image) -> Found:
+    def create(self, spec: ContainerSpec, spec_hash: str, image: Image) -> RuntimeContainer:
         ports_check(spec)
         found = self._create(spec, spec_hash, image.reference)
         if spec.limits.infiniband and not _has_entries(self._infiniband):
@@ -197,7 +206,7 @@ class DockerRuntime:
             self._note(spec.attempt, told)
         return found
 
-    def _create(self, spec: ContainerSpec, spec_hash: str, reference: str) -> Found:
+    def _create(self, spec: ContainerSpec, spec_hash: str, reference: str) -> RuntimeContainer:
         made = creation(spec, spec_hash, reference, self._node_facts())
         notice_folder(self._notices / spec.attempt)
         client = self._engine()
@@ -211,7 +220,9 @@ class DockerRuntime:
         self._image_used(spec.attempt)
         found = self.find(spec.attempt)
         if found is None:
-            raise Failed(Cause.ENGINE_FAULT, f"a container of another owner is named {container_name(spec.attempt)}")
+            raise AttemptFailed(
+                Cause.ENGINE_FAULT, f"a container of another owner is named {container_name(spec.attempt)}"
+            )
         return found
 
     def _image_used(self, attempt: str) -> None:
@@ -223,13 +234,13 @@ class DockerRuntime:
         labels = self._cluster, self._node
         return DockerStore(self._engine(), self._connect, self._uses, labels, self._workspaces)
 
-    def start(self, spec: ContainerSpec) -> Found:
+    def start(self, spec: ContainerSpec) -> RuntimeContainer:
         found = self.find(spec.attempt)
         if found is None:
-            raise Failed(Cause.VANISHED, "its container is gone without our doing")
+            raise AttemptFailed(Cause.VANISHED, "its container is gone without our doing")
         if found.status is Status.CREATED:
             if self._end_forgotten(spec.attempt):
-                raise Failed(Cause.ENGINE_FAULT, FORGOTTEN)
+                raise AttemptFailed(Cause.ENGINE_FAULT, FORGOTTEN)
             notice_folder(self._notices / spec.attempt)
             self._equip(spec)
             self._unfinished_of(spec.attempt).attach(started=False)
@@ -245,7 +256,7 @@ class DockerRuntime:
             may_be = made_before(self._engine(), details, engine_age_s(self._url))
         return may_be and end_forgotten(details["Id"])
 
-    def _start(self, spec: ContainerSpec, found: Found) -> None:
+    def _start(self, spec: ContainerSpec, found: RuntimeContainer) -> None:
         with engine_errors():
             try:
                 self._engine().start(found.container)
@@ -254,12 +265,12 @@ class DockerRuntime:
                     raise failure_of(error) from error
                 self._start_with_own_limits(spec, found)
 
-    def _asks_for_limits(self, found: Found) -> bool:
+    def _asks_for_limits(self, found: RuntimeContainer) -> bool:
         """Also one that was made before another container's start taught us that the Engine cannot raise any."""
         ulimits = self._engine().inspect_container(found.container)["HostConfig"]["Ulimits"] or ()
         return any(limit["Name"] in RAISED_LIMITS for limit in ulimits)
 
-    def _start_with_own_limits(self, spec: ContainerSpec, found: Found) -> None:
+    def _start_with_own_limits(self, spec: ContainerSpec, found: RuntimeContainer) -> None:
         """An Engine without CAP_SYS_RESOURCE cannot raise limits: once it said so, containers go without."""
         log.warning("the Engine cannot raise resource limits: containers keep its own for locked memory and files")
         self._raises_limits = False
@@ -279,10 +290,10 @@ class DockerRuntime:
                 client.kill(name, signal=number)
             except APIError as error:
                 if error.status_code not in (404, 409) and not sent_in_vain(error):
-                    raise RuntimeAway(f"the Engine cannot send a signal: {error.explanation}") from error
+                    raise RuntimeUnavailable(f"the Engine cannot send a signal: {error.explanation}") from error
 
-    def term_rest(self, attempt: str, *, last: bool) -> bool:
-        with suppress(RuntimeAway):
+    def signal_pipe_readers(self, attempt: str, *, last: bool) -> bool:
+        with suppress(RuntimeUnavailable):
             return self._terms.rest(attempt, self._told(attempt), last=last)
         return True
 
@@ -294,13 +305,13 @@ class DockerRuntime:
             if details is not None and cgroup_container(pid := details["State"]["Pid"]) == details["Id"]:
                 init = psutil.Process(pid)
                 command = min(init.children(), key=lambda child: child.create_time(), default=init)
-                return told_of(init.children(recursive=True), command.pid)
+                return sigterm_targets(init.children(recursive=True), command.pid)
         return []
 
-    def warn(self, attempt: str, text: str) -> None:
+    def write_notice(self, attempt: str, text: str) -> None:
         notice_write(self._notices / attempt, text)
 
-    def unwarn(self, attempt: str) -> None:
+    def remove_notice(self, attempt: str) -> None:
         notice_remove(self._notices / attempt)
 
     def remove(self, attempt: str) -> None:
@@ -316,7 +327,7 @@ class DockerRuntime:
                 self._engine().remove_container(container_name(attempt), v=True, force=True)
             except APIError as error:
                 if error.status_code != 404:
-                    raise RuntimeAway(f"the Engine cannot remove the container: {error.explanation}") from error
+                    raise RuntimeUnavailable(f"the Engine cannot remove the container: {error.explanation}") from error
         self._gone(attempt)
         self._equipped.discard(attempt)
         self._terms.forget(attempt)
@@ -327,8 +338,8 @@ class DockerRuntime:
         age = partial(engine_age_s, self._url)
         return DockerOutput(container_name(attempt), lambda: self._connect(None), age, self._unfinished_of(attempt))
 
-    def _unfinished_of(self, attempt: str) -> Unfinished:
-        fresh = Unfinished(container_name(attempt), lambda: self._connect(_TIMEOUT_S))
+    def _unfinished_of(self, attempt: str) -> OpenLines:
+        fresh = OpenLines(container_name(attempt), lambda: self._connect(_TIMEOUT_S))
         return self._unfinished.setdefault(attempt, fresh)
 
     # ------------------------------------------------------------ shells
@@ -336,7 +347,7 @@ class DockerRuntime:
     def shell(self, request: ShellRequest) -> DockerShell:
         return DockerShell(self._connect(_TIMEOUT_S), request)
 
-    def shells_end(self) -> None:
+    def end_leftover_shells(self) -> None:
         running = [one.container for one in self.found().values() if one.status is Status.RUNNING]
         for container in running:
             for program in left_behind(self._engine(), container):
@@ -365,16 +376,16 @@ class DockerRuntime:
     def _watch(self, changed: Callable[[str], None]) -> None:
         labels = [f"{LABEL.CLUSTER}={self._cluster}", f"{LABEL.NODE}={self._node}"]
         filters = {"type": "container", "label": labels, "event": ["start", "die", "destroy"]}
-        saying = LogThrottle()
+        throttle = LogThrottle()
         while not self._closed.is_set():
             try:
-                with answering():
+                with engine_failures():
                     self._events = self._engine().events(filters=filters, decode=True)
-                    saying.over()
+                    throttle.over()
                     for event in self._events:
                         changed(str(event["Actor"]["Attributes"].get(LABEL.ATTEMPT, "")))
-            except RuntimeAway as away:
-                if saying.new(away.message):
+            except RuntimeUnavailable as away:
+                if throttle.new(away.message):
                     log.info("events broke off", error=away.message)
             self._closed.wait(_EVENTS_AGAIN_S)
 
@@ -384,7 +395,7 @@ class DockerRuntime:
         """The client for short calls, made at the first one."""
         with self._lock:
             if self._client is None:
-                with answering():
+                with engine_failures():
                     self._client = engine_client(self._url, timeout=_TIMEOUT_S, pool=_POOL, tls=self._tls)
                     name = f"berth-look-{self._cluster}-{self._node}"
                     self._accounts = AccountFiles(self._client, name, self._workspaces)
@@ -397,7 +408,7 @@ class DockerRuntime:
 
     def _inspect(self, attempt: str) -> dict[str, Any] | None:
         """The container of the attempt, if it is this cluster's and this node's."""
-        with answering():
+        with engine_failures():
             try:
                 details: dict[str, Any] = self._engine().inspect_container(container_name(attempt))
             except NotFound:

@@ -17,7 +17,7 @@ import docker
 import structlog
 from docker.errors import APIError, NotFound
 
-from nodes.agent.runtimes.base import Failed, RuntimeAway, ShellEnded
+from nodes.agent.runtimes.base import AttemptFailed, RuntimeUnavailable, ShellEnded
 from nodes.agent.runtimes.docker.faults import engine_errors
 from nodes.agent.runtimes.shells import END_WITHIN_S, MARK, READ, shell_command, shell_variables, tree_end
 from nodes.protocol.logs import STDERR, STDOUT
@@ -42,7 +42,7 @@ class DockerShell:
                 self._socket, self._output = self._start()
             except APIError as error:
                 client.close()
-                raise Failed(Cause.ENGINE_FAULT, f"The Engine refused: {error.explanation}") from error
+                raise AttemptFailed(Cause.ENGINE_FAULT, f"The Engine refused: {error.explanation}") from error
         if request.tty:
             self._first_size(request.rows, request.columns)
 
@@ -100,7 +100,7 @@ class DockerShell:
 
     def _resized(self, rows: int, columns: int) -> bool:
         """False where the program has ended meanwhile, or has not begun yet."""
-        with contextlib.suppress(APIError, RuntimeAway), engine_errors():
+        with contextlib.suppress(APIError, RuntimeUnavailable), engine_errors():
             self._client.exec_resize(self._id, height=rows, width=columns)
             return True
         return False
@@ -121,7 +121,7 @@ class DockerShell:
     def close(self) -> None:
         try:
             exec_end(self._client, self._id)
-        except RuntimeAway as away:
+        except RuntimeUnavailable as away:
             log.warning("a shell may be left behind", error=away.message)
         finally:
             self._output.close()
@@ -148,12 +148,12 @@ def exec_facts(client: docker.APIClient, exec_id: str) -> dict[str, Any] | None:
         except NotFound:
             return None
         except APIError as error:
-            raise RuntimeAway(f"the Docker Engine failed: {error.explanation}") from error
+            raise RuntimeUnavailable(f"the Docker Engine failed: {error.explanation}") from error
     return facts
 
 
 def exec_end(client: docker.APIClient, exec_id: str) -> None:
-    """SIGHUP, as the loss of a terminal is, and SIGKILL for what stays. Raises RuntimeAway."""
+    """SIGHUP, as the loss of a terminal is, and SIGKILL for what stays. Raises RuntimeUnavailable."""
     facts = exec_facts(client, exec_id)
     if facts is None or not facts["Running"] or not facts["Pid"]:
         return

@@ -11,7 +11,7 @@ import requests
 import urllib3
 from docker.errors import APIError
 
-from nodes.agent.runtimes.base import RuntimeAway
+from nodes.agent.runtimes.base import RuntimeUnavailable
 from nodes.agent.runtimes.docker.faults import engine_errors
 from nodes.agent.runtimes.docker.shell import exec_end
 from nodes.agent.runtimes.ssh import ANSWER_LIMIT, OPEN_WITHIN_S, ssh_answer, ssh_command
@@ -20,17 +20,17 @@ from nodes.protocol.names import container_name
 
 
 def ssh_start(client: docker.APIClient, attempt: str, port: int, keys: str) -> SshServer:
-    """``client`` is its own, and ends here. Raises RuntimeAway."""
+    """``client`` is its own, and ends here. Raises RuntimeUnavailable."""
     with contextlib.closing(client), engine_errors():
         try:
             made = client.exec_create(container_name(attempt), ssh_command(port, keys), stderr=False)
             try:
                 return ssh_answer(_said(client.exec_start(made["Id"], stream=True)))
             finally:
-                with contextlib.suppress(RuntimeAway):
+                with contextlib.suppress(RuntimeUnavailable):
                     exec_end(client, made["Id"])
         except APIError as error:
-            raise RuntimeAway(f"the Engine does not start a program: {error.explanation}") from error
+            raise RuntimeUnavailable(f"the Engine does not start a program: {error.explanation}") from error
 
 
 def _said(pieces: Iterator[bytes]) -> bytes:

@@ -21,17 +21,26 @@ from typing import Any
 
 import psutil
 
-from nodes.agent.runtimes.base import CodePlace, Ending, Failed, Found, Image, RuntimeFacts, Status, Usage
+from nodes.agent.runtimes.base import (
+    AttemptFailed,
+    CodeFolder,
+    ContainerExit,
+    Image,
+    RuntimeContainer,
+    RuntimeFacts,
+    Status,
+    Usage,
+)
 from nodes.agent.runtimes.ports import ports_check
 from nodes.agent.runtimes.process import wrapper
 from nodes.agent.runtimes.process.output import ProcessOutput
 from nodes.agent.runtimes.process.shell import ProcessShell
 from nodes.agent.runtimes.process.watch import ProcessWatch
 from nodes.agent.runtimes.script import script_command, script_environment
+from nodes.agent.runtimes.sigterm import SigtermSequence, sigterm_targets
 from nodes.agent.runtimes.stop_notice import NOTICE_NAME, NOTICE_VARIABLE, notice_remove, notice_write
-from nodes.agent.runtimes.terms import Terms, told_of
-from nodes.agent.storage.delete_tree import folder_remove_or_say
-from nodes.agent.storage.folders import lease_place, own_job_folder
+from nodes.agent.storage.delete_tree import folder_remove_or_log
+from nodes.agent.storage.folders import lease_location, own_job_folder
 from nodes.agent.storage.workspace import workspace_remove
 from nodes.protocol.messages import ContainerSpec, Progress, SshServer
 from nodes.protocol.sessions import ShellRequest
@@ -58,22 +67,22 @@ class ProcessRuntime:
         self._folder, self._homes = folder, homes
         self._closed = threading.Event()
         self._ends: ProcessWatch | None = None
-        self._terms = Terms()
+        self._terms = SigtermSequence()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         homes.mkdir(parents=True, exist_ok=True, mode=0o711)
 
-    def found(self) -> dict[str, Found]:
+    def found(self) -> dict[str, RuntimeContainer]:
         places = (path.name for path in self._folder.iterdir())
         return {found.attempt: found for name in places if (found := self.find(name)) is not None}
 
-    def find(self, attempt: str) -> Found | None:
+    def find(self, attempt: str) -> RuntimeContainer | None:
         folder = self._folder / attempt
         meta = _read(folder / "meta.json")
         if meta is None or (meta["cluster"], meta["node"]) != (self._cluster, self._node):
             return None
         status, ending, ended_ms = _state(folder)
         started = _read(folder / "child.json") or {}
-        return Found(
+        return RuntimeContainer(
             attempt=attempt,
             container=attempt,
             spec_hash=meta["spec"],
@@ -96,12 +105,12 @@ class ProcessRuntime:
         """There are no images here: the task runs on the machine's own files."""
         return Image(digest=spec.digest or "process", reference=spec.image)
 
-    def code_place(self, spec: ContainerSpec) -> CodePlace:
+    def code_folder(self, spec: ContainerSpec) -> CodeFolder:
         owner = _owner(spec)
         place = self._workspace(spec.attempt)
-        return CodePlace(folder=place, uid=owner.get("uid"), gid=owner.get("gid"), mode=0o700)
+        return CodeFolder(folder=place, uid=owner.get("uid"), gid=owner.get("gid"), mode=0o700)
 
-    def create(self, spec: ContainerSpec, spec_hash: str, image: Image) -> Found:
+    def create(self, spec: ContainerSpec, spec_hash: str, image: Image) -> RuntimeContainer:
         ports_check(spec)
         folder = self._folder / spec.attempt
         (folder / "out").mkdir(parents=True, exist_ok=True)
@@ -112,24 +121,24 @@ class ProcessRuntime:
         wrapper.write_once(folder / "meta.json", meta)
         found = self.find(spec.attempt)
         if found is None:
-            raise Failed(Cause.ENGINE_FAULT, "another node's agent has this attempt in its hands")
+            raise AttemptFailed(Cause.ENGINE_FAULT, "another node's agent has this attempt in its hands")
         return found
 
-    def start(self, spec: ContainerSpec) -> Found:
+    def start(self, spec: ContainerSpec) -> RuntimeContainer:
         folder = self._folder / spec.attempt
         if not (folder / "wrapper.json").exists():
             try:
                 self._launch(spec, folder)
             except OSError as error:
                 cause = Cause.NO_SPACE if error.errno == errno.ENOSPC else Cause.ENGINE_FAULT
-                raise Failed(cause, f"its process could not be started: {error.strerror}") from error
+                raise AttemptFailed(cause, f"its process could not be started: {error.strerror}") from error
         self._await_start(folder)
         self._watch_process(spec.attempt)
         found = self.find(spec.attempt)
         if found is None:
-            raise Failed(Cause.VANISHED, "its folder is gone")
+            raise AttemptFailed(Cause.VANISHED, "its folder is gone")
         if found.ending is not None and found.ending.error:
-            raise Failed(Cause.INVALID, f"the command could not be started: {found.ending.error}")
+            raise AttemptFailed(Cause.INVALID, f"the command could not be started: {found.ending.error}")
         return found
 
     def signal(self, attempt: str, number: int) -> None:
@@ -139,13 +148,13 @@ class ProcessRuntime:
         else:
             _send_all(folder, number)
 
-    def term_rest(self, attempt: str, *, last: bool) -> bool:
+    def signal_pipe_readers(self, attempt: str, *, last: bool) -> bool:
         return self._terms.rest(attempt, _told(self._folder / attempt), last=last)
 
-    def warn(self, attempt: str, text: str) -> None:
+    def write_notice(self, attempt: str, text: str) -> None:
         notice_write(self._notice_folder(attempt), text)
 
-    def unwarn(self, attempt: str) -> None:
+    def remove_notice(self, attempt: str) -> None:
         notice_remove(self._notice_folder(attempt))
 
     def remove(self, attempt: str) -> None:
@@ -156,7 +165,7 @@ class ProcessRuntime:
         self._terms.forget(attempt)
         (folder / "meta.json").unlink(missing_ok=True)
         for made in (folder, self._homes / attempt, self._notice_folder(attempt)):
-            folder_remove_or_say(made)
+            folder_remove_or_log(made)
         workspace_remove(self._workspace(attempt))
 
     def source(self, attempt: str) -> ProcessOutput:
@@ -167,7 +176,7 @@ class ProcessRuntime:
         folder = self._folder / request.attempt
         task = _read(folder / "child.json")
         if task is None or _alive(folder) is None:
-            raise Failed(Cause.INVALID, "The task does not run on this node any more")
+            raise AttemptFailed(Cause.INVALID, "The task does not run on this node any more")
         workspace = self._workspace(request.attempt)
         begins = workspace if workspace.exists() else self._homes / request.attempt
         return ProcessShell(request, task=task["pid"], folder=begins, runs=lambda: _alive(folder) is not None)
@@ -178,7 +187,7 @@ class ProcessRuntime:
     def ssh_open(self, attempt: str, port: int) -> SshServer:
         return SshServer(message="SSH is for containers, and this node runs tasks as plain processes")
 
-    def shells_end(self) -> None:
+    def end_leftover_shells(self) -> None:
         """They ended with the agent whose children they were."""
 
     def watch(self, changed: Callable[[str], None]) -> None:
@@ -248,7 +257,7 @@ class ProcessRuntime:
             if (folder / "child.json").exists() or (folder / "exit.json").exists():
                 return
             self._closed.wait(0.005)
-        raise Failed(Cause.ENGINE_FAULT, "the wrapper of the process did not start")
+        raise AttemptFailed(Cause.ENGINE_FAULT, "the wrapper of the process did not start")
 
     def _home(self, spec: ContainerSpec) -> Path:
         return self._folder_for(spec, self._homes / spec.attempt)
@@ -282,7 +291,7 @@ class ProcessRuntime:
         env[NOTICE_VARIABLE] = str(self._notice_folder(spec.attempt) / NOTICE_NAME)
         if spec.job_dir is not None:
             env["BERTH_JOB_DIR"] = on_node(places, spec.job_dir)
-        if lease_place(spec) is not None:
+        if lease_location(spec) is not None:
             env["BERTH_LEASE"] = str(spec.lease)
         return env | script_environment(spec.script)
 
@@ -337,17 +346,17 @@ def _alive(folder: Path) -> psutil.Process | None:
     return None
 
 
-def _state(folder: Path) -> tuple[Status, Ending | None, int | None]:
+def _state(folder: Path) -> tuple[Status, ContainerExit | None, int | None]:
     """(status, ending, end in unix ms) from the files: the end is written before the wrapper goes."""
     if not (folder / "wrapper.json").exists():
         return Status.CREATED, None, None
     alive = _alive(folder) is not None
     end = _read(folder / "exit.json")
     if end is not None:
-        return Status.ENDED, Ending(code=end["code"], error=end["error"]), end["ended_ms"]
+        return Status.ENDED, ContainerExit(code=end["code"], error=end["error"]), end["ended_ms"]
     if alive:
         return Status.RUNNING, None, None
-    return Status.ENDED, Ending(code=None, error="its wrapper was killed"), None
+    return Status.ENDED, ContainerExit(code=None, error="its wrapper was killed"), None
 
 
 def _told(folder: Path) -> list[psutil.Process]:
@@ -355,7 +364,7 @@ def _told(folder: Path) -> list[psutil.Process]:
     child, process = _read(folder / "child.json"), _alive(folder)
     with contextlib.suppress(psutil.Error):
         if child is not None and process is not None:
-            return told_of(process.children(recursive=True), child["pid"])
+            return sigterm_targets(process.children(recursive=True), child["pid"])
     return []
 
 

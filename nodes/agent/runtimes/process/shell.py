@@ -22,7 +22,7 @@ from typing import Any
 
 import psutil
 
-from nodes.agent.runtimes.base import Failed, ShellEnded
+from nodes.agent.runtimes.base import AttemptFailed, ShellEnded
 from nodes.agent.runtimes.process import wrapper
 from nodes.agent.runtimes.script import SCRIPT_VARIABLE
 from nodes.agent.runtimes.shells import END_WITHIN_S, READ, shell_command, shell_variables, tree_end
@@ -53,7 +53,7 @@ class ProcessShell:
             )
         except (OSError, psutil.Error, subprocess.SubprocessError) as error:
             self._close_ends()
-            raise Failed(Cause.ENGINE_FAULT, f"It could not be started: {error}") from error
+            raise AttemptFailed(Cause.ENGINE_FAULT, f"It could not be started: {error}") from error
         self._poll = select.poll()
         for end in self._outputs:
             self._poll.register(end, select.POLLIN)

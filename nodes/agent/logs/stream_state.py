@@ -41,10 +41,10 @@ class Tail:
 
 
 @dataclass(slots=True)
-class Lane:
+class StreamState:
     """``shipped``: offset up to which the stream was filled, None: not known, ask Redis; ``archived``: acknowledged
     offset, None: not heard yet; ``taken_back``: that offset has become smaller, as after a restore of the archive;
-    ``exists``: the stream is there; ``full``: the window is; ``saying``: of what is wrong with this log alone;
+    ``exists``: the stream is there; ``full``: the window is; ``throttle``: of what is wrong with this log alone;
     ``tail``: of lines that have no end yet."""
 
     attempt: str
@@ -57,7 +57,7 @@ class Lane:
     exists: bool = False
     full: bool = False
     blocks: deque[Block] = field(default_factory=deque)
-    saying: LogThrottle = field(default_factory=LogThrottle)
+    throttle: LogThrottle = field(default_factory=LogThrottle)
     tail: Tail = field(default_factory=Tail)
 
     @property

@@ -21,15 +21,15 @@ MOST_SECURED = 8 * MOST
 Done = TypeVar("Done")
 
 
-class Place(NamedTuple):
+class SocketAddress(NamedTuple):
     """Where it listens."""
 
     address: str
     port: int
 
 
-def answer(
-    place: Place, said: bytes, ends_at: float, *, tls: bool = False, most: int = MOST,
+def exchange(
+    place: SocketAddress, said: bytes, ends_at: float, *, tls: bool = False, most: int = MOST,
     whole: Callable[[bytes], bool] = lambda read: False,
 ) -> bytes:  # fmt: skip
     """What it says to that until it closes the connection, the answer is ``whole``, ``most`` bytes have come, or it is
@@ -57,7 +57,7 @@ class _Plain:
     def __init__(self, opened: socket.socket, ends_at: float) -> None:
         self._socket, self._ends_at = opened, ends_at
 
-    def connect(self, place: Place) -> None:
+    def connect(self, place: SocketAddress) -> None:
         code = self._socket.connect_ex(tuple(place))
         if code == errno.EINPROGRESS:
             self._wait(select.POLLOUT)

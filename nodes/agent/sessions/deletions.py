@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from nodes.agent.sessions.channel import SessionChannel
 from nodes.agent.sessions.files import answering
 from nodes.agent.sessions.folders import FilesFailed
-from nodes.agent.sessions.line import Line
 from nodes.agent.storage.delete_job_folder import KEPT, Removal
 from nodes.protocol.sessions import DeleteRequest, SessionAnswer, SessionEnd, SessionFault
 
@@ -27,7 +27,7 @@ _HOME = Path(__file__).parents[3]
 log = structlog.get_logger(__name__)
 
 
-class Removals:
+class JobFolderDeletions:
     """``roots``: the mount roots of the server's policy; ``still_s``: how long a folder's leases must not change.
 
     What came of a deletion is told to who asks next, and forgotten; who asks again then begins anew, which finds
@@ -39,11 +39,11 @@ class Removals:
         self._lock = threading.Lock()
         self._begun: dict[str, subprocess.Popen[bytes]] = {}
 
-    def serve(self, line: Line, request: DeleteRequest) -> None:
+    def serve(self, channel: SessionChannel, request: DeleteRequest) -> None:
         """Answers one request."""
-        with answering(line):
-            line.answer(SessionAnswer(kind=self.ask(request)))
-            line.end(SessionEnd())
+        with answering(channel):
+            channel.answer(SessionAnswer(kind=self.ask(request)))
+            channel.end(SessionEnd())
 
     def ask(self, request: DeleteRequest) -> str:
         """``gone`` or ``going``. Never waits for a storage. Raises FilesFailed where the folder is kept."""

@@ -16,11 +16,11 @@ from nodes.agent.clock import Clock
 from nodes.agent.config.policy import Policy
 from nodes.agent.connecting import redis_fault
 from nodes.agent.log_throttle import LogThrottle
-from nodes.agent.runtimes.base import Runtime, RuntimeAway
+from nodes.agent.runtimes.base import Runtime, RuntimeUnavailable
+from nodes.agent.sessions.channel import ChannelClosed, SessionChannel
+from nodes.agent.sessions.deletions import JobFolderDeletions
 from nodes.agent.sessions.files import files_serve
-from nodes.agent.sessions.line import Line, LineClosed
-from nodes.agent.sessions.proofs import Proofs
-from nodes.agent.sessions.removals import Removals
+from nodes.agent.sessions.proof_writer import ProofWriter
 from nodes.agent.sessions.shells import shell_serve
 from nodes.protocol.envelope import EnvelopeRejected, NodeKey, envelope_open
 from nodes.protocol.messages import decode
@@ -39,7 +39,7 @@ REMEMBERED = 4096
 log = structlog.get_logger(__name__)
 
 
-class Door:
+class SessionServer:
     """Opens sessions. ``boot`` numbers this start of the agent, ``shells`` is how many may be open at once, and
     ``lease_still_s`` how long the leases of a folder that shall be deleted must not change."""
 
@@ -62,12 +62,12 @@ class Door:
         self._client = redis.Redis.from_url(
             redis_url, socket_timeout=5, socket_connect_timeout=2, retry=Retry(NoBackoff(), 0)
         )
-        self._removals = Removals(roots=policy.mount_roots, still_s=lease_still_s)
-        self._proofs = Proofs(roots=policy.mount_roots)
-        self._redis_url, self._saying = redis_url, LogThrottle(clock.monotonic)
+        self._removals = JobFolderDeletions(roots=policy.mount_roots, still_s=lease_still_s)
+        self._proofs = ProofWriter(roots=policy.mount_roots)
+        self._redis_url, self._throttle = redis_url, LogThrottle(clock.monotonic)
         self._requests = session_requests(node)
         self._last = b"$"
-        self._lines: dict[str, tuple[Line, bool]] = {}
+        self._channels: dict[str, tuple[SessionChannel, bool]] = {}
         self._threads: set[threading.Thread] = set()
         self._seen: dict[str, None] = {}
         self._swept, self._closing = threading.Event(), threading.Event()
@@ -83,8 +83,8 @@ class Door:
         self._closing.set()
         if self._thread.ident is not None:
             self._thread.join(5)
-        for line, _ in self._lines.values():
-            line.end(SessionEnd(fault=SessionFault.AWAY, message=f"The agent of {self._node} is shutting down."))
+        for channel, _ in self._channels.values():
+            channel.end(SessionEnd(fault=SessionFault.AWAY, message=f"The agent of {self._node} is shutting down."))
         deadline = self._clock.monotonic() + CLOSE_WITHIN_S
         for thread in self._threads:
             thread.join(max(0.0, deadline - self._clock.monotonic()))
@@ -97,7 +97,7 @@ class Door:
             try:
                 self._listen()
             except (redis.RedisError, OSError) as error:
-                if self._saying.new(why := redis_fault(error, self._redis_url, now_ms=self._clock.now_ms())):
+                if self._throttle.new(why := redis_fault(error, self._redis_url, now_ms=self._clock.now_ms())):
                     log.warning("no sessions", reason=why)
                 self._drop_all()
                 self._closing.wait(AWAY_S)
@@ -111,29 +111,29 @@ class Door:
             self._last = self._newest()
         ticked = self._clock.monotonic()
         while not self._closing.is_set():
-            self._lines = {name: entry for name, entry in self._lines.items() if not entry[0].over}
-            by_stream = {line.down.encode(): line for line, _ in self._lines.values()}
-            wanted: Any = {self._requests: self._last, **{key: line.last for key, line in by_stream.items()}}
+            self._channels = {name: entry for name, entry in self._channels.items() if not entry[0].over}
+            by_stream = {channel.down.encode(): channel for channel, _ in self._channels.values()}
+            wanted: Any = {self._requests: self._last, **{key: channel.last for key, channel in by_stream.items()}}
             answer: Any = self._client.xread(wanted, count=AT_ONCE, block=BLOCK_MS)
-            self._saying.over()
+            self._throttle.over()
             for stream, entries in answer or ():
                 for entry_id, fields in entries:
                     self._entry(by_stream.get(stream), entry_id, fields)
             if self._clock.monotonic() - ticked >= BLOCK_MS / 1000:
                 ticked = self._clock.monotonic()
-                for line, _ in self._lines.values():
-                    with suppress(LineClosed):
-                        line.tick()
+                for channel, _ in self._channels.values():
+                    with suppress(ChannelClosed):
+                        channel.tick()
 
     def _newest(self) -> bytes:
         """The id behind which the requests are for this agent: what was asked before is expired or another's."""
         newest: Any = self._client.xrevrange(self._requests, count=1)
         return newest[0][0] if newest else b"0-0"
 
-    def _entry(self, line: Line | None, entry_id: bytes, fields: dict[bytes, bytes]) -> None:
-        if line is not None:
-            if not line.over:
-                line.give(entry_id, fields)
+    def _entry(self, channel: SessionChannel | None, entry_id: bytes, fields: dict[bytes, bytes]) -> None:
+        if channel is not None:
+            if not channel.over:
+                channel.give(entry_id, fields)
             return
         self._last = entry_id
         try:
@@ -142,8 +142,8 @@ class Door:
             log.warning("a session was refused", reason=str(error))
 
     def _drop_all(self) -> None:
-        for line, _ in self._lines.values():
-            line.close()
+        for channel, _ in self._channels.values():
+            channel.close()
 
     # ------------------------------------------------------------ requests
 
@@ -163,51 +163,51 @@ class Door:
         self._open(request)
 
     def _open(self, request: SessionRequest) -> None:
-        line = Line(
+        channel = SessionChannel(
             self._client, node=self._node, session=request.session, secret=secret_open(self._key, request.secret),
             silence_s=request.silence_s, clock=self._clock,
         )  # fmt: skip
         is_shell = request.shell is not None
         most = self._shells if is_shell else FILES_AT_ONCE
-        if sum(shell is is_shell for other, shell in self._lines.values() if not other.over) >= most:
-            line.end(SessionEnd(fault=SessionFault.BUSY, message=_busy(self._node, most, is_shell)))
+        if sum(shell is is_shell for other, shell in self._channels.values() if not other.over) >= most:
+            channel.end(SessionEnd(fault=SessionFault.BUSY, message=_busy(self._node, most, is_shell)))
             return
-        self._lines[request.session] = (line, is_shell)
-        thread = threading.Thread(target=self._serve, args=(line, request), name="session", daemon=True)
+        self._channels[request.session] = (channel, is_shell)
+        thread = threading.Thread(target=self._serve, args=(channel, request), name="session", daemon=True)
         self._threads = {one for one in self._threads if one.is_alive()} | {thread}
         thread.start()
 
-    def _serve(self, line: Line, request: SessionRequest) -> None:
+    def _serve(self, channel: SessionChannel, request: SessionRequest) -> None:
         """A thread for each session."""
         try:
             if request.shell is not None:
-                self._serve_shell(line, request.shell)
+                self._serve_shell(channel, request.shell)
             elif (asked := request.listing or request.reading) is not None:
-                files_serve(line, asked, self._policy)
+                files_serve(channel, asked, self._policy)
             elif request.deleting is not None:
-                self._removals.serve(line, request.deleting)
+                self._removals.serve(channel, request.deleting)
             elif request.proving is not None:
-                self._proofs.serve(line, request.proving)
+                self._proofs.serve(channel, request.proving)
         except Exception:
             log.exception("a session failed", session=request.session)
         finally:
-            line.end(SessionEnd(fault=SessionFault.BROKEN, message=f"The agent of {self._node} made a mistake."))
+            channel.end(SessionEnd(fault=SessionFault.BROKEN, message=f"The agent of {self._node} made a mistake."))
 
-    def _serve_shell(self, line: Line, request: ShellRequest) -> None:
+    def _serve_shell(self, channel: SessionChannel, request: ShellRequest) -> None:
         # What an earlier agent left open is ended first: else the sweep would take this one for such.
         if self._swept.wait(SWEEP_WAIT_S):
-            shell_serve(line, request, self._runtime)
+            shell_serve(channel, request, self._runtime)
         else:
-            line.end(SessionEnd(fault=SessionFault.AWAY, message=f"The runtime of {self._node} does not answer."))
+            channel.end(SessionEnd(fault=SessionFault.AWAY, message=f"The runtime of {self._node} does not answer."))
 
     def _sweep(self) -> None:
         """Ends the shells that an agent which was killed left behind."""
-        saying = LogThrottle(self._clock.monotonic)
+        throttle = LogThrottle(self._clock.monotonic)
         while not self._closing.is_set():
             try:
-                self._runtime.shells_end()
-            except RuntimeAway as away:
-                if saying.new(away.message):
+                self._runtime.end_leftover_shells()
+            except RuntimeUnavailable as away:
+                if throttle.new(away.message):
                     log.warning("shells of an earlier agent are not ended yet", error=away.message)
                 self._closing.wait(SWEEP_AGAIN_S)
             except Exception:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from nodes.agent.listeners.talk import Place, answer
+from nodes.agent.listeners.exchange import SocketAddress, exchange
 from nodes.protocol.states import ListenerKind
 
 ANSWER_S = 1.0
@@ -50,7 +50,7 @@ _LIST = b"\x10listDatabases\0\x01\0\0\0\x08nameOnly\0\x01\x02$db\0\x06\0\0\0admi
 Ask = Callable[..., bytes]
 
 
-def kind_of(place: Place, ends_at: float | None = None) -> ListenerKind | None:
+def identify(place: SocketAddress, ends_at: float | None = None) -> ListenerKind | None:
     """What answers there without authentication; None: nothing that is known, or that can be told in time."""
     last = time.monotonic() + LISTENER_S
     ask = partial(_asked, place, min(last, ends_at or last))
@@ -60,11 +60,11 @@ def kind_of(place: Place, ends_at: float | None = None) -> ListenerKind | None:
         return None
 
 
-def _asked(place: Place, last: float, said: bytes, **how: object) -> bytes:
+def _asked(place: SocketAddress, last: float, said: bytes, **how: object) -> bytes:
     now = time.monotonic()
     if now >= last:
         raise TimeoutError("it has been asked for long enough")
-    return answer(place, said, min(last, now + ANSWER_S), **how)  # type: ignore[arg-type]
+    return exchange(place, said, min(last, now + ANSWER_S), **how)  # type: ignore[arg-type]
 
 
 def _kind(ask: Ask) -> ListenerKind | None:

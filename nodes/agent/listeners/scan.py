@@ -16,8 +16,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import NamedTuple
 
-from nodes.agent.listeners.questions import kind_of
-from nodes.agent.listeners.talk import Place
+from nodes.agent.listeners.exchange import SocketAddress
+from nodes.agent.listeners.identify import identify
 from nodes.agent.runtimes.ports import Listening, listening
 from nodes.protocol.messages import MOST_LISTENERS, Listener
 from nodes.protocol.states import ListenerKind
@@ -37,7 +37,7 @@ elsewhere many times. What answers there decides."""
 _SOCKET = "socket:["
 
 
-class Asked(NamedTuple):
+class Answered(NamedTuple):
     """A listener that was asked, and what it is; None: nothing that answers without authentication."""
 
     socket: Listening
@@ -45,10 +45,10 @@ class Asked(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class Scan:
     """One look: who was asked, in a stable order, and how many were left out for time or number."""
 
-    asked: tuple[Asked, ...] = ()
+    asked: tuple[Answered, ...] = ()
     left: int = 0
 
     @property
@@ -61,10 +61,10 @@ class Looked:
         return tuple(found.values())[:MOST_LISTENERS]
 
 
-def look(
+def scan(
     *, of_job: Callable[[int], bool], held: Callable[[int], bool], quiet: Container[Listening] = (),
     ended: Callable[[], bool] = lambda: False,
-) -> Looked:  # fmt: skip
+) -> Scan:  # fmt: skip
     """Ask what listens here. ``of_job``: whether a process belongs to a task; ``held``: whether a task holds a port,
     which the Engine itself listens on where it forwards it; ``quiet``: those that need not be asked again; ``ended``:
     nobody waits for the look any more."""
@@ -75,15 +75,15 @@ def look(
     chosen, ends_at = strangers[:MOST_ASKED], time.monotonic() + LOOK_S
     with ThreadPoolExecutor(AT_ONCE, "listeners") as pool:
         kinds = list(pool.map(lambda one: (None, False) if ended() else _kind(one, ends_at), chosen))
-    asked = tuple(Asked(one, kind) for one, (kind, was) in zip(chosen, kinds, strict=True) if was)
-    return Looked(asked, len(strangers) - len(asked))
+    asked = tuple(Answered(one, kind) for one, (kind, was) in zip(chosen, kinds, strict=True) if was)
+    return Scan(asked, len(strangers) - len(asked))
 
 
 def _kind(one: Listening, ends_at: float) -> tuple[ListenerKind | None, bool]:
     """And whether there was time to ask."""
     if time.monotonic() >= ends_at:
         return None, False
-    return kind_of(Place(_asked_at(one.address), one.port), ends_at), True
+    return identify(SocketAddress(_asked_at(one.address), one.port), ends_at), True
 
 
 def _open_ones() -> list[Listening]:

@@ -30,7 +30,7 @@ TRIM_EVERY = 32
 """Frames that are read before they are taken out of their stream."""
 
 
-class LineClosed(Exception):
+class ChannelClosed(Exception):
     """The session is over: the other side ended it, or is gone."""
 
 
@@ -46,7 +46,7 @@ Input = bytes | Resized | None
 """What the portal sent: bytes, a size, or None where no more bytes come."""
 
 
-class Line:
+class SessionChannel:
     """``give`` and ``tick`` are the door's; everything else is for the threads that serve the session. ``closed`` is
     called once, from whichever thread ends it; it must not wait."""
 
@@ -76,11 +76,11 @@ class Line:
     # ------------------------------------------------------------ for whoever serves it
 
     def answer(self, answer: SessionAnswer) -> None:
-        """Says that the session begins. Raises LineClosed."""
+        """Says that the session begins. Raises ChannelClosed."""
         self._send(FrameKind.ANSWER, encode(answer))
 
     def send(self, kind: FrameKind, data: bytes) -> None:
-        """Sends bytes, as the other side takes them. Raises LineClosed."""
+        """Sends bytes, as the other side takes them. Raises ChannelClosed."""
         for start in range(0, len(data), CHUNK):
             piece = data[start : start + CHUNK]
             with self._room:
@@ -89,25 +89,25 @@ class Line:
             self._send(kind, piece)
 
     def input(self) -> Input:
-        """The next of what the portal sent; waits. Raises LineClosed."""
+        """The next of what the portal sent; waits. Raises ChannelClosed."""
         taken = self._input.get()
         if self.over:
-            raise LineClosed
+            raise ChannelClosed
         if isinstance(taken, Resized):
             with self._sizing:
                 taken, self._size = self._size, None
         return taken
 
     def took(self, size: int) -> None:
-        """So many bytes of the input are used up: the portal may send as many more. Raises LineClosed."""
+        """So many bytes of the input are used up: the portal may send as many more. Raises ChannelClosed."""
         with self._lock:
-            self._add_unless_over(lambda: self._side.take(size))
+            self._send_unless_over(lambda: self._side.take(size))
 
     def end(self, end: SessionEnd) -> None:
         """The last word; nothing happens where the session is over."""
         try:
             self._send(FrameKind.END, encode(end))
-        except LineClosed:
+        except ChannelClosed:
             return
         self.close()
 
@@ -167,12 +167,12 @@ class Line:
 
     def _send(self, kind: FrameKind, payload: bytes) -> None:
         with self._lock:
-            self._add_unless_over(lambda: self._side.seal(kind, payload))
+            self._send_unless_over(lambda: self._side.seal(kind, payload))
 
-    def _add_unless_over(self, frame: Callable[[], tuple[str, bytes]]) -> None:
+    def _send_unless_over(self, frame: Callable[[], tuple[str, bytes]]) -> None:
         """Adds a frame; with the lock held, so that they lie in the order of their numbers."""
         if self.over:
-            raise LineClosed
+            raise ChannelClosed
         entry_id, sealed = frame()
         pipe = self._client.pipeline(transaction=False)
         pipe.xadd(self._up, {"frame": sealed}, id=entry_id)
@@ -181,5 +181,5 @@ class Line:
             pipe.execute()
         except redis.RedisError as error:
             self.close()
-            raise LineClosed from error
+            raise ChannelClosed from error
         self._spoke = self._clock.monotonic()

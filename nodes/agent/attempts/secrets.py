@@ -7,29 +7,29 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nodes.agent.attempts.context import World
+from nodes.agent.attempts.context import AttemptContext
 from nodes.agent.attempts.journal import Record
 from nodes.agent.logs.masks import Masks
 from nodes.protocol.envelope import EnvelopeForged
 from nodes.protocol.messages import ContainerSpec, Exit, Progress, SshServer
 
 
-def hidden_noted(world: World, record: Record, spec: ContainerSpec | None) -> Record:
+def with_secrets(context: AttemptContext, record: Record, spec: ContainerSpec | None) -> Record:
     """The record with what its spec has to hide, where one is known."""
     if record.hidden is not None or spec is None:
         return record
-    return replace(record, hidden=world.seal(json.dumps(spec.hidden).encode()) if spec.hidden else "")
+    return replace(record, hidden=context.seal(json.dumps(spec.hidden).encode()) if spec.hidden else "")
 
 
-class Hiding:
+class AttemptSecrets:
     """Of one task. ``masks`` is None until it is known what they are: of a task whose record was lost, until the portal
     tells again."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, context: AttemptContext) -> None:
+        self._context = context
         self.masks: Masks | None = None
 
-    def learn(self, record: Record, spec: ContainerSpec | None) -> None:
+    def load(self, record: Record, spec: ContainerSpec | None) -> None:
         """Takes it from the spec, or else from the record, once."""
         if self.masks is None:
             hidden = spec.hidden if spec else self._kept(record.hidden)
@@ -40,7 +40,7 @@ class Hiding:
         if not sealed:
             return None if sealed is None else ()
         try:
-            hidden: list[str] = json.loads(self._world.unseal(sealed))
+            hidden: list[str] = json.loads(self._context.unseal(sealed))
             return hidden
         except EnvelopeForged:
             return None

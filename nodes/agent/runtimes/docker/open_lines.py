@@ -16,7 +16,7 @@ import urllib3
 from docker.errors import APIError
 
 from nodes.agent.logs.base import OpenLine
-from nodes.agent.runtimes.base import RuntimeAway
+from nodes.agent.runtimes.base import RuntimeUnavailable
 from nodes.protocol.logs import STDERR, STDOUT
 
 FLUSHED = 16 * 1024
@@ -27,7 +27,7 @@ _READ = 64 * 1024
 log = structlog.get_logger(__name__)
 
 
-class Unfinished:
+class OpenLines:
     """The open lines of one container, heard by being attached to it from ``attach`` on until it ends.
 
     A thread reads all that comes: the Engine holds a container up where somebody attached leaves a megabyte unread.
@@ -48,7 +48,13 @@ class Unfinished:
                 return
             try:
                 self._listen(started)
-            except (RuntimeAway, APIError, requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
+            except (
+                RuntimeUnavailable,
+                APIError,
+                requests.RequestException,
+                urllib3.exceptions.HTTPError,
+                OSError,
+            ) as error:
                 log.info("lines without an end are not heard", container=self._container, error=str(error))
 
     def lines(self) -> dict[int, OpenLine]:

@@ -7,20 +7,20 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
-from nodes.agent.check.line import Line, failed, ok, warning
+from nodes.agent.check.finding import Finding, failed, ok, warning
 from nodes.agent.config.options import Options
 from nodes.agent.config.policy import PolicyInvalid, policy_load
 from nodes.agent.disk.guard import free_percent
-from nodes.agent.storage.mounts import is_mount, storages_path, wishes_kept
-from nodes.agent.storage.nosuid import Guards, cure, unable
-from nodes.agent.storage.probe import AWAY, Looks, mounted_at, mounts
+from nodes.agent.storage.mounts import is_mount, storages_path, wishes_load
+from nodes.agent.storage.nosuid import MountGuard, cure, mount_refusal
+from nodes.agent.storage.probe import AWAY, FolderProbe, mounted_at, mounts
 
-PATIENCE_S = 5.0
+TIMEOUT_S = 5.0
 HELPERS = "/sbin:/usr/sbin"
 """Where `mount` looks for what can mount NFS."""
 
 
-def disk_lines(options: Options, docker_folder: str) -> Iterator[Line]:
+def disk_lines(options: Options, docker_folder: str) -> Iterator[Finding]:
     """``docker_folder``: where the Engine keeps images and containers; empty where there is none. A disk that both are
     on is told once."""
     state = _nearest(options.state_dir)
@@ -34,7 +34,7 @@ def disk_lines(options: Options, docker_folder: str) -> Iterator[Line]:
         yield _disk(options, "state disk", state, "Make room: logs that wait for the portal and code are kept there.")
 
 
-def _disk(options: Options, name: str, path: str, cure: str) -> Line:
+def _disk(options: Options, name: str, path: str, cure: str) -> Finding:
     percent = free_percent(path)
     told = f"{percent:.0f} % of {shutil.disk_usage(path).total >> 30} GB free at {path}"
     if percent < options.disk_full_percent:
@@ -47,9 +47,9 @@ def _nearest(folder: Path) -> str:
     return str(next((one for one in (folder, *folder.parents) if one.is_dir()), Path("/")))
 
 
-def storage_lines(options: Options, helpers: str = HELPERS, patience_s: float = PATIENCE_S) -> Iterator[Line]:
+def storage_lines(options: Options, helpers: str = HELPERS, timeout_s: float = TIMEOUT_S) -> Iterator[Finding]:
     """None of these waits for a file server that does not answer."""
-    looks = Looks(patience_s)
+    looks = FolderProbe(timeout_s)
     try:
         roots = policy_load(options.policy_file, options.mount_roots).mount_roots
     except PolicyInvalid as invalid:
@@ -70,13 +70,13 @@ def storage_lines(options: Options, helpers: str = HELPERS, patience_s: float = 
             yield _answering(looks, one.place) or ok(f"storage {one.place}", f"{one.source} answers")
 
 
-def guard_lines(options: Options, above: Sequence[str]) -> Iterator[Line]:
+def guard_lines(options: Options, above: Sequence[str]) -> Iterator[Finding]:
     """Of the storages in which jobs write here, by what the portal told the agent: whether a setuid program that one
     leaves there counts. Looks, and mounts nothing."""
-    guards = Guards(above, binds=options.runtime == "docker", patience_s=PATIENCE_S)
-    for wish in wishes_kept(storages_path(options.state_dir)):
+    guards = MountGuard(above, binds=options.runtime == "docker", timeout_s=TIMEOUT_S)
+    for wish in wishes_load(storages_path(options.state_dir)):
         fault = "" if wish.read_only else guards.look(wish.root, is_mount=is_mount(wish))
-        if fault and unable():
+        if fault and mount_refusal():
             yield failed(f"setuid {wish.root}", fault, cure(wish.root))
         elif fault:
             yield warning(f"setuid {wish.root}", fault, "The agent sees to it within 15 s of its start.")
@@ -84,7 +84,7 @@ def guard_lines(options: Options, above: Sequence[str]) -> Iterator[Line]:
             yield ok(f"setuid {wish.root}", "programs that jobs leave there count for nothing")
 
 
-def _storage(looks: Looks, root: str) -> Line:
+def _storage(looks: FolderProbe, root: str) -> Finding:
     if line := _answering(looks, root):
         return line
     if mounted_at(root.rstrip("/")) is None:
@@ -93,7 +93,7 @@ def _storage(looks: Looks, root: str) -> Line:
     return ok(f"storage {root}", "mounted")
 
 
-def _answering(looks: Looks, root: str) -> Line | None:
+def _answering(looks: FolderProbe, root: str) -> Finding | None:
     """None where it does."""
     fault = looks.fault(root)
     if fault.endswith(AWAY):

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import msgspec
 
+from nodes.agent.sessions.channel import SessionChannel
 from nodes.agent.sessions.files import answering
 from nodes.agent.sessions.folders import FilesFailed
-from nodes.agent.sessions.line import Line
 from nodes.agent.storage.probe import AWAY
 from nodes.agent.storage.proof import REFUSED, Proof
 from nodes.protocol.sessions import ProofRequest, SessionAnswer, SessionEnd, SessionFault
 
 WRITTEN = "written"
-PATIENCE_S = 4.0
+TIMEOUT_S = 4.0
 
 _HOME = Path(__file__).parents[3]
 """Where Python finds this package."""
 
 
-class Proofs:
+class ProofWriter:
     """``roots``: the mount roots of the server's policy. One is written at a time, and none while a file server that is
     away keeps one from its end."""
 
@@ -32,12 +32,12 @@ class Proofs:
         self._lock = threading.Lock()
         self._last: subprocess.Popen[bytes] | None = None
 
-    def serve(self, line: Line, request: ProofRequest) -> None:
+    def serve(self, channel: SessionChannel, request: ProofRequest) -> None:
         """Answers one request."""
-        with answering(line):
+        with answering(channel):
             self.write(request)
-            line.answer(SessionAnswer(kind=WRITTEN))
-            line.end(SessionEnd())
+            channel.answer(SessionAnswer(kind=WRITTEN))
+            channel.end(SessionEnd())
 
     def write(self, request: ProofRequest) -> None:
         """Raises FilesFailed where it is not written."""
@@ -51,7 +51,7 @@ class Proofs:
             )  # fmt: skip
         proof = Proof(mount=request.mount, roots=self._roots, name=request.name, value=request.value)
         try:
-            said, _ = process.communicate(msgspec.json.encode(proof), timeout=PATIENCE_S)
+            said, _ = process.communicate(msgspec.json.encode(proof), timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired as error:
             process.kill()  # in vain where the kernel waits for the server
             raise FilesFailed(SessionFault.UNFIT, f"{root} {AWAY}") from error

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from nodes.agent.runtimes.base import Ending, Found, Status
-from nodes.agent.runtimes.docker.ends import STATUS_LOST, UNKNOWN
+from nodes.agent.runtimes.base import ContainerExit, RuntimeContainer, Status
+from nodes.agent.runtimes.docker.lost_exits import STATUS_LOST, UNKNOWN
 from nodes.protocol.names import LABEL
 
 _STATUS = {"created": Status.CREATED, "exited": Status.ENDED, "dead": Status.ENDED, "removing": Status.ENDED}
@@ -17,10 +17,10 @@ def status_of(word: str) -> Status:
     return _STATUS.get(word, Status.RUNNING)
 
 
-def found_listed(item: dict[str, Any]) -> Found:
+def container_listed(item: dict[str, Any]) -> RuntimeContainer:
     """One of the Engine's list of containers, which tells neither times nor how one ended."""
     labels = item["Labels"]
-    return Found(
+    return RuntimeContainer(
         attempt=labels.get(LABEL.ATTEMPT, ""),
         container=item["Id"],
         spec_hash=labels.get(LABEL.SPEC, ""),
@@ -29,17 +29,17 @@ def found_listed(item: dict[str, Any]) -> Found:
     )
 
 
-def found_inspected(details: dict[str, Any], *, status_lost: bool) -> Found:
+def container_inspected(details: dict[str, Any], *, status_lost: bool) -> RuntimeContainer:
     """One that was inspected. ``status_lost``: its exit status is the Engine's own and says nothing of the program."""
     state, labels = details["State"], details["Config"]["Labels"]
     status = status_of(state["Status"])
     ending = None
     if status is Status.ENDED:
         unsure = STATUS_LOST if state["ExitCode"] in UNKNOWN else ""
-        ending = Ending(code=state["ExitCode"], oom=state["OOMKilled"], error=state["Error"], unsure=unsure)
+        ending = ContainerExit(code=state["ExitCode"], oom=state["OOMKilled"], error=state["Error"], unsure=unsure)
         if status_lost:
-            ending = Ending(code=None, oom=state["OOMKilled"], error=STATUS_LOST)
-    return Found(
+            ending = ContainerExit(code=None, oom=state["OOMKilled"], error=STATUS_LOST)
+    return RuntimeContainer(
         attempt=labels.get(LABEL.ATTEMPT, ""),
         container=details["Id"],
         spec_hash=labels.get(LABEL.SPEC, ""),

@@ -19,7 +19,7 @@ _UNWRITTEN = 5
 """Looks in a row that find nobody who writes into it, before a reader is told: it has that time to read the rest."""
 
 
-class Terms:
+class SigtermSequence:
     """Remembers of each task who is still to be told. After a restart of the agent nobody is: they end with their
     input, or by SIGKILL."""
 
@@ -34,7 +34,7 @@ class Terms:
         waiting = {process: 0 for process, pipe in read.items() if written.get(pipe, set()) - {process.pid}}
         if waiting:
             self._waiting[attempt] = waiting
-        told = [_tell(process) for process in processes if process not in waiting]
+        told = [_send_sigterm(process) for process in processes if process not in waiting]
         return bool(told) and all(told)
 
     def rest(self, attempt: str, processes: Sequence[psutil.Process], *, last: bool) -> bool:
@@ -48,13 +48,13 @@ class Terms:
             pids = {process.pid for process in waiting}
             first = [process for process in waiting if not writers[process] & pids]
             for process in first or waiting:
-                _tell(process)
+                _send_sigterm(process)
             return False
         left: dict[psutil.Process, int] = {}
         for process, looks in waiting.items():
             looks = 0 if writers[process] else looks + 1
             if looks >= _UNWRITTEN:
-                _tell(process)
+                _send_sigterm(process)
             else:
                 left[process] = looks
         if left:
@@ -66,7 +66,7 @@ class Terms:
         self._waiting.pop(attempt, None)
 
 
-def told_of(processes: Iterable[psutil.Process], command: int) -> list[psutil.Process]:
+def sigterm_targets(processes: Iterable[psutil.Process], command: int) -> list[psutil.Process]:
     """Those in the session of a task's ``command``, whatever group ``timeout`` or a shell with job control has put them
     in. Not ``timeout`` itself, which tells its whole group at once, and ends with what it runs."""
     found = []
@@ -81,7 +81,7 @@ def _tells_its_group(process: psutil.Process) -> bool:
     return process.name() == "timeout" and os.getpgid(process.pid) == process.pid
 
 
-def _tell(process: psutil.Process) -> bool:
+def _send_sigterm(process: psutil.Process) -> bool:
     try:
         process.send_signal(signal.SIGTERM)
     except psutil.NoSuchProcess:

@@ -15,7 +15,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Finding:
     """``text``: what was found; ``cure``: what to do about it, empty where nothing is to be done."""
 
     name: str
@@ -24,13 +24,13 @@ class Line:
     cure: str = ""
 
 
-def ok(name: str, text: str) -> Line:
-    return Line(name, Verdict.OK, text)
+def ok(name: str, text: str) -> Finding:
+    return Finding(name, Verdict.OK, text)
 
 
-def warning(name: str, text: str, cure: str) -> Line:
-    return Line(name, Verdict.WARNING, text, cure)
+def warning(name: str, text: str, cure: str) -> Finding:
+    return Finding(name, Verdict.WARNING, text, cure)
 
 
-def failed(name: str, text: str, cure: str) -> Line:
-    return Line(name, Verdict.FAILED, text, cure)
+def failed(name: str, text: str, cure: str) -> Finding:
+    return Finding(name, Verdict.FAILED, text, cure)

@@ -18,13 +18,13 @@ from nodes.agent.runtimes.base import Cancelled
 
 log = structlog.get_logger(__name__)
 
-PATIENCE_S = 0.5
+TIMEOUT_S = 0.5
 """How long one waits for an errand; a file server that is well takes milliseconds."""
-_LOOK_EVERY_S = 0.2
+_POLL_EVERY_S = 0.2
 T = TypeVar("T")
 
 
-class Errand(Generic[T]):
+class BackgroundCall(Generic[T]):
     """Something small that is done again and again with the files of one storage, for one controller. ``told``: what it
     gave last."""
 
@@ -48,17 +48,17 @@ class Errand(Generic[T]):
         self._done.set()
 
     def wait(self) -> None:
-        self._done.wait(PATIENCE_S)
+        self._done.wait(TIMEOUT_S)
 
 
-class Errands:
+class BackgroundCalls:
     """Runs the errands of all controllers: one thread for each storage, so that one that is away holds no other up."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._queues: dict[str, SimpleQueue[Callable[[], None] | None]] = {}
 
-    def run(self, errand: Errand[T]) -> T:
+    def run(self, errand: BackgroundCall[T]) -> T:
         """Has it done once more, and gives what it told; where that takes longer than a moment, what it told before.
         One that is still under way is neither begun anew nor waited for."""
         queue = self._queue(errand.root)
@@ -88,13 +88,13 @@ def _serve(queue: SimpleQueue[Callable[[], None] | None]) -> None:
         work()
 
 
-def aside(work: Callable[[], T], unwanted: Callable[[], bool]) -> T:
+def run_cancellable(work: Callable[[], T], cancelled: Callable[[], bool]) -> T:
     """What ``work`` gives or raises; it has a thread of its own, which is left alone as soon as nobody wants the result
     any more. Raises Cancelled then."""
     future: Future[T] = Future()
     threading.Thread(target=_fulfil, args=(future, work), name="storage", daemon=True).start()
-    while not wait([future], _LOOK_EVERY_S).done:
-        if unwanted():
+    while not wait([future], _POLL_EVERY_S).done:
+        if cancelled():
             raise Cancelled
     return future.result()
 
