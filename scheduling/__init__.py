@@ -8,19 +8,14 @@ COMPILED = use(__path__)
 from scheduling.cells.allocator import PlacementConflict
 from scheduling.diagnosis.feasible_at_submit import JobRefused, Refusal, refusals
 from scheduling.engine import Engine, UnknownJob
-from scheduling.model.cluster import (
+from scheduling.model.cluster import Cluster, ClusterError, FirstToPay, Order, Policy, QuotaTooLarge
+from scheduling.model.description import (
     CellType,
-    Cluster,
-    ClusterError,
-    FirstToPay,
     Leaf,
     Node,
     NodeState,
-    Order,
     PinnedCell,
-    Policy,
     QuotaLine,
-    QuotaTooLarge,
     Rules,
     UpperCell,
     VirtualCluster,

@@ -17,7 +17,8 @@ from scheduling.cycle.sync import caught_up
 from scheduling.cycle.within_caps import cap_passed, may_borrow, within_caps
 from scheduling.diagnosis import reasons as explain
 from scheduling.diagnosis.feasible_at_submit import JobRefused
-from scheduling.model.cluster import Cluster, Node
+from scheduling.model.cluster import Cluster
+from scheduling.model.description import Node
 from scheduling.model.job import Job, LeafUse, Standing, TaskRef
 from scheduling.model.plan import Demotion, Plan, Preempt, Promotion, Reason, Start, Wait
 from scheduling.model.snapshot import Claim, Running, RunningTask, Snapshot, Usage

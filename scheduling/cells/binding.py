@@ -12,7 +12,8 @@ from itertools import chain as joined
 from typing import NamedTuple
 
 from scheduling.model.cell_tree import CellTree, Type, chain_of
-from scheduling.model.cluster import Cluster, NodeState, VirtualCluster
+from scheduling.model.cluster import Cluster
+from scheduling.model.description import NodeState, VirtualCluster
 from scheduling.model.job import Job
 from scheduling.model.snapshot import Snapshot
 from scheduling.model.validate import Shortage, short_of

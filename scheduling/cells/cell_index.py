@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from scheduling.cells.node_bits import Sizes, bits
-from scheduling.model.cluster import CellType, Cluster, Node, NodeState, VirtualCluster
+from scheduling.model.cluster import Cluster
+from scheduling.model.description import CellType, Node, NodeState, VirtualCluster
 
 LeafAt = tuple[int, int]
 """A physical leaf: the number of its node, and its bit there. A virtual leaf: the number of its cell node, its bit."""

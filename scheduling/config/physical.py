@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from scheduling.config.faults import Faults
 from scheduling.config.types import Sku, Types
-from scheduling.model.cluster import CellType, Leaf, Node, PinnedCell, UpperCell
+from scheduling.model.description import CellType, Leaf, Node, PinnedCell, UpperCell
 
 CPU_TASKS = "cpuTasks"
 """The key of a node that says whether tasks without GPUs may be placed there; HiveD has no word for it."""

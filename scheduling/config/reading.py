@@ -8,7 +8,8 @@ from scheduling.config.faults import ConfigError, Fault, Faults, Words
 from scheduling.config.physical import CPU_NODES, Physical
 from scheduling.config.types import read_types
 from scheduling.config.virtual import Paths, read_virtual_clusters
-from scheduling.model.cluster import Cluster, ClusterError, Node
+from scheduling.model.cluster import Cluster, ClusterError
+from scheduling.model.description import Node
 from scheduling.model.validate import shortages
 
 _OTHER = ("kubeApiServerAddress", "kubeConfigFilePath", "webServerAddress", "forcePodBindThreshold")
@@ -42,7 +43,7 @@ def read(document: Mapping[str, Any]) -> Cluster:
         raise ConfigError(faults.found)
     try:
         known = tuple(one for one in types.cells.values() if not types.without_gpus(one.name))
-        made = Cluster(cells.nodes(), virtual, True, known, cells.upper_cells(), pinned)
+        made = Cluster(cells.nodes(), virtual, known, cells.upper_cells(), pinned, quotas_may_exceed=True)
     except ClusterError as error:
         words = Words("%(subject)s %(problem)s", {"subject": error.subject, "problem": error.problem})
         raise ConfigError([Fault("physicalCluster.physicalCells", words)]) from error

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from scheduling.config.amounts import cpu_milli, memory_mb
 from scheduling.config.faults import Faults
-from scheduling.model.cluster import CellType
+from scheduling.model.description import CellType
 
 MOST_LEVELS = 32
 """Levels of cells from a top cell to a leaf; more are refused."""

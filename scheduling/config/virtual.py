@@ -4,7 +4,7 @@ from typing import Any
 
 from scheduling.config.faults import Faults, Words
 from scheduling.config.types import Types
-from scheduling.model.cluster import QuotaLine, VirtualCluster
+from scheduling.model.description import QuotaLine, VirtualCluster
 
 HOST_NETWORK = "hostNetwork"
 

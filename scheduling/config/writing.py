@@ -8,7 +8,8 @@ from scheduling.config.physical import CPU_NODES, CPU_TASKS
 from scheduling.config.reading import machine
 from scheduling.config.virtual import HOST_NETWORK
 from scheduling.model.cell_tree import CellTree, chain_of
-from scheduling.model.cluster import CellType, Cluster, Leaf, Node
+from scheduling.model.cluster import Cluster
+from scheduling.model.description import CellType, Leaf, Node
 
 
 def write(cluster: Cluster) -> dict[str, Any]:

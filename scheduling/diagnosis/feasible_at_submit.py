@@ -7,7 +7,8 @@ from scheduling.cells.allocator import Allocator
 from scheduling.cells.cell_index import CellIndex
 from scheduling.cells.request import Choice, JobShape, JobShapes, Unit, apart, needs_of
 from scheduling.cells.resources import Demand
-from scheduling.model.cluster import Cluster, Node
+from scheduling.model.cluster import Cluster
+from scheduling.model.description import Node
 from scheduling.model.job import OPPORTUNISTIC, Job, Role
 from scheduling.placement.attempt import IdleNodes, PlacementAttempt
 from scheduling.placement.bin_packing import find

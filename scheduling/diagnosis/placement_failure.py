@@ -6,7 +6,7 @@ from scheduling.cells.allocator import Allocator
 from scheduling.cells.node_bits import bits
 from scheduling.cells.resources import UNLIMITED, Demand, FreeResources, nodes_for, nodes_of_kind
 from scheduling.diagnosis import reasons as explain
-from scheduling.model.cluster import NodeState
+from scheduling.model.description import NodeState
 from scheduling.model.plan import Code, Reason
 from scheduling.placement.attempt import kept_beside
 from scheduling.placement.bin_packing import Bins, Group, find, holes

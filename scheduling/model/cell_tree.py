@@ -1,12 +1,9 @@
 """Where the cells of a cluster lie: the levels of a node, what is below a cell, which chains have a type."""
 
-from __future__ import annotations
-
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from scheduling.model.cluster import CellType, Cluster, Node, PinnedCell
+from scheduling.model.description import CellType, Description, Node, PinnedCell
 
 Type = tuple[str, str]
 """A chain, and the name of a cell type in it."""
@@ -19,7 +16,7 @@ class CellExtent(NamedTuple):
     first: int
     size: int
 
-    def overlaps(self, other: CellExtent) -> bool:
+    def overlaps(self, other: "CellExtent") -> bool:
         """Whether the two have a leaf in common."""
         if not self.nodes & other.nodes:
             return False
@@ -31,7 +28,7 @@ class CellExtent(NamedTuple):
 class CellTree:
     """The cells of a cluster by id. It is read from a description whose ids are unique, sound or not."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Description) -> None:
         self.types: dict[str, CellType] = {one.name: one for one in cluster.cell_types}
         self.nodes: dict[str, Node] = {one.id: one for one in cluster.nodes}
         self.upper = {one.address: one for one in cluster.upper_cells}

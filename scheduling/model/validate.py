@@ -6,22 +6,18 @@ several types (nodes of two shapes over one SKU), so what is needed of a type is
 it and what the needed cells above it are made of: need(t) = owned(t) + sum over its parents p of ratio(p) need(p).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from scheduling.model.cell_tree import CellExtent, CellTree, Type, chain_of
-
-if TYPE_CHECKING:
-    from scheduling.model.cluster import Cluster, Node, PinnedCell, UpperCell, VirtualCluster
+from scheduling.model.description import Description, Node, PinnedCell, UpperCell, VirtualCluster
 
 Problem = tuple[str, str]
 """The id that a contradiction is about, and what is wrong."""
 
 
-def contradictions(cluster: Cluster) -> Iterator[Problem]:
+def contradictions(cluster: Description) -> Iterator[Problem]:
     """All of them, most basic first: of ids, types, nodes, upper cells, quota lines, pinned cells.
 
     Later ones are looked for only where what they rest on is sound.
@@ -42,7 +38,7 @@ def contradictions(cluster: Cluster) -> Iterator[Problem]:
             yield from _bad_pinned_cells(here, cluster)
 
 
-def _double_ids(cluster: Cluster) -> Iterator[Problem]:
+def _double_ids(cluster: Description) -> Iterator[Problem]:
     yield from _doubles((one.id for one in cluster.nodes), "two nodes have this id")
     yield from _doubles((one.id for one in cluster.virtual_clusters), "two virtual clusters have this id")
     yield from _doubles((leaf.id for node in cluster.nodes for leaf in node.leaves), "two leaf cells have this id")
@@ -126,7 +122,7 @@ def _bad_quota(here: CellTree, vc: VirtualCluster) -> Iterator[Problem]:
             yield vc.id, f"has a quota of {line.cell_type} without a chain; {' and '.join(chains)} have such cells"
 
 
-def _bad_pinned_cells(here: CellTree, cluster: Cluster) -> Iterator[Problem]:
+def _bad_pinned_cells(here: CellTree, cluster: Description) -> Iterator[Problem]:
     bad = [problem for pinned in here.pinned.values() for problem in _bad_pinned_cell(here, pinned)]
     yield from bad
     owner: dict[str, str] = {}
@@ -164,10 +160,6 @@ def _bad_pinned_cell(here: CellTree, pinned: PinnedCell) -> Iterator[Problem]:
             yield pinned.id, f"no {pinned.cell_type} of {node.id} begins at leaf {pinned.first}"
 
 
-if TYPE_CHECKING:
-    from scheduling.model.cluster import Cluster, Node
-
-
 class Shortage(NamedTuple):
     """The quotas need more cells of one type in a chain than can be cut out of it."""
 
@@ -177,7 +169,7 @@ class Shortage(NamedTuple):
     available: int
 
 
-def shortages(cluster: Cluster) -> tuple[Shortage, ...]:
+def shortages(cluster: Description) -> tuple[Shortage, ...]:
     """The types that are too few, in order of chain and type; what is short only because its parent is, is left out.
 
     The cluster's description is sound (`contradictions`). A pinned cell that a virtual cluster owns, what lies in
@@ -196,7 +188,7 @@ def shortages(cluster: Cluster) -> tuple[Shortage, ...]:
 def short_of(
     owned: Mapping[Type, int], available: Mapping[Type, int], parents: Mapping[Type, Mapping[Type, int]]
 ) -> tuple[Shortage, ...]:
-    """The types of which more is needed than available; `parents` as of `Sites.parents`."""
+    """The types of which more is needed than available; `parents` as of `CellTree.parents`."""
     needs: dict[Type, int] = {}
 
     def need(one: Type) -> int:

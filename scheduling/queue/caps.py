@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from scheduling.cells.cell_index import CellIndex
-from scheduling.model.cluster import Rules
+from scheduling.model.description import Rules
 from scheduling.model.job import Job
 from scheduling.model.snapshot import Claim, Running
 from scheduling.queue.dominant_share import user_cap

@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heapreplace
 from math import ceil, lcm
 from typing import TypeVar
 
-from scheduling.model.cluster import Rules
+from scheduling.model.description import Rules
 
 Amounts = Mapping[str, int]
 """Resource -> amount: GPUs by leaf cell type, "cpu" in milli-cores, "memory" in MB."""

@@ -6,7 +6,7 @@ from scheduling.cells.allocator import Allocator
 from scheduling.cells.cell_index import CellIndex
 from scheduling.cells.claims import needs_of
 from scheduling.cells.node_bits import bits
-from scheduling.model.cluster import VirtualCluster
+from scheduling.model.description import VirtualCluster
 from scheduling.model.job import Job, TaskPlacement, TaskRef
 from scheduling.model.snapshot import Claim, Running
 from scheduling.queue.dominant_share import Amounts, DominantShares

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from scheduling.config import read
-from scheduling.model.cluster import CellType, Cluster, ClusterError, Leaf, Node, QuotaLine, UpperCell, VirtualCluster
+from scheduling.model.cluster import Cluster, ClusterError
+from scheduling.model.description import CellType, Leaf, Node, QuotaLine, UpperCell, VirtualCluster
 
 NODE = "node"
 GPU = "gpu"

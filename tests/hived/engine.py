@@ -2,7 +2,8 @@
 
 from scheduling.cells.request import Choice, Unit, apart
 from scheduling.engine import Engine
-from scheduling.model.cluster import Cluster, Node
+from scheduling.model.cluster import Cluster
+from scheduling.model.description import Node
 from scheduling.model.job import Job
 from scheduling.model.plan import Code, Demotion, Preempt, Reason, Start, Wait
 from scheduling.model.snapshot import Claim, Snapshot

@@ -12,7 +12,8 @@ from scheduling.cells.allocator import PlacementConflict
 from scheduling.cells.binding import Bindings, Grid, QuotaCell, uses_of
 from scheduling.diagnosis.doomed_cells import doomed_among
 from scheduling.model.cell_tree import CellTree
-from scheduling.model.cluster import Cluster, Node
+from scheduling.model.cluster import Cluster
+from scheduling.model.description import Node
 from scheduling.model.job import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.model.plan import Code, Demotion, Preempt, Reason, Start, Victim, Wait
 from scheduling.model.snapshot import Claim, Running, RunningTask, Snapshot

@@ -10,7 +10,8 @@ from typing import Protocol
 
 from scheduling.cells.binding import Grid
 from scheduling.config import machine
-from scheduling.model.cluster import Cluster, Node, NodeState
+from scheduling.model.cluster import Cluster
+from scheduling.model.description import Node, NodeState
 from scheduling.model.job import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.model.plan import Demotion, Preempt, Start, Wait
 from scheduling.model.snapshot import Claim, Snapshot

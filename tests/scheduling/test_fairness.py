@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scheduling.model.cluster import Rules
+from scheduling.model.description import Rules
 from scheduling.queue.dominant_share import Amounts, DominantShares, turns, user_cap
 from tests.support.facts import read_json
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 
 from scheduling import Code, Engine, Job, Plan, Preempt, Snapshot, Standing, Start, TaskPlacement, Wait
 from scheduling.cells.cell_index import CellIndex
-from scheduling.model.cluster import NodeState, Rules
+from scheduling.model.description import NodeState, Rules
 from tests.scheduling.cellworlds import ANY, GREEDY, World, clusters, damaged, worlds
 from tests.scheduling.playing import Player
 from tests.scheduling.worlds import all_in_service, with_plenty
