@@ -211,6 +211,12 @@ def test_the_map_leads_to_every_page() -> None:
     assert of_docs - led == set()
 
 
+def test_the_list_of_decisions_names_each_of_them_once() -> None:
+    folder = ROOT / "docs" / "decisions"
+    named = re.findall(r"^\| \[[\w-]+\]\(([\w-]+\.md)\)", (folder / "README.md").read_text(), re.MULTILINE)
+    assert sorted(named) == sorted(path.name for path in folder.glob("*.md") if path.name != "README.md")
+
+
 def test_a_page_is_read_in_one_sitting() -> None:
     """At most 3,000 words: what is longer holds several tasks, each of which deserves a page."""
     words = {
