@@ -6,10 +6,10 @@ statement than the database needs for it. SQLite, which can put no lists side by
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
+import msgspec
 from django.db import connection
 from django.db.models import AutoField, CharField, IntegerField, JSONField, Model, TextField
 from django.db.models.expressions import RawSQL
@@ -102,7 +102,7 @@ def _values(fields: Sequence[Any], values: Iterable[Any]) -> list[Any]:
 
 
 def _value(field: Any, value: Any) -> Any:
-    return json.dumps(value) if isinstance(field, JSONField) else field.get_db_prep_save(value, connection)
+    return _json(value) if isinstance(field, JSONField) else field.get_db_prep_save(value, connection)
 
 
 def _listed(fields: Sequence[Any], rows: Rows) -> tuple[str, list[str]]:
@@ -113,10 +113,14 @@ def _listed(fields: Sequence[Any], rows: Rows) -> tuple[str, list[str]]:
         for field, column in zip(fields, zip(*rows, strict=True) if rows else [()] * len(fields), strict=True)
     ]
     if connection.vendor != "postgresql":
-        return "json_each(%s) AS new", [json.dumps(list(zip(*columns, strict=True)), default=str)]
+        return "json_each(%s) AS new", [_json(list(zip(*columns, strict=True)))]
     lists = ", ".join(["json_array_elements_text(CAST(%s AS json))"] * len(fields))
     names = ", ".join(f"c{number}" for number in range(len(fields)))
-    return f"ROWS FROM ({lists}) AS new ({names})", [json.dumps(column, default=str) for column in columns]
+    return f"ROWS FROM ({lists}) AS new ({names})", [_json(column) for column in columns]
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value, enc_hook=str).decode()
 
 
 def _is_plain(field: Any) -> bool:
@@ -126,7 +130,7 @@ def _is_plain(field: Any) -> bool:
 def _column(field: Any, column: Sequence[Any]) -> Sequence[Any]:
     """Times, which are mostly one, and ids that rows share are made ready once."""
     if isinstance(field, JSONField):
-        return [json.dumps(value) for value in column]
+        return [_json(value) for value in column]
     ready = {value: _value(field, value) for value in {*column}}
     return [ready[value] for value in column]
 

@@ -111,9 +111,12 @@ class Prepared(Generic[Row]):
             return []
         made = self._made.get(connection.vendor) or self._make()
         parameters = tuple(one.value(values) if isinstance(one, Slot | Among) else one for one in made.slots)
+        found = _found(made.compiler, made.sql, parameters)
+        if not found:
+            return []
         compiler, query, rows = copy(made.compiler), copy(made.rows.query), made.rows.all()
         compiler.connection = connection
-        compiler.execute_sql = lambda *_, **__: [_found(compiler, made.sql, parameters)]
+        compiler.execute_sql = lambda *_, **__: [found]
         query.get_compiler = lambda *_, **__: compiler  # type: ignore[method-assign]
         # Past the setter, which would have dictionaries made of what values_list makes tuples of.
         rows.__dict__["_query"] = query
