@@ -14,7 +14,7 @@ from scheduling.cycle.gc_pause import paused
 from scheduling.cycle.preemptors import is_for_loan
 from scheduling.cycle.restore import check_start, entered
 from scheduling.cycle.sync import caught_up
-from scheduling.cycle.within_caps import cap_passed, may_borrow, within_caps
+from scheduling.cycle.within_caps import cap_exceeded, may_borrow, within_caps
 from scheduling.diagnosis import reasons as explain
 from scheduling.diagnosis.feasible_at_submit import JobRefused
 from scheduling.model.cluster import Cluster
@@ -44,7 +44,7 @@ class Engine:
     """
 
     _allocator: Allocator
-    _fallen: dict[str, Demotion]
+    _without_quota: dict[str, Demotion]
 
     def __init__(self, start: Cluster | Snapshot) -> None:
         with paused():
@@ -64,7 +64,7 @@ class Engine:
         name = start.job.id
         self._give_way(start)
         check_start(start, self._job_index.running.get(name), self._claims)
-        with self._allocator.all_or_nothing():
+        with self._allocator.transaction():
             if name in self._claims:
                 self._allocator.unclaim(name, self._claimed_for(start))
             for placement in start.placements:
@@ -123,7 +123,7 @@ class Engine:
     def promote(self, promotion: Promotion, now: int | None = None) -> None:
         """Borrowed tasks of a job are inside its quota from now (ms) on. Raises PlacementConflict, UnknownJob."""
         running = self._runs(promotion.job)
-        with self._allocator.all_or_nothing():
+        with self._allocator.transaction():
             for placement in promotion.placements:
                 self._allocator.unlend(promotion.job, placement)
         new = {placement.task: placement for placement in promotion.placements}
@@ -140,7 +140,7 @@ class Engine:
         running = self._runs(demotion.job)
         for task in running.tasks:
             self._allocator.lend(demotion.job, task.placement)
-        self._fallen.pop(demotion.job, None)
+        self._without_quota.pop(demotion.job, None)
         self._job_index.demotions[demotion.job] = demotion
         if now is not None:
             for task in running.tasks:
@@ -178,7 +178,7 @@ class Engine:
                     allocator.unclaim(name, claimed)
             return self._decide(job, now, may_preempt)
         finally:
-            allocator.take_back()
+            allocator.rollback()
 
     def _decide(self, job: Job, now: int, may_preempt: bool) -> Start | Preempt | Wait:
         layout = self._context.layout
@@ -204,28 +204,28 @@ class Engine:
         """What the limits of its virtual cluster leave the job to choose from; else which of them it would pass."""
         state = self._state(now, to_change=False)
         if not job.opportunistic:
-            return cap_passed(state, job, shape) or within_caps(state, job, shape.choices)
+            return cap_exceeded(state, job, shape) or within_caps(state, job, shape.choices)
         return [one for one in apart(shape.choices, job.gang) if may_borrow(state, job, one)]
 
-    def plan(self, now: int, *, told: bool = True) -> Plan:
+    def plan(self, now: int, *, with_reasons: bool = True) -> Plan:
         """All decisions of this moment (ms), each as if those before it were carried out.
 
-        Without reasons (`told`) there are no `waits` in it and it takes half the time or less.
+        Without reasons (`with_reasons`) there are no `waits` in it and it takes half the time or less.
         """
         try:
-            return self._plan(now, told)
+            return self._plan(now, with_reasons)
         except Overtaken:
             self._memory = CycleMemory()
-            return self._plan(now, told)
+            return self._plan(now, with_reasons)
 
-    def _plan(self, now: int, told: bool) -> Plan:
+    def _plan(self, now: int, with_reasons: bool) -> Plan:
         before = self._memory.kept()
         self._allocator.begin()
         try:
             with paused():
-                return make_plan(self._state(now), now, told=told, fallen=self._fallen)
+                return make_plan(self._state(now), now, with_reasons=with_reasons, without_quota=self._without_quota)
         finally:
-            self._allocator.take_back()
+            self._allocator.rollback()
             self._memory = before
 
     def advance(self, now: int) -> Plan:
@@ -244,11 +244,11 @@ class Engine:
             as_it_is = False
             self._allocator.begin()
             try:
-                plan = make_plan(self._state(now), now, told=False, fallen=self._fallen)
+                plan = make_plan(self._state(now), now, with_reasons=False, without_quota=self._without_quota)
                 changes = any(one.demotes or one.releases for one in plan.answers)
                 as_it_is = not (changes or plan.releases or plan.demotions or plan.promotions)
             finally:
-                (self._allocator.keep if as_it_is else self._allocator.take_back)()
+                (self._allocator.commit if as_it_is else self._allocator.rollback)()
             (self._note_all if as_it_is else self.carry_out)(plan)
         return plan
 
@@ -305,7 +305,7 @@ class Engine:
     def follow(self, snapshot: Snapshot) -> None:
         """Be what `restore` would make of this snapshot, for the price of what differs. Raises PlacementConflict."""
         with paused():
-            same = not self._fallen and snapshot.cluster == self._context.layout.cluster
+            same = not self._without_quota and snapshot.cluster == self._context.layout.cluster
             if same and caught_up(self._job_index, self._allocator, snapshot):
                 self._reservations, self._memory = snapshot.reservations, CycleMemory()
             else:
@@ -325,7 +325,7 @@ class Engine:
         """Everything that follows from the cluster, made anew, with who holds what entered again."""
         self._context = ClusterContext(cluster)
         self._memory = CycleMemory()
-        self._allocator, self._fallen = entered(
+        self._allocator, self._without_quota = entered(
             self._context.layout, self._job_index.running, self._claims, self._job_index.waiting
         )
         self._job_index.settle(self._context.layout, self._context.shapes)

@@ -80,7 +80,7 @@ def _planned(engine: Engine, loaded: Loaded, now: datetime, told: bool) -> tuple
             log.exception("Why jobs wait could not be worked out: jobs start, and the reasons shown stay as they were")
             UNTOLD.inc()
             engine = Engine.restore(loaded.snapshot)
-    return engine, engine.plan(at_ms, told=False), False
+    return engine, engine.plan(at_ms, with_reasons=False), False
 
 
 _told_at = -TOLD_EVERY_S

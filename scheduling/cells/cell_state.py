@@ -1,7 +1,7 @@
 """The state of all cells as plain numbers, and the smallest steps that change it, each with its inverse.
 
 What the steps mean is the allocator's matter. While a trial is open every step is entered in a journal, and
-`take_back` undoes them in reverse.
+`rollback` undoes them in reverse.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -74,7 +74,7 @@ class CellState:
         self._homes: dict[tuple[str, str], tuple[int, dict[int, list[int]]]] = {}
         self._bindings = 0
         self._journal: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
-        self._trials: list[int] = []
+        self._open: list[int] = []
         self._undoing = False
         self.shapes = sorted(set(layout.shapes), key=lambda shape: (shape.sizes, shape.names))
         self._group_all()
@@ -137,29 +137,29 @@ class CellState:
 
     def begin(self) -> None:
         """Open a trial; trials nest."""
-        self._trials.append(len(self._journal))
+        self._open.append(len(self._journal))
 
-    def take_back(self) -> None:
+    def rollback(self) -> None:
         """Undo everything since the innermost open trial began, and close it."""
-        mark = self._trials.pop()
+        mark = self._open.pop()
         self._undoing = True
         while len(self._journal) > mark:
             undo, args = self._journal.pop()
             undo(*args)
         self._undoing = False
 
-    def keep(self) -> None:
+    def commit(self) -> None:
         """Close the innermost trial; what it did stays."""
-        self._trials.pop()
-        if not self._trials:
+        self._open.pop()
+        if not self._open:
             self._journal.clear()
 
-    def all_or_nothing(self) -> "AllOrNothing":
+    def transaction(self) -> "Transaction":
         """What is done within it stays, unless it raises."""
-        return AllOrNothing(self)
+        return Transaction(self)
 
     def _did(self, undo: Callable[..., None], *args: Any) -> None:
-        if self._trials and not self._undoing:
+        if self._open and not self._undoing:
             self._journal.append((undo, args))
 
     def mark_freed(self, vc: str = "") -> None:
@@ -326,19 +326,19 @@ class CellState:
         self._did(self.set_place, quota, before)
 
 
-class AllOrNothing:
+class Transaction:
     """A trial that is kept when it ends as it should. Starts come by the ten thousand: no generator."""
 
-    __slots__ = ("_books",)
+    __slots__ = ("_state",)
 
-    def __init__(self, books: CellState) -> None:
-        self._books = books
+    def __init__(self, state: CellState) -> None:
+        self._state = state
 
     def __enter__(self) -> None:
-        self._books.begin()
+        self._state.begin()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        (self._books.keep if kind is None else self._books.take_back)()
+        (self._state.commit if kind is None else self._state.rollback)()
 
 
 def _drop(masks: dict[str, int], job: str, mask: int) -> None:

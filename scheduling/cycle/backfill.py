@@ -28,9 +28,9 @@ class Reservation:
         return self.cells
 
 
-def reserve(placer: Placer, job: Job, choice: Choice, *, told: bool = True) -> Reservation:
-    """When and where the job could start if the running jobs of its virtual cluster end by their time limits; `told`:
-    and whether that can be promised."""
+def reserve(placer: Placer, job: Job, choice: Choice, *, with_reasons: bool = True) -> Reservation:
+    """When and where the job could start if the running jobs of its virtual cluster end by their time limits, and
+    (`with_reasons`) whether that can be promised."""
     unit = choice.units[-1] if job.gang else choice.units[-1].of(choice.units[-1].tasks[0])
     ending = sorted(
         (max(task.started_ms for task in one.tasks) + one.job.time_limit_ms, one.job.id)
@@ -49,10 +49,10 @@ def reserve(placer: Placer, job: Job, choice: Choice, *, told: bool = True) -> R
                 for seat in seats:
                     cells[seat.cell] = cells.get(seat.cell, 0) | seat.leaves
                 # Cells that are free already and let nobody start have something else wrong with them.
-                promised = told and name != "" and _has_place(placer, job, choice)
+                promised = with_reasons and name != "" and _has_place(placer, job, choice)
                 return Reservation(job.id, max(at_ms, placer.now), cells, promised)
     finally:
-        allocator.take_back()
+        allocator.rollback()
     return Reservation(job.id, None, _possible(placer, job, unit))
 
 

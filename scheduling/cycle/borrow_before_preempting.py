@@ -36,7 +36,7 @@ class Deferred(NamedTuple):
     job: Job
     shape: JobShape
     choices: Choices
-    line: QueueProgress
+    progress: QueueProgress
     owed: dict[int, int]
     own: list[VirtualPlacement]
 
@@ -44,30 +44,30 @@ class Deferred(NamedTuple):
 class BorrowBeforePreempting:
     """Those of a pass. They are seen to last, so that nobody who starts inside a quota finds GPUs lent in this pass."""
 
-    def __init__(self, trial: Cycle, moving_in: Promotions, claimants: Preemptors, by_right: ByRight) -> None:
-        policy = trial.state.placer.allocator.layout.policy
-        self.trial = trial
-        self.state = trial.state
+    def __init__(self, cycle: Cycle, promotions: Promotions, claimants: Preemptors, by_right: ByRight) -> None:
+        policy = cycle.state.placer.allocator.layout.policy
+        self.cycle = cycle
+        self.state = cycle.state
         self._on = policy.lending and policy.promotion
         self._by_loss = policy.first_to_pay is FirstToPay.LOSS
-        self._moving_in = moving_in
-        self._claimants = claimants
+        self._promotions = promotions
+        self._preemptors = claimants
         self._by_right = by_right
         self._deferred: deque[Deferred] = deque()
         self._begun: dict[str, tuple[Start, Deferred]] = {}
 
-    def defers(self, answer: Preempt, shape: JobShape, choices: Choices, line: QueueProgress) -> bool:
+    def defers(self, answer: Preempt, shape: JobShape, choices: Choices, progress: QueueProgress) -> bool:
         """Whether the job would make others lose work though GPUs idle that it may have on loan. Its cells are owed to
         it from here on."""
         job = answer.job
         started = job.gang and job.id in self.state.running
-        if not self._on or job.borrow is not Borrow.AUTO or started or job.id in self._claimants.aside:
+        if not self._on or job.borrow is not Borrow.AUTO or started or job.id in self._preemptors.aside:
             return False
         if not self._takes_work(answer) or self._on_loan(job, choices) is None:
             return False
-        owed = dict(line.owed)
-        own = self._moving_in.keep(answer, shape, line)
-        self._deferred.append(Deferred(job, shape, choices, line, owed, own))
+        owed = dict(progress.owed)
+        own = self._promotions.reserve(answer, shape, progress)
+        self._deferred.append(Deferred(job, shape, choices, progress, owed, own))
         return True
 
     def _takes_work(self, answer: Preempt) -> bool:
@@ -94,33 +94,33 @@ class BorrowBeforePreempting:
         """Whoever still finds idle GPUs starts on them, the others take their cells."""
         while self._deferred:
             one = self._deferred.popleft()
-            self.trial.busy.add(one.job.vc)
+            self.cycle.busy.add(one.job.vc)
             start = self._on_loan(one.job, one.choices)
             if start is None:
                 self._take_cells(one)
                 continue
             if one.job.gang:
                 self._begun[one.job.id] = start, one
-            rest = self.trial.carry_out(start)
+            rest = self.cycle.carry_out(start)
             if rest is not None:
-                shape, choices = self.trial.choices_of_rest(rest, one.choices)
+                shape, choices = self.cycle.choices_of_rest(rest, one.choices)
                 self._deferred.appendleft(one._replace(job=rest, shape=shape, choices=choices))
 
     def _take_cells(self, one: Deferred) -> None:
-        self._claimants.stand_aside()
+        self._preemptors.stand_aside()
         answer = self._by_right(one.job, one.choices, one.owed)
         while isinstance(answer, Preempt) and self._retract(answer):
             answer = self._by_right(one.job, one.choices, one.owed)
-        one.line.owed.settle(one.own)
+        one.progress.owed.settle(one.own)
         if answer is None or (isinstance(answer, Preempt) and self._has_just_begun(answer)):
-            self.trial.late.append(Unplaced(one.job, one.shape, one.choices))
+            self.cycle.unplaced.append(Unplaced(one.job, one.shape, one.choices))
         else:
-            self.trial.carry_out(answer)
-        self._claimants.step_in()
+            self.cycle.carry_out(answer)
+        self._preemptors.step_in()
 
     def _has_just_begun(self, answer: Preempt) -> bool:
         """Whether some of the victims have tasks that start in this pass: the next one sees to it."""
-        begun = {start.job.id for start in self.trial.starts}
+        begun = {start.job.id for start in self.cycle.starts}
         return any(gone.job in begun for gone in answer.victims)
 
     def _retract(self, answer: Preempt) -> bool:
@@ -128,6 +128,6 @@ class BorrowBeforePreempting:
         again."""
         begun = [self._begun.pop(gone.job) for gone in answer.victims if gone.job in self._begun]
         for start, one in begun:
-            self.trial.retract(start)
+            self.cycle.retract(start)
             self._deferred.append(one)
         return bool(begun)

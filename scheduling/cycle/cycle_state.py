@@ -35,7 +35,7 @@ class QueueProgress:
 
 
 @dataclass(slots=True)
-class Passed:
+class JobsAhead:
     """Waiting jobs of some chains that were passed: all, those of higher priority, and by share those of the priority
     whose turn it is. `near` are the chains of all others who share one with them."""
 
@@ -56,7 +56,7 @@ class Ahead:
     """Counts of waiting jobs that were passed, by the chains that they want."""
 
     def __init__(self) -> None:
-        self._passed: dict[frozenset[str], Passed] = {}
+        self._by_chains: dict[frozenset[str], JobsAhead] = {}
         self._priority: int | None = None
         self._kept: list[tuple[float, OrderKey, frozenset[str]]] = []
 
@@ -66,15 +66,15 @@ class Ahead:
         if job.priority != self._priority:
             self._priority = job.priority
             self._kept.clear()
-            for one in self._passed.values():
+            for one in self._by_chains.values():
                 one.higher = one.all
                 one.alike.clear()
-        mine = self._passed.get(chains) or self._first_of(chains)
+        mine = self._by_chains.get(chains) or self._first_of(chains)
         ahead, higher, alike = mine.all, mine.higher, mine.alike.get(share, 0)
         by_hand = mine.alike.get(LED, 0)
         mine.all, mine.alike[share] = ahead + 1, alike + 1
         for others in mine.near:
-            one = self._passed[others]
+            one = self._by_chains[others]
             ahead += one.all
             higher += one.higher
             alike += one.alike.get(share, 0)
@@ -88,11 +88,11 @@ class Ahead:
         by_share = ahead - higher - alike - by_hand - sum(one != share for one in overtaken)
         return ahead, higher, by_share, by_hand, len(overtaken)
 
-    def _first_of(self, chains: frozenset[str]) -> Passed:
-        near = [others for others in self._passed if not chains.isdisjoint(others)]
+    def _first_of(self, chains: frozenset[str]) -> JobsAhead:
+        near = [others for others in self._by_chains if not chains.isdisjoint(others)]
         for others in near:
-            self._passed[others].near.append(chains)
-        mine = self._passed[chains] = Passed(near)
+            self._by_chains[others].near.append(chains)
+        mine = self._by_chains[chains] = JobsAhead(near)
         return mine
 
 
@@ -201,7 +201,7 @@ class Seatings:
 class Cycle:
     """Decisions as they are made, each carried out at once on the state; whoever owns it takes it back or keeps it.
 
-    `left` is what is left of jobs that started (None: nothing, or they take cells); `late` are those that do not
+    `left` is what is left of jobs that started (None: nothing, or they take cells); `unplaced` are those that do not
     start; `busy` the virtual clusters for which something happened; `displaced` those that were to have a loan of their
     own team, and find it in other hands.
     """
@@ -216,7 +216,7 @@ class Cycle:
         self.releases: list[str] = []
         self.reserved: list[str] = []
         self.left: dict[str, Job | None] = {}
-        self.late: list[Unplaced] = []
+        self.unplaced: list[Unplaced] = []
         self.busy: set[str] = set()
         self.displaced: list[Job] = []
 
@@ -250,13 +250,13 @@ class Cycle:
         left = self.left[answer.job.id] = answer.job.wanting(rest) if rest else None
         return left
 
-    def still_late(self, late: Unplaced) -> Unplaced | None:
+    def still_unplaced(self, unplaced: Unplaced) -> Unplaced | None:
         """The same for what is left of the job: a part, or all of it, may have started on loan since."""
-        job = self.left.get(late.job.id, late.job)
-        if job is None or job is late.job:
-            return late if job is not None else None
-        shape, choices = self.choices_of_rest(job, late.choices)
-        return late._replace(job=job, shape=shape, choices=choices)
+        job = self.left.get(unplaced.job.id, unplaced.job)
+        if job is None or job is unplaced.job:
+            return unplaced if job is not None else None
+        shape, choices = self.choices_of_rest(job, unplaced.choices)
+        return unplaced._replace(job=job, shape=shape, choices=choices)
 
     def choices_of_rest(self, rest: Job, choices: Iterable[Choice]) -> tuple[JobShape, tuple[Choice, ...]]:
         """The shape of what is left of a job, and those of its choices that are of the chains of these."""

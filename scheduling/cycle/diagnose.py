@@ -21,10 +21,10 @@ NEARNESS = {code: number for number, code in enumerate(Code)}
 class Diagnosis:
     """Reasons in this order: the job's own state, its right to the cells, the order, then room on the nodes."""
 
-    def __init__(self, trial: Cycle, lines: Mapping[str, QueueProgress]) -> None:
-        self._trial = trial
-        self._state = trial.state
-        self._lines = lines
+    def __init__(self, cycle: Cycle, progress_of: Mapping[str, QueueProgress]) -> None:
+        self._cycle = cycle
+        self._state = cycle.state
+        self._lines = progress_of
         self._capped = {vc: is_capped(self._state, vc) for vc in self._state.placer.allocator.layout.virtual_clusters}
         self._right: dict[tuple[int, int], Reason | None] = {}
         self._alike: dict[tuple[int, int], Reason | None] = {}
@@ -32,20 +32,20 @@ class Diagnosis:
 
     def waits(self) -> tuple[Wait, ...]:
         """One wait for each job that does not start, in the order of the pass, then those that are taking cells."""
-        told = []
-        left, claims, right = self._trial.left, self._state.claims, self._right
-        for one in self._trial.late:
-            late = one if one.job.id not in left else self._trial.still_late(one)
-            if late is None or late.job.id in claims:
+        with_reasons = []
+        left, claims, right = self._cycle.left, self._state.claims, self._right
+        for one in self._cycle.unplaced:
+            unplaced = one if one.job.id not in left else self._cycle.still_unplaced(one)
+            if unplaced is None or unplaced.job.id in claims:
                 continue  # of a job that takes cells that is the reason
-            waiting, shape, _, ahead, reason = late
-            reason = reason or right.get((shape.number, waiting.priority)) or self._reason(late)
-            told.append(Wait(waiting, reason, ahead[0] + 1 if ahead is not None else None))
+            waiting, shape, _, ahead, reason = unplaced
+            reason = reason or right.get((shape.number, waiting.priority)) or self._reason(unplaced)
+            with_reasons.append(Wait(waiting, reason, ahead[0] + 1 if ahead is not None else None))
         for name in sorted(self._state.claims):
             job = self._state.waiting.get(name)
             if job is not None:
-                told.append(Wait(job, self._preempting(name)))
-        return tuple(told)
+                with_reasons.append(Wait(job, self._preempting(name)))
+        return tuple(with_reasons)
 
     def _preempting(self, name: str) -> Reason:
         if self._state.waiting[name].paused:
@@ -59,12 +59,12 @@ class Diagnosis:
             cells = {claim.virtual_cell for claim in claims}
             heir = all(not cells.isdisjoint(_virtual_cells(self._state.running[one])) for one in going)
             return (explain.taking_over if heir else explain.making_room)(going)
-        job = self._trial.left.get(name) or self._state.waiting[name]  # a part of it may have started just now
+        job = self._cycle.left.get(name) or self._state.waiting[name]  # a part of it may have started just now
         return alone(self._state, job, self._state.shapes.of(job))
 
     def _going(self, name: str) -> list[str]:
         """Who ends for a job that finds free GPUs: as was decided just now, else who is leaving where it will run."""
-        going = {victim.job for one in self._trial.preemptions if one.job.id == name for victim in one.victims}
+        going = {victim.job for one in self._cycle.preemptions if one.job.id == name for victim in one.victims}
         if not going:
             at = self._state.placer.allocator.layout.leaf_at
             nodes = {at[leaf][0] for leaf in self._state.claims[name] if leaf in at}
@@ -73,50 +73,52 @@ class Diagnosis:
             going = {job for job in there if any(task.leaving for task in self._state.running[job].tasks)}
         return sorted(going)
 
-    def _reason(self, late: Unplaced) -> Reason:
-        number, priority = late.shape.number, late.job.priority
+    def _reason(self, unplaced: Unplaced) -> Reason:
+        number, priority = unplaced.shape.number, unplaced.job.priority
         if (number, priority) not in self._right:
-            self._right[number, priority] = self._right_missing(late)
+            self._right[number, priority] = self._right_missing(unplaced)
         missing = self._right[number, priority]
         if missing is not None:
             return missing
-        line = self._lines.get(late.job.vc)
-        if not late.job.opportunistic and line is not None:
-            held_up = self._held_up(late, line)
+        progress = self._lines.get(unplaced.job.vc)
+        if not unplaced.job.opportunistic and progress is not None:
+            held_up = self._held_up(unplaced, progress)
             if held_up is not None:
                 return held_up
-        whose = (late.job.user, priority) if self._capped[late.job.vc] else ("", 0)
-        key = (number, len(late.choices), *whose)
+        whose = (unplaced.job.user, priority) if self._capped[unplaced.job.vc] else ("", 0)
+        key = (number, len(unplaced.choices), *whose)
         if key not in self._room:
-            self._room[key] = room_missing(self._state, late.job, late.choices or late.shape.choices)
+            self._room[key] = room_missing(self._state, unplaced.job, unplaced.choices or unplaced.shape.choices)
         return self._room[key]
 
-    def _right_missing(self, late: Unplaced) -> Reason | None:
+    def _right_missing(self, unplaced: Unplaced) -> Reason | None:
         """The same for all priorities whose cells the job may take from as many."""
-        known = late.shape.number, self._state.placer.lower.count(late.job)
+        known = unplaced.shape.number, self._state.placer.lower.count(unplaced.job)
         if known not in self._alike:
-            self._alike[known] = right_missing(self._state, late.job, late.shape, {})
+            self._alike[known] = right_missing(self._state, unplaced.job, unplaced.shape, {})
         return self._alike[known]
 
-    def _held_up(self, late: Unplaced, line: QueueProgress) -> Reason | None:
+    def _held_up(self, unplaced: Unplaced, progress: QueueProgress) -> Reason | None:
         """The order: who is ahead keeps the job from its chains, or from the cells that are left."""
-        held = [choice for choice in late.shape.choices if choice not in late.choices]
-        if held and late.ahead is not None:
-            for chain in sorted({chain for choice in held for chain in choice.chains}.intersection(line.kept)):
-                kept = line.kept[chain]
-                if kept.at_ms is not None and kept.promised and kept.job != late.job.id:
-                    return explain.reserved(kept.job, kept.at_ms, self._trial.now)
-            if late.ahead[0]:
-                return explain.order(*late.ahead)
-        if not line.owed:
+        held = [choice for choice in unplaced.shape.choices if choice not in unplaced.choices]
+        if held and unplaced.ahead is not None:
+            for chain in sorted({chain for choice in held for chain in choice.chains}.intersection(progress.kept)):
+                kept = progress.kept[chain]
+                if kept.at_ms is not None and kept.promised and kept.job != unplaced.job.id:
+                    return explain.reserved(kept.job, kept.at_ms, self._cycle.now)
+            if unplaced.ahead[0]:
+                return explain.order(*unplaced.ahead)
+        if not progress.owed:
             return None
-        return right_missing(self._state, late.job, late.shape, line.owed) or self._no_room_beside(late, line.owed)
+        return right_missing(self._state, unplaced.job, unplaced.shape, progress.owed) or self._no_room_beside(
+            unplaced, progress.owed
+        )
 
-    def _no_room_beside(self, late: Unplaced, owed: Mapping[int, int]) -> Reason | None:
+    def _no_room_beside(self, unplaced: Unplaced, owed: Mapping[int, int]) -> Reason | None:
         """The order, where only what is owed to those ahead has room on the nodes: for all of a gang, else for a task.
         What is named is of a kind that is owed; a task may want no GPUs at all."""
-        state, job = self._state, late.job
-        for choice in apart(within_caps(state, job, late.choices), job.gang):
+        state, job = self._state, unplaced.job
+        for choice in apart(within_caps(state, job, unplaced.choices), job.gang):
             if state.placer.guaranteed(job, choice, one=True) is not None:
                 for pool in choice.units[0].pools:
                     if any(_owed_of(state, pool, owed)):

@@ -8,7 +8,7 @@ from scheduling.cycle.borrow_before_preempting import BorrowBeforePreempting
 from scheduling.cycle.cycle_state import LED, Counts, Cycle, QueueProgress, Unplaced
 from scheduling.cycle.preemptors import Preemptors
 from scheduling.cycle.promotion import Promotions
-from scheduling.cycle.within_caps import cap_passed, is_capped, within_caps
+from scheduling.cycle.within_caps import cap_exceeded, is_capped, within_caps
 from scheduling.diagnosis import reasons as explain
 from scheduling.model.job import Job
 from scheduling.model.plan import Preempt, Start
@@ -20,64 +20,67 @@ _CPU = frozenset([CPU_CHAIN])
 """The chains of jobs without GPUs, as those who hold up others have them."""
 
 
-class GuaranteedPass:
+class GuaranteedJobs:
     """Everybody's turn, in order."""
 
-    def __init__(self, trial: Cycle) -> None:
-        self.trial = trial
-        self.state = trial.state
-        self.claimants = Preemptors(trial)
-        self.lines: dict[str, QueueProgress] = {}
-        policy = trial.state.placer.allocator.layout.policy
+    def __init__(self, cycle: Cycle) -> None:
+        self.cycle = cycle
+        self.state = cycle.state
+        self.preemptors = Preemptors(cycle)
+        self.progress_of: dict[str, QueueProgress] = {}
+        policy = cycle.state.placer.allocator.layout.policy
         self._backfill_on, self._promotion_on = policy.backfill, policy.promotion
         self._no_backfill: set[tuple[int, frozenset[str]]] = set()
         self._blocked: set[str] = set()  # where nodes failed a job that had cells
-        self._last_in_line = ""
+        self._last_joined = ""
         self._kept = frozenset[str]()
-        self._told = False
-        self._moving_in = Promotions(trial)
-        self._forbearing = BorrowBeforePreempting(trial, self._moving_in, self.claimants, self._first)
+        self._with_reasons = False
+        self._promotions = Promotions(cycle)
+        self._borrowing_first = BorrowBeforePreempting(cycle, self._promotions, self.preemptors, self._first)
         self._skipped: set[str] = set()  # whose turn would lead to nothing, as far as they know
 
-    def turns(self, told: bool) -> None:
-        """Everybody's turn; `told`: also of those that cannot start, for their reasons."""
+    def turns(self, with_reasons: bool) -> None:
+        """Everybody's turn; `with_reasons`: also of those that cannot start, for their reasons."""
         state = self.state
-        self._told = told
+        self._with_reasons = with_reasons
         walks: dict[str, Iterator[Job]] = {}
-        steady = not told and not self.trial.fair and not self._backfill_on
-        starting = self.claimants.starting()
+        steady = not with_reasons and not self.cycle.fair and not self._backfill_on
+        starting = self.preemptors.starting()
         for vc in sorted(vc for vc, queue in state.queues.items() if queue):
             if steady and vc not in starting and self._is_quiet(vc):
                 self._skipped.add(vc)
             else:
-                self.lines[vc] = QueueProgress(ReservedCells(state.placer.allocator, vc))
-                walks[vc] = self._line(vc, told)
-        self._all(merged(walks), told)
+                self.progress_of[vc] = QueueProgress(ReservedCells(state.placer.allocator, vc))
+                walks[vc] = self._walk(vc, with_reasons)
+        self._all(merged(walks), with_reasons)
         for name in sorted(state.claims):
-            if name not in self.trial.left:
-                self.claimants.convert(name)
+            if name not in self.cycle.left:
+                self.preemptors.convert(name)
         for name in sorted(state.claims):
-            if name not in self.trial.left:
-                self.claimants.elsewhere(name, self.lines)
-        modest, robbed = {late.job.vc for late in self.trial.late if late.shape.modest}, self._robbed()
+            if name not in self.cycle.left:
+                self.preemptors.elsewhere(name, self.progress_of)
+        modest, preempted = (
+            {one.job.vc for one in self.cycle.unplaced if one.shape.modest},
+            self._preempted(),
+        )
         for vc in walks if steady else ():
-            quiet = vc not in self.trial.busy and vc not in modest and vc not in robbed
-            state.queues[vc].hold_up(self.lines[vc].held_up if quiet else None)
+            quiet = vc not in self.cycle.busy and vc not in modest and vc not in preempted
+            state.queues[vc].hold_up(self.progress_of[vc].held_up if quiet else None)
             if quiet:
-                state.memory.quiet[vc, ""] = self._signature(vc, vc in self._blocked, vc in self._moving_in.unmoved)
+                state.memory.quiet[vc, ""] = self._signature(vc, vc in self._blocked, vc in self._promotions.unmoved)
             else:
                 state.memory.quiet.pop((vc, ""), None)
 
     def was_wrong(self) -> bool:
         """Whether somebody lost a place that was skipped."""
-        return not self._skipped.isdisjoint(self._robbed())
+        return not self._skipped.isdisjoint(self._preempted())
 
-    def _robbed(self) -> set[str]:
+    def _preempted(self) -> set[str]:
         """The virtual clusters of jobs that are told to leave: who was on loan holds up its queue no more."""
-        victims = (self.state.running[gone.job].job for one in self.trial.preemptions for gone in one.victims)
+        victims = (self.state.running[gone.job].job for one in self.cycle.preemptions for gone in one.victims)
         return {job.vc for job in victims if not job.opportunistic}
 
-    def _all(self, jobs: Iterator[Job], told: bool) -> None:
+    def _all(self, jobs: Iterator[Job], with_reasons: bool) -> None:
         """Jobs without GPUs last: what they use is no team's share, and may be taken back."""
         last = []
         for job in jobs:
@@ -85,10 +88,10 @@ class GuaranteedPass:
                 last.append(job)
             else:
                 self._turn(job)
-        self.claimants.step_in()
-        self._forbearing.settle()
+        self.preemptors.step_in()
+        self._borrowing_first.settle()
         for job in last:
-            if told or self._backfill_on or CPU_CHAIN not in self.lines[job.vc].held:
+            if with_reasons or self._backfill_on or CPU_CHAIN not in self.progress_of[job.vc].held:
                 self._turn(job)
 
     def _is_quiet(self, vc: str) -> bool:
@@ -103,121 +106,121 @@ class GuaranteedPass:
         nodes = allocator.given_back if blocked else 0, allocator.binding if unmoved else 0
         return (blocked, unmoved, *nodes, self.state.queues[vc].front, allocator.freed.get(vc, 0))
 
-    def _line(self, vc: str, told: bool) -> Iterator[Job]:
+    def _walk(self, vc: str, with_reasons: bool) -> Iterator[Job]:
         """The queue of a virtual cluster; without reasons to tell, without those who are held up anyway."""
-        state, line = self.state, self.lines[vc]
-        walk = state.queues[vc].walk(self.trial.shares_of(vc), state.reservations)
+        state, progress = self.state, self.progress_of[vc]
+        walk = state.queues[vc].walk(self.cycle.shares_of(vc), state.reservations)
         self._kept |= walk.kept
-        capped, held, claims, running = is_capped(state, vc), line.held, state.claims, state.running
-        join, is_late = line.ahead.join, self.trial.late.append
-        closed, kept, holds = self._no_backfill, line.kept, state.placer.holdable.shape
+        capped, held, claims, running = is_capped(state, vc), progress.held, state.claims, state.running
+        join, add_unplaced = progress.ahead.join, self.cycle.unplaced.append
+        closed, kept, holds = self._no_backfill, progress.kept, state.placer.holdable.shape
         layout = state.placer.allocator.layout
         for job, shape, share in walk:
             # What is left of a job may be tasks without GPUs alone: they want no chain, and nobody holds them up.
             chains = shape.chains
             if not chains or not chains <= held:
                 yield job
-            elif kept and self._backfill_on and (shape.number, self._early(job, shape, line)) not in closed:
+            elif kept and self._backfill_on and (shape.number, self._early(job, shape, progress)) not in closed:
                 yield job  # it may start beside the first
-            elif not told:
+            elif not with_reasons:
                 if not self._backfill_on:
-                    walk.passed.add(shape.number)
+                    walk.skipped.add(shape.number)
             elif capped or job.id in claims or job.id in running or explain.is_held(job, layout):
                 yield job
             elif not holds(vc, shape):
-                is_late(Unplaced(job, shape, ()))
+                add_unplaced(Unplaced(job, shape, ()))
             else:
                 place = join(job, LED if job.led else share, chains, kept=job.id in walk.kept)
-                is_late(Unplaced(job, shape, (), place))
+                add_unplaced(Unplaced(job, shape, (), place))
 
-    def _early(self, job: Job, shape: JobShape, line: QueueProgress) -> frozenset[str]:
+    def _early(self, job: Job, shape: JobShape, progress: QueueProgress) -> frozenset[str]:
         """The chains whose kept cells the job leaves by its time limit before they are needed."""
         if job.time_limit_ms is None:
             return _NEVER
-        ends = self.trial.now + job.time_limit_ms
-        kept = ((chain, line.kept[chain].at_ms) for chain in shape.chains.intersection(line.kept))
+        ends = self.cycle.now + job.time_limit_ms
+        kept = ((chain, progress.kept[chain].at_ms) for chain in shape.chains.intersection(progress.kept))
         return frozenset(chain for chain, at in kept if at is not None and ends <= at)
 
     def _turn(self, job: Job) -> None:
-        line = self.lines[job.vc]
-        held = len(line.held)
+        progress = self.progress_of[job.vc]
+        held = len(progress.held)
         self._see_to(job)
-        if len(line.held) > held:
-            place = max(rank(job), line.held_up[0]) if line.held_up else rank(job)
-            line.held_up = place, frozenset(line.held)
+        if len(progress.held) > held:
+            place = max(rank(job), progress.held_up[0]) if progress.held_up else rank(job)
+            progress.held_up = place, frozenset(progress.held)
 
     def _see_to(self, job: Job) -> None:
         state = self.state
         if job.id in state.claims:
-            self.claimants.convert(job.id)
+            self.preemptors.convert(job.id)
             if job.id in state.claims:
                 self._wait_for_cells(job)
                 return
-        running, line = state.running.get(job.id), self.lines[job.vc]
+        running, progress = state.running.get(job.id), self.progress_of[job.vc]
         behind, mine = None, set[str]()
         if running is not None and self._promotion_on:
-            others = set(line.held)
-            behind = self._moving_in.turn(running, job, line)
-            mine = line.held - others
-        waiting = self.trial.left.get(job.id, state.waiting.get(job.id))
+            others = set(progress.held)
+            behind = self._promotions.turn(running, job, progress)
+            mine = progress.held - others
+        waiting = self.cycle.left.get(job.id, state.waiting.get(job.id))
         if waiting is not None:
-            line.held -= mine  # its tasks on loan hold up those that come after the job, not its own
+            progress.held -= mine  # its tasks on loan hold up those that come after the job, not its own
             self._ask(waiting)
-            line.held |= mine
-        if behind and self._last_in_line != job.id:
+            progress.held |= mine
+        if behind and self._last_joined != job.id:
             self._join(job, frozenset(behind))
 
     def _join(self, job: Job, chains: frozenset[str]) -> Counts | None:
         """The job stands before all that come after it: once, however many of its tasks wait or run on loan. Counted
         for reasons only."""
-        if not self._told:
+        if not self._with_reasons:
             return None
-        self._last_in_line = job.id
-        share = LED if job.led else self.trial.share(job.vc, job.user)
-        return self.lines[job.vc].ahead.join(job, share, chains, kept=job.id in self._kept)
+        self._last_joined = job.id
+        share = LED if job.led else self.cycle.share(job.vc, job.user)
+        return self.progress_of[job.vc].ahead.join(job, share, chains, kept=job.id in self._kept)
 
     def _wait_for_cells(self, job: Job) -> None:
         """Tasks of a job that is taking cells are asked for when it has them; until then nobody passes them."""
         claimed = {claim.task for claim in self.state.claims[job.id].values()}
-        waiting = self.trial.left.get(job.id, self.state.waiting.get(job.id))
+        waiting = self.cycle.left.get(job.id, self.state.waiting.get(job.id))
         if waiting is not None and not job.gang and not claimed.issuperset(waiting.wanted):
-            self.lines[job.vc].held |= self.state.shapes.of(job).chains
+            self.progress_of[job.vc].held |= self.state.shapes.of(job).chains
 
     def _ask(self, job: Job) -> None:
         """A waiting guaranteed job, as far as nobody ahead holds up its chains."""
-        shape, line = self.state.shapes.of(job), self.lines.get(job.vc)
-        reason = explain.hold(job, self.state.placer.allocator.layout) or cap_passed(self.state, job, shape)
-        if reason is not None or line is None:
-            self.trial.late.append(Unplaced(job, shape, (), None, reason))
+        shape, progress = self.state.shapes.of(job), self.progress_of.get(job.vc)
+        reason = explain.hold(job, self.state.placer.allocator.layout) or cap_exceeded(self.state, job, shape)
+        if reason is not None or progress is None:
+            self.cycle.unplaced.append(Unplaced(job, shape, (), None, reason))
             return
         free = shape.choices
-        if not line.held.isdisjoint(shape.chains):
+        if not progress.held.isdisjoint(shape.chains):
             # Where nobody passes anybody, jobs without GPUs do not pass each other either.
             bare = _NONE if self._backfill_on else _CPU
-            free = tuple(choice for choice in shape.choices if line.held.isdisjoint(choice.chains or bare))
+            free = tuple(choice for choice in shape.choices if progress.held.isdisjoint(choice.chains or bare))
         self.state.placer.blocked = False
-        answer = self._first(job, free, line.owed)
+        answer = self._first(job, free, progress.owed)
         if self.state.placer.blocked:
             self._blocked.add(job.vc)
-        elif isinstance(answer, Preempt) and self._forbearing.defers(answer, shape, free, line):
+        elif isinstance(answer, Preempt) and self._borrowing_first.defers(answer, shape, free, progress):
             return
         if answer is None and len(free) < len(shape.choices):
-            answer = self._backfill(job, shape, line)
-        if answer is None and job.loans_lost and self._only_rests(job, free, line):
-            self.trial.busy.add(job.vc)  # it may start when time has passed, though nothing else has changed
-            self.trial.late.append(Unplaced(job, shape, (), None, explain.loans_lost(job.loans_lost, job.rest_ms)))
+            answer = self._backfill(job, shape, progress)
+        if answer is None and job.loans_lost and self._only_rests(job, free, progress):
+            self.cycle.busy.add(job.vc)  # it may start when time has passed, though nothing else has changed
+            self.cycle.unplaced.append(Unplaced(job, shape, (), None, explain.loans_lost(job.loans_lost, job.rest_ms)))
             return
         if answer is None:
             self._hold_up(job, shape, free)
             return
-        self.trial.busy.add(job.vc)
-        rest = self.trial.carry_out(answer)
+        self.cycle.busy.add(job.vc)
+        rest = self.cycle.carry_out(answer)
         if rest is not None:
             self._ask(rest)
 
-    def _only_rests(self, job: Job, choices: tuple[Choice, ...], line: QueueProgress) -> bool:
+    def _only_rests(self, job: Job, choices: tuple[Choice, ...], progress: QueueProgress) -> bool:
         """Whether it would start, had the GPUs idled for longer that its excess belongs to. It holds up nobody."""
-        return isinstance(self._first(job._replace(loans_lost=0), choices, line.owed), Start)
+        return isinstance(self._first(job._replace(loans_lost=0), choices, progress.owed), Start)
 
     def _first(self, job: Job, choices: tuple[Choice, ...], owed: Mapping[int, int]) -> Start | Preempt | None:
         one = is_capped(self.state, job.vc)
@@ -227,36 +230,36 @@ class GuaranteedPass:
                 return answer
         return None
 
-    def _backfill(self, job: Job, shape: JobShape, line: QueueProgress) -> Start | Preempt | None:
+    def _backfill(self, job: Job, shape: JobShape, progress: QueueProgress) -> Start | Preempt | None:
         """Beside a reservation: on cells that it does not need, or all the time before it."""
-        key = shape.number, self._early(job, shape, line)
+        key = shape.number, self._early(job, shape, progress)
         if not self._backfill_on or key in self._no_backfill:
             return None
-        ends = None if job.time_limit_ms is None else self.trial.now + job.time_limit_ms
+        ends = None if job.time_limit_ms is None else self.cycle.now + job.time_limit_ms
         # What nobody's limit bars was asked for here: whoever is barred from some of it finds no more.
         choices = within_caps(self.state, job, shape.choices)
         alike = not is_capped(self.state, job.vc) or len(choices) == len(apart(shape.choices, job.gang))
         alike = alike and not job.loans_lost
         for choice in choices:
-            if any(chain in line.held and chain not in line.kept for chain in choice.chains):
+            if any(chain in progress.held and chain not in progress.kept for chain in choice.chains):
                 continue
-            answer = self._beside(job, choice, line, ends)
+            answer = self._beside(job, choice, progress, ends)
             if isinstance(answer, Preempt) and ends is not None:  # it starts when the last victim is gone
                 later = ends + max(victim.grace_ms for victim in answer.victims)
-                answer, alike = self._beside(job, choice, line, later), False
+                answer, alike = self._beside(job, choice, progress, later), False
             if answer is not None:
                 return answer
         if alike:
             self._no_backfill.add(key)
         return None
 
-    def _beside(self, job: Job, choice: Choice, line: QueueProgress, ends: int | None) -> Start | Preempt | None:
+    def _beside(self, job: Job, choice: Choice, progress: QueueProgress, ends: int | None) -> Start | Preempt | None:
         """Where the job may go if it has ended by then."""
         if job.gang and not self.state.placer.enough_quota(job, choice.units[0]):
             return None
-        avoid = dict(line.owed)
-        for chain in choice.chains.intersection(line.kept):
-            for cell, mask in line.kept[chain].leaves_alone(ends).items():
+        avoid = dict(progress.owed)
+        for chain in choice.chains.intersection(progress.kept):
+            for cell, mask in progress.kept[chain].leaves_alone(ends).items():
                 avoid[cell] = avoid.get(cell, 0) | mask
         one = is_capped(self.state, job.vc)
         return self.state.placer.guaranteed(job, choice, owed=avoid, one=one, inside=False)
@@ -264,16 +267,16 @@ class GuaranteedPass:
     def _hold_up(self, job: Job, shape: JobShape, free: tuple[Choice, ...]) -> None:
         """Those behind the job wait for it; nobody does where the quota is too small for it: it might be for ever."""
         if not self.state.placer.holdable.shape(job.vc, shape):
-            self.trial.late.append(Unplaced(job, shape, ()))
+            self.cycle.unplaced.append(Unplaced(job, shape, ()))
             return
-        line = self.lines[job.vc]
-        self.trial.late.append(Unplaced(job, shape, free, self._join(job, shape.chains)))
-        fresh = shape.chains - line.held
+        progress = self.progress_of[job.vc]
+        self.cycle.unplaced.append(Unplaced(job, shape, free, self._join(job, shape.chains)))
+        fresh = shape.chains - progress.held
         if fresh and self._backfill_on:
             for choice in free:
                 if choice.chains & fresh:
-                    kept = reserve(self.state.placer, job, choice, told=self._told)
-                    line.kept.update(dict.fromkeys(choice.chains & fresh, kept))
-                    self.trial.reserved.append(job.id)
+                    kept = reserve(self.state.placer, job, choice, with_reasons=self._with_reasons)
+                    progress.kept.update(dict.fromkeys(choice.chains & fresh, kept))
+                    self.cycle.reserved.append(job.id)
                     break
-        line.held |= shape.chains
+        progress.held |= shape.chains

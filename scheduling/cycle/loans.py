@@ -6,7 +6,7 @@ from functools import partial
 from scheduling.cells.request import Choice, JobShape, apart
 from scheduling.cycle.cycle_state import LED, Ahead, Cycle, Unplaced
 from scheduling.cycle.own_loans import OwnLoans
-from scheduling.cycle.within_caps import cap_passed, may_borrow, within_caps
+from scheduling.cycle.within_caps import cap_exceeded, may_borrow, within_caps
 from scheduling.diagnosis import reasons as explain
 from scheduling.model.job import Borrow, Job
 from scheduling.model.plan import Start
@@ -14,37 +14,37 @@ from scheduling.queue.dominant_share import turns
 from scheduling.queue.queue import Walk
 
 
-class LoanPass:
+class Loaned:
     """Loans to jobs of the queues that may borrow, then to opportunistic ones."""
 
-    def __init__(self, trial: Cycle) -> None:
-        self.trial = trial
-        self.state = trial.state
-        self._own = OwnLoans(trial)
+    def __init__(self, cycle: Cycle) -> None:
+        self.cycle = cycle
+        self.state = cycle.state
+        self._own = OwnLoans(cycle)
         self._ahead: dict[str, Ahead] = {}
         self._no_loan: set[int] = set()
         self._open: set[str] = set()  # whose jobs may find a loan as soon as fewer GPUs idle that keep CPU
-        self._given_back = trial.state.placer.allocator.given_back
-        lending = trial.state.placer.allocator.layout.policy.lending
-        self._kinds = (trial.state.queues, trial.state.opportunistic) if lending else (trial.state.opportunistic,)
+        self._given_back = cycle.state.placer.allocator.given_back
+        lending = cycle.state.placer.allocator.layout.policy.lending
+        self._kinds = (cycle.state.queues, cycle.state.opportunistic) if lending else (cycle.state.opportunistic,)
 
-    def turns(self, told: bool) -> None:
-        """Everybody's turn; `told`: also of those that find no loan, for their reasons."""
+    def turns(self, with_reasons: bool) -> None:
+        """Everybody's turn; `with_reasons`: also of those that find no loan, for their reasons."""
         state = self.state
         queues = {}
-        for job in self.trial.displaced:
-            if job.id not in self.trial.left and self._borrow(job):
-                self.trial.busy.add(job.vc)
+        for job in self.cycle.displaced:
+            if job.id not in self.cycle.left and self._borrow(job):
+                self.cycle.busy.add(job.vc)
         self._given_back = state.placer.allocator.given_back
-        steady = not told and not self.trial.fair
+        steady = not with_reasons and not self.cycle.fair
         for vc in sorted({vc for kind in self._kinds for vc, queue in kind.items() if queue.wanting_loan}):
             if not steady or state.memory.quiet.get((vc, "loan")) != self._loan_signature(vc):
-                queues[vc] = self._borrowers(vc, told)
+                queues[vc] = self._borrowers(vc, with_reasons)
         for vc, job in turns(state.loans.shares, queues):
             if self._borrow(job):
-                self.trial.busy.add(vc)
+                self.cycle.busy.add(vc)
         for vc in queues if steady else ():
-            if vc in self.trial.busy or vc in self._open:
+            if vc in self.cycle.busy or vc in self._open:
                 state.memory.quiet.pop((vc, "loan"), None)
             else:
                 state.memory.quiet[vc, "loan"] = self._loan_signature(vc)
@@ -53,17 +53,17 @@ class LoanPass:
         queues = [kind[vc].version for kind in (self.state.queues, self.state.opportunistic) if vc in kind]
         return (self._given_back, *queues)
 
-    def _borrowers(self, vc: str, told: bool) -> Iterator[Job]:
+    def _borrowers(self, vc: str, with_reasons: bool) -> Iterator[Job]:
         """Who wants a loan: jobs of the queue that may, in its order, then opportunistic ones."""
         for kind in self._kinds:
             if vc in kind:
-                walk = kind[vc].walk(self.trial.shares_of(vc), wanting_loan=True)
-                yield from self._wanting(walk, kind is self.state.opportunistic, told)
+                walk = kind[vc].walk(self.cycle.shares_of(vc), wanting_loan=True)
+                yield from self._wanting(walk, kind is self.state.opportunistic, with_reasons)
 
-    def _wanting(self, walk: Walk, opportunistic: bool, told: bool) -> Iterator[Job]:
+    def _wanting(self, walk: Walk, opportunistic: bool, with_reasons: bool) -> Iterator[Job]:
         state = self.state
         for job, shape, _ in walk:
-            left = self.trial.left.get(job.id, state.waiting.get(job.id))
+            left = self.cycle.left.get(job.id, state.waiting.get(job.id))
             if left is None or job.id in state.claims:
                 continue
             if not opportunistic and left.borrow is not Borrow.AUTO:
@@ -71,16 +71,16 @@ class LoanPass:
             mine = shape if left is job else state.shapes.of(left)
             reason = explain.hold(left, state.placer.allocator.layout)
             if reason is None and not opportunistic:
-                reason = cap_passed(state, left, mine)
+                reason = cap_exceeded(state, left, mine)
             if reason is not None:
                 if opportunistic:
-                    self.trial.late.append(Unplaced(left, mine, (), None, reason))
+                    self.cycle.unplaced.append(Unplaced(left, mine, (), None, reason))
             elif left.loans_lost or not self._no_loan_for(mine) or self._own.may_take(left, mine):
                 yield left
-            elif told:
+            elif with_reasons:
                 self._stays(left)
             elif mine is shape:
-                walk.passed.add(shape.number)
+                walk.skipped.add(shape.number)
 
     def _no_loan_for(self, shape: JobShape) -> bool:
         """Whether a job of this shape found no loan, and nothing was given back since."""
@@ -95,14 +95,14 @@ class LoanPass:
                 continue
             start = state.placer.borrowed(job, choice)
             if start is not None:
-                rest = self.trial.carry_out(start)
+                rest = self.cycle.carry_out(start)
                 if rest is not None:
                     self._borrow(rest)
                 return True
         taken = self._own.take(job, shape, mine)
         if taken is not None:
             state.memory.quiet.pop((job.vc, ""), None)  # who is told to leave holds up nobody of its team any more
-            rest = self.trial.carry_out(taken)
+            rest = self.cycle.carry_out(taken)
             if rest is not None:
                 self._borrow(rest)
             return True
@@ -118,21 +118,21 @@ class LoanPass:
 
     def modest(self) -> None:
         """Who leaves idle GPUs their reserve may find more now that fewer are idle: asked again, in order."""
-        if not self.trial.starts:
+        if not self.cycle.starts:
             return
         tried: set[int] = set()
-        for one in [late for late in self.trial.late if late.shape.modest and late.reason is None and late.choices]:
-            late = self.trial.still_late(one)
-            if late is None or late.shape.number in tried:
+        asked = [one for one in self.cycle.unplaced if one.shape.modest and one.reason is None and one.choices]
+        for unplaced in map(self.cycle.still_unplaced, asked):
+            if unplaced is None or unplaced.shape.number in tried:
                 continue
-            choices = apart(late.choices, late.job.gang)
+            choices = apart(unplaced.choices, unplaced.job.gang)
             start = next(
-                (found for found in map(partial(self._modestly, late.job), choices) if found is not None), None
+                (found for found in map(partial(self._modestly, unplaced.job), choices) if found is not None), None
             )
             if start is not None:
-                self.trial.carry_out(start)
-            elif not late.job.loans_lost:
-                tried.add(late.shape.number)
+                self.cycle.carry_out(start)
+            elif not unplaced.job.loans_lost:
+                tried.add(unplaced.shape.number)
 
     def _modestly(self, job: Job, choice: Choice) -> Start | None:
         """A start of a borrower, or of a job without GPUs: neither stands before anybody in the order of quotas."""
@@ -148,12 +148,12 @@ class LoanPass:
         if job.opportunistic:
             ahead = self._ahead.setdefault(job.vc, Ahead())
             shape = self.state.shapes.of(job)
-            share = LED if job.led else self.trial.share(job.vc, job.user)
+            share = LED if job.led else self.cycle.share(job.vc, job.user)
             counts = ahead.join(job, share, shape.chains)
-            self.trial.late.append(Unplaced(job, shape, shape.choices, counts, reason))
+            self.cycle.unplaced.append(Unplaced(job, shape, shape.choices, counts, reason))
         elif reason is not None:
-            late = self.trial.late
-            late[:] = [one._replace(reason=reason) if one.job.id == job.id else one for one in late]
+            unplaced = self.cycle.unplaced
+            unplaced[:] = [one._replace(reason=reason) if one.job.id == job.id else one for one in unplaced]
 
     def _only_rests(self, job: Job) -> bool:
         """Whether idle GPUs would be lent to the job had they idled for longer."""

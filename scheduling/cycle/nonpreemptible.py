@@ -1,5 +1,5 @@
-"""Running jobs that nobody may preempt, whose virtual cells are gone with a smaller quota: they get others of it before
-all other jobs of the team, who give them up where none is free."""
+"""Rebinds non-preemptible jobs whose virtual cells a quota cut removed. If none are free, lower-ranked jobs of the
+virtual cluster are demoted."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -13,21 +13,21 @@ from scheduling.preemption.victim_selection import spare_most
 from scheduling.queue.queue import rank
 
 
-def reseat(trial: Cycle, fallen: Mapping[str, Demotion]) -> dict[str, Demotion]:
-    """All who are on loan after it: those who have `fallen`, and who gave up cells for a firm one of them. That one is
-    promoted by the plan, if the quota holds it."""
-    found = dict(fallen)
-    moving = Promotions(trial)
-    firm = [one for one in map(trial.state.running.get, fallen) if one is not None and not one.job.preemptible]
-    for one in sorted(firm, key=lambda one: rank(one.job)):
-        for part in moving.parts(one, one.job):
-            found.update((name, Demotion(name, "quota")) for name in _move(trial, one, part))
+def rebind(cycle: Cycle, without_quota: Mapping[str, Demotion]) -> dict[str, Demotion]:
+    """Promotes those that the quota still holds. Returns all demotions: of jobs `without_quota`, and of those that gave
+    up their cells."""
+    found = dict(without_quota)
+    promotions = Promotions(cycle)
+    gone = [one for one in map(cycle.state.running.get, without_quota) if one is not None and not one.job.preemptible]
+    for one in sorted(gone, key=lambda one: rank(one.job)):
+        for part in promotions.parts(one, one.job):
+            found.update((name, Demotion(name, "quota")) for name in _move(cycle, one, part))
     return found
 
 
-def _move(trial: Cycle, running: Running, part: Lent) -> Iterable[str]:
-    """These tasks move in where they are; answers with who is demoted for it."""
-    job, placer = running.job, trial.state.placer
+def _move(cycle: Cycle, running: Running, part: Lent) -> Iterable[str]:
+    """Rebinds these tasks where they run; returns the jobs to be demoted for it."""
+    job, placer = running.job, cycle.state.placer
     if part.choice < 0:
         return ()
     unit = part.shape.choices[part.choice].units[0]
@@ -36,35 +36,36 @@ def _move(trial: Cycle, running: Running, part: Lent) -> Iterable[str]:
         placer.allocator.begin()
         try:
             for name in chosen:
-                for task in trial.state.running[name].tasks:
+                for task in cycle.state.running[name].tasks:
                     placer.allocator.lend(name, task.placement)
             fresh = placer.seats(job, unit)
-            now = trial.state.running[job.id]
+            now = cycle.state.running[job.id]
             return (
                 None
                 if fresh is None
                 else promote(placer, now, part.tasks, fresh, ReservedCells(placer.allocator, job.vc))
             )
         finally:
-            placer.allocator.take_back()
+            placer.allocator.rollback()
 
     chosen = set[str]()
     if moved(chosen) is None:
-        chosen = spare_most(_others(trial, job.vc), lambda some: moved(some) is not None) or chosen
+        chosen = spare_most(_others(cycle, job.vc), lambda some: moved(some) is not None) or chosen
     placements = moved(chosen)
     if placements is None:
         return ()
     for name in sorted(chosen):
-        trial.demote(name)
-    trial.busy.add(job.vc)
-    trial.promote(job, placements)
+        cycle.demote(name)
+    cycle.busy.add(job.vc)
+    cycle.promote(job, placements)
     return chosen
 
 
-def _others(trial: Cycle, vc: str) -> Sequence[str]:
-    """Who of the team holds cells and may be preempted: who leaves already first, then who comes last in its order."""
-    running = trial.state.running
-    found = [running[name] for name in trial.state.placer.allocator.holding[vc] if name in running]
+def _others(cycle: Cycle, vc: str) -> Sequence[str]:
+    """Preemptible jobs of the virtual cluster that have cells: those that are leaving first, then from the last in its
+    order."""
+    running = cycle.state.running
+    found = [running[name] for name in cycle.state.placer.allocator.holding[vc] if name in running]
     found = [one for one in found if one.job.preemptible]
     found.sort(key=lambda one: rank(one.job), reverse=True)
     found.sort(key=lambda one: not all(task.leaving for task in one.tasks))

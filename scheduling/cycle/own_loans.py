@@ -24,9 +24,9 @@ class Part(NamedTuple):
 class OwnLoans:
     """Those of a pass."""
 
-    def __init__(self, trial: Cycle) -> None:
-        self.trial = trial
-        self.state = trial.state
+    def __init__(self, cycle: Cycle) -> None:
+        self.cycle = cycle
+        self.state = cycle.state
         self._failed: set[int] = set()
         self._parts: dict[str, list[Part]] = {}
 
@@ -61,7 +61,7 @@ class OwnLoans:
         if start is None:
             return None
         taken = [(part.job.id, task.placement.task) for part in gone for task in part.tasks]
-        return Preempt(job, start.placements, victims(self.state.running, taken), self.trial.now)
+        return Preempt(job, start.placements, victims(self.state.running, taken), self.cycle.now)
 
     def _place(self, job: Job, choice: Choice, gone: Collection[Part]) -> Start | None:
         """Where it goes when these are gone, by the limits of its team."""
@@ -86,7 +86,7 @@ class OwnLoans:
     def _gives_way(self, part: Part, job: Job) -> bool:
         """Strictly lower priorities; of those that have only just got their loan nobody for a job that lost its own of
         late. Nobody where others have claimed all that it has."""
-        rested = self.trial.now - part.since_ms >= job.rest_ms
+        rested = self.cycle.now - part.since_ms >= job.rest_ms
         return (
             rested
             and part.job.priority < job.priority

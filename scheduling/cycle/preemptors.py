@@ -16,9 +16,9 @@ Mine = Mapping[str, Claim]
 class Preemptors:
     """Those of a pass. Until they start they count as if they had their cells."""
 
-    def __init__(self, trial: Cycle) -> None:
-        self.trial = trial
-        self.state = trial.state
+    def __init__(self, cycle: Cycle) -> None:
+        self.cycle = cycle
+        self.state = cycle.state
         self.aside: dict[str, dict[str, Claim]] = {}
 
     def enter(self) -> None:
@@ -30,19 +30,19 @@ class Preemptors:
         for name in sorted(state.claims):
             job = state.waiting.get(name)
             if job is None or not self._usable(job, state.claims[name]):
-                self.trial.give_up(name)
+                self.cycle.give_up(name)
                 continue
             if is_for_loan(state.claims[name]):
                 continue
             found = self._claimed(job, state.claims[name])
             for placement in (*found, *_nowhere(job, _without_gpus(job, found))):
-                self.trial.charge(job, placement)
+                self.cycle.charge(job, placement)
         self.stand_aside()
 
     def stand_aside(self) -> None:
         """Whatever is kept for a loan is open to those who have a right to it."""
         state = self.state
-        lent = [name for name, claims in state.claims.items() if is_for_loan(claims) and name not in self.trial.left]
+        lent = [name for name, claims in state.claims.items() if is_for_loan(claims) and name not in self.cycle.left]
         for name in lent:
             claims = self.aside[name] = state.claims.pop(name)
             state.placer.allocator.unclaim(name, claims)
@@ -51,13 +51,13 @@ class Preemptors:
     def step_in(self) -> None:
         """Those who stood aside have their claims again, and start when the last victim is gone; but for those who got
         cells by right, and those whose places others have now, who are `displaced`."""
-        state, trial = self.state, self.trial
+        state, cycle = self.state, self.cycle
         for name, claims in sorted(self.aside.items()):
             job = state.waiting[name]
-            served = name in trial.left or name in state.claims
+            served = name in cycle.left or name in state.claims
             if served or not self._undisturbed(claims):
                 state.loans.claim(job, claims.values(), -1)
-                trial.releases += claims
+                cycle.releases += claims
             else:
                 uses = [LeafUse(leaf, None, Standing.BORROWED) for leaf in claims]
                 state.claims[name] = claims
@@ -66,9 +66,9 @@ class Preemptors:
                 self.convert(name)
                 if name not in state.claims or job.paused or self._somebody_leaves(job.vc):
                     continue
-                trial.give_up(name)
+                cycle.give_up(name)
             if not served:
-                trial.displaced.append(job)
+                cycle.displaced.append(job)
         self.aside.clear()
 
     def _undisturbed(self, claims: Mine) -> bool:
@@ -107,9 +107,9 @@ class Preemptors:
         if job.gang:
             powered = self._whole(job, claims, ready) if len(powered) == len(ready) else ()
         if powered:
-            self.trial.start(Start(job, powered, self.trial.now), charged=True)
+            self.cycle.start(Start(job, powered, self.cycle.now), charged=True)
 
-    def elsewhere(self, name: str, lines: Mapping[str, QueueProgress]) -> None:
+    def elsewhere(self, name: str, progress_of: Mapping[str, QueueProgress]) -> None:
         """A gang for which nobody has to leave any more, and whose tasks without GPUs find no CPU and memory beside
         its claims: it starts on other cells, if there is a start for it now. What it waits for may be kept for the very
         GPUs that idle because it waits.
@@ -122,11 +122,11 @@ class Preemptors:
             or any(claim.victim is not None for claim in claims.values())
         ):
             return
-        start = self._afresh(job, claims, lines[job.vc].owed if job.vc in lines else None)
+        start = self._afresh(job, claims, progress_of[job.vc].owed if job.vc in progress_of else None)
         if start is not None:
-            self.trial.busy.add(job.vc)
-            self.trial.give_up(name)
-            self.trial.start(start, charged=True)
+            self.cycle.busy.add(job.vc)
+            self.cycle.give_up(name)
+            self.cycle.start(start, charged=True)
 
     def _afresh(self, job: Job, claims: Mine, owed: ReservedCells | None) -> Start | None:
         """Where the job would start without its claims, taking nothing from anybody."""
@@ -139,7 +139,7 @@ class Preemptors:
                 if isinstance(answer, Start):
                     return answer
         finally:
-            allocator.take_back()
+            allocator.rollback()
         return None
 
     def _usable(self, job: Job, claims: Mine) -> bool:
@@ -174,7 +174,7 @@ class Preemptors:
                 return any(placer.borrowed(willing, choice) is not None for choice in choices)
             return any(placer.guaranteed(willing, choice) is not None for choice in choices)
         finally:
-            allocator.take_back()
+            allocator.rollback()
 
     def _claimed(self, job: Job, claims: Mine) -> tuple[TaskPlacement, ...]:
         """The places that the claims say."""
@@ -220,7 +220,7 @@ class Preemptors:
                 allocator.hold(job.id, placement)
             more = self.state.placer.without_gpus(job._replace(wanted=rest))
         finally:
-            allocator.take_back()
+            allocator.rollback()
         return () if more is None else (*ready, *more)
 
 

@@ -39,7 +39,7 @@ def promote(
         named = _seat_all(allocator, job.id, job.vc, placements, owed)
         left = _whole(allocator, job.vc, set()) if named is not None else ()
     finally:
-        allocator.take_back()
+        allocator.rollback()
     return named if named is not None and left >= _whole(allocator, job.vc, quotas) else None
 
 
@@ -133,9 +133,9 @@ def _enter(allocator: Allocator, job: str, found: dict[LeafAt, LeafAt]) -> bool:
         allocator.set_lent(number, sum(1 << at[1] for at in found), False)
         allocator.seat(job, number, cell, {virtual[1]: at[1] for at, virtual in found.items()})
     except PlacementConflict:
-        allocator.take_back()
+        allocator.rollback()
         return False
-    allocator.keep()
+    allocator.commit()
     return True
 
 
@@ -177,12 +177,12 @@ def _virtual_for(
 class Promotions:
     """Promotions of a pass. `unmoved` are virtual clusters of which a job could not move in where it is."""
 
-    def __init__(self, trial: Cycle) -> None:
-        self.trial = trial
-        self.state = trial.state
+    def __init__(self, cycle: Cycle) -> None:
+        self.cycle = cycle
+        self.state = cycle.state
         self.unmoved: set[str] = set()
 
-    def turn(self, running: Running, job: Job, line: QueueProgress) -> set[str]:
+    def turn(self, running: Running, job: Job, progress: QueueProgress) -> set[str]:
         """Promotion in place; where it cannot be, the cells that the job would have stay its own. Answers with the
         chains where it could not be."""
         state = self.state
@@ -191,7 +191,7 @@ class Promotions:
             return set()
         behind: set[str] = set()
         for part in self.parts(running, job):
-            behind |= self._move(running.job.id, part, line)
+            behind |= self._move(running.job.id, part, progress)
         return behind
 
     def parts(self, running: Running, job: Job) -> list[Lent]:
@@ -217,28 +217,28 @@ class Promotions:
             found.append(Lent(tasks, shape, self._lies_in(places, shape.choices)))
         return found
 
-    def _move(self, name: str, part: Lent, line: QueueProgress) -> frozenset[str]:
+    def _move(self, name: str, part: Lent, progress: QueueProgress) -> frozenset[str]:
         """These tasks of the job, all or none; answers with their chains where they stay on loan."""
         state, running = self.state, self.state.running[name]
         tasks, shape, number = part
-        if number < 0 or not line.held.isdisjoint(shape.choices[number].chains):
+        if number < 0 or not progress.held.isdisjoint(shape.choices[number].chains):
             return frozenset()
-        choice, before = shape.choices[number], line.owed.number
-        fresh = self._seats(running.job, shape, number, line.owed)
+        choice, before = shape.choices[number], progress.owed.number
+        fresh = self._seats(running.job, shape, number, progress.owed)
         if fresh is None:
-            if self._owe_below(running.job, shape, number, line.owed):
+            if self._owe_below(running.job, shape, number, progress.owed):
                 return choice.chains
             if not state.placer.holdable.choice(running.job.vc, shape, number):
                 return frozenset()
-            line.held |= choice.chains
+            progress.held |= choice.chains
             return choice.chains
-        placements = promote(state.placer, running, tasks, fresh, line.owed)
+        placements = promote(state.placer, running, tasks, fresh, progress.owed)
         if placements is not None:
-            self.trial.busy.add(running.job.vc)
-            self.trial.promote(running.job, placements)
+            self.cycle.busy.add(running.job.vc)
+            self.cycle.promote(running.job, placements)
             return frozenset()
         self.unmoved.add(running.job.vc)
-        line.owed.owe(fresh, state.memory.seatings(running.job.vc).after(before, shape.number, number))
+        progress.owed.owe(fresh, state.memory.seatings(running.job.vc).after(before, shape.number, number))
         return choice.chains
 
     def _seats(self, job: Job, shape: JobShape, number: int, owed: ReservedCells) -> list[VirtualPlacement] | None:
@@ -263,13 +263,13 @@ class Promotions:
             owed.owe(found, self.state.memory.seatings(job.vc).another())
         return found
 
-    def keep(self, answer: Preempt, shape: JobShape, line: QueueProgress) -> list[VirtualPlacement]:
+    def reserve(self, answer: Preempt, shape: JobShape, progress: QueueProgress) -> list[VirtualPlacement]:
         """The cells that the job could have now are owed to it, as if it ran on loan; answers with them."""
-        number, before = self._lies_in(answer.placements, shape.choices), line.owed.number
-        fresh = self._seats(answer.job, shape, number, line.owed)
+        number, before = self._lies_in(answer.placements, shape.choices), progress.owed.number
+        fresh = self._seats(answer.job, shape, number, progress.owed)
         if fresh is None:
-            return self._owe_below(answer.job, shape, number, line.owed)
-        line.owed.owe(fresh, self.state.memory.seatings(answer.job.vc).after(before, shape.number, number))
+            return self._owe_below(answer.job, shape, number, progress.owed)
+        progress.owed.owe(fresh, self.state.memory.seatings(answer.job.vc).after(before, shape.number, number))
         return fresh
 
     def _lies_in(self, places: Iterable[TaskPlacement], choices: tuple[Choice, ...]) -> int:

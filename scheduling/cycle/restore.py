@@ -19,18 +19,18 @@ def entered(
     had are on loan from now on, in `running` too. Of several it is those of lower priority and later submission; those
     that nobody may preempt come last.
     """
-    allocator, fallen = Allocator(layout), dict[str, Demotion]()
+    allocator, without_quota = Allocator(layout), dict[str, Demotion]()
     leaves = {claim.leaf for claim in claims.all()}
     virtual = {claim.virtual_cell for claim in claims.all()}
     for one in sorted(running.values(), key=lambda one: (one.job.preemptible, *rank(one.job))):
         name = one.job.id
         if not _hold_all(allocator, name, [without(task.placement, leaves, virtual) for task in one.tasks]):
-            fallen[name] = Demotion(name, "quota")
+            without_quota[name] = Demotion(name, "quota")
             running[name] = lent(one)
             for task in running[name].tasks:
                 allocator.hold(name, task.placement)
     _claim_all(allocator, claims, waiting)
-    return allocator, fallen
+    return allocator, without_quota
 
 
 def check_start(start: Start, running: Running | None, claims: Claims) -> None:
@@ -49,7 +49,7 @@ def _hold_all(allocator: Allocator, job: str, placements: Iterable[TaskPlacement
     """All tasks of a job with the virtual cells they have; nothing of it when these are not to be had."""
     layout = allocator.layout
     try:
-        with allocator.all_or_nothing():
+        with allocator.transaction():
             for placement in placements:
                 gone = any(
                     use.virtual_cell is not None and layout.virtual_leaf(use.virtual_cell) is None
@@ -71,7 +71,7 @@ def _claim_all(allocator: Allocator, claims: Claims, waiting: Mapping[str, Job])
         for leaf, claim in claims.of(claimant).items():
             mine = {leaf: needs[leaf]} if leaf in needs else {}
             try:
-                with allocator.all_or_nothing():
+                with allocator.transaction():
                     allocator.claim(claimant, [LeafUse(leaf, claim.virtual_cell, Standing.GUARANTEED)], mine)
             except PlacementConflict:
                 allocator.claim(claimant, [LeafUse(leaf, None, Standing.GUARANTEED)], mine)

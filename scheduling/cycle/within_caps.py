@@ -7,7 +7,7 @@ from scheduling.cycle.cycle_state import CycleState
 from scheduling.diagnosis import reasons as explain
 from scheduling.model.job import Job
 from scheduling.model.plan import Reason
-from scheduling.queue.caps import capped, limit_passed
+from scheduling.queue.caps import capped, limit_exceeded
 
 _NOTHING: Mapping[str, int] = {}
 
@@ -15,7 +15,7 @@ _NOTHING: Mapping[str, int] = {}
 def over_cap(state: CycleState, job: Job, needs: Mapping[str, int]) -> Reason | None:
     """Which limit the job would pass with these GPUs (by leaf type) more; None: none."""
     mine, of_class = state.held.of_user(job.vc, job.user), state.held.of_class(job.vc)
-    limit = limit_passed(state.placer.allocator.layout, job, needs, mine, of_class)
+    limit = limit_exceeded(state.placer.allocator.layout, job, needs, mine, of_class)
     if limit is None:
         return None
     if limit.lowest is None:
@@ -35,7 +35,7 @@ def within_caps(state: CycleState, job: Job, choices: tuple[Choice, ...]) -> tup
     return tuple(one for one in apart(choices, job.gang) if over_cap(state, job, needs_of(one, job.gang)) is None)
 
 
-def cap_passed(state: CycleState, job: Job, shape: JobShape) -> Reason | None:
+def cap_exceeded(state: CycleState, job: Job, shape: JobShape) -> Reason | None:
     """Which limit of its virtual cluster's rules the guaranteed job would pass whatever it chose; None: none."""
     if not is_capped(state, job.vc) or within_caps(state, job, shape.choices):
         return None

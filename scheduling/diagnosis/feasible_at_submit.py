@@ -13,7 +13,7 @@ from scheduling.model.job import OPPORTUNISTIC, Job, Role
 from scheduling.placement.attempt import IdleNodes, PlacementAttempt
 from scheduling.placement.bin_packing import find
 from scheduling.placement.placer import Placer, placer_of
-from scheduling.queue.caps import Limit, limit_passed
+from scheduling.queue.caps import Limit, limit_exceeded
 
 HIGHEST_PRIORITY = 1000
 
@@ -167,7 +167,7 @@ def _too_many(layout: CellIndex, job: Job, choice: Choice) -> Refusal | None:
 def _over_limit(layout: CellIndex, job: Job, choice: Choice) -> Refusal | None:
     """What starts together against the limits of the virtual cluster's rules, with nothing held."""
     for one in apart((choice,), job.gang) if not job.opportunistic else ():
-        limit = limit_passed(layout, job, needs_of(one, job.gang), {}, 0)
+        limit = limit_exceeded(layout, job, needs_of(one, job.gang), {}, 0)
         if limit is not None:
             asked = f"the job needs {limit.needed} {limit.kind or 'GPUs'} at once"
             return Refusal(None, "limit", f"{asked}; {_limit_words(job.vc, limit)}", limit)

@@ -49,9 +49,9 @@ class PlacementAttempt:
         except PlacementConflict:
             done = False
         if done:
-            self.allocator.keep()
+            self.allocator.commit()
         else:
-            self.allocator.take_back()
+            self.allocator.rollback()
             self.leaves, self.taken, self.spent = before
         return done
 

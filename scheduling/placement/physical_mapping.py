@@ -40,7 +40,7 @@ def map_seats(
     try:
         return _map_one(placing, seats[0]) if placing.alone else _map(placing, seats, others)
     finally:
-        placing.allocator.take_back()
+        placing.allocator.rollback()
 
 
 def _map_one(placing: PlacementAttempt, seat: VirtualPlacement) -> PhysicalMapping | Blocked:
@@ -87,7 +87,7 @@ def _sharing(
 ) -> tuple[list[TaskPlacement], list[TaskPlacement]] | None:
     """Places for all, where those with GPUs took the CPU or memory that the others need: as many on each node as idle
     GPUs, CPU and memory have room for together with the others."""
-    placing.allocator.take_back()
+    placing.allocator.rollback()
     placing.allocator.begin()
     placing.forget()
     parts = tuple({id(seat.demand): seat.demand for seat in seats}.values())

@@ -112,7 +112,7 @@ class Placer:
                         self.allocator.hold(job.id, placement)
                     placed += answer.placements
         finally:
-            self.allocator.take_back()
+            self.allocator.rollback()
         if placed or not ask.inside:
             return Start(job, tuple(placed), self.now) if placed else None
         answers = (self._unit(job, unit.of(unit.tasks[0]), ask) for unit in choice.units)
@@ -199,7 +199,7 @@ class Placer:
             lazy = self._set_aside(every)
             mapped = self._in_quota(job, unit, allowed, frozenset(every - lazy), ask)
         finally:
-            self.allocator.take_back()
+            self.allocator.rollback()
         return self._answer(job, mapped, frozenset(lazy)) if mapped is not None else None
 
     def _faulty(self, unit: Unit) -> bool:

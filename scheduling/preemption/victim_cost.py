@@ -321,7 +321,7 @@ def give_back(allocator: Allocator, running: Mapping[str, Running], claims: Iter
             uses = tuple(use for use in task.placement.leaves if use.leaf == claim.leaf and use.virtual_cell)
             if not uses:
                 continue
-            with suppress(PlacementConflict), allocator.all_or_nothing():
+            with suppress(PlacementConflict), allocator.transaction():
                 allocator.unlend(claim.victim or "", task.placement._replace(leaves=uses))
                 regained.add(claim.victim or "")
     return regained

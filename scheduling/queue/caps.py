@@ -91,7 +91,7 @@ class Limit(NamedTuple):
     factor: float | None
 
 
-def limit_passed(
+def limit_exceeded(
     layout: CellIndex, job: Job, needs: Mapping[str, int], mine: Mapping[str, int], of_class: int
 ) -> Limit | None:
     """The limit that the guaranteed job would pass with these GPUs (by leaf type) more; None: none. `mine`: what its

@@ -42,11 +42,11 @@ class Bucket(NamedTuple):
     entries: list[Entry]
     shapes: dict[int, int]
 
-    def following(self, entries: Iterator[Entry], passed: set[int]) -> Entry | None:
+    def following(self, entries: Iterator[Entry], skipped: set[int]) -> Entry | None:
         """The next of these entries whose shape is not passed."""
-        if self.shapes.keys() <= passed:
+        if self.shapes.keys() <= skipped:
             return None
-        return next((entry for entry in entries if entry[4].number not in passed), None)
+        return next((entry for entry in entries if entry[4].number not in skipped), None)
 
 
 class Queue:
@@ -158,20 +158,20 @@ def _led(buckets: list[Bucket], leading: list[tuple[Bucket, Entry]]) -> list[lis
 
 
 class Walk:
-    """Over a queue in order: each job, its shape and its user's share. Shapes (by number) that are `passed` on the way
+    """Over a queue in order: each job, its shape and its user's share. Shapes (by number) that are `skipped` on the way
     are left out from there on. `kept` are the jobs that come first since cells are kept for them.
 
     A user's share is asked for again after each of the user's jobs, since a start changes it.
     """
 
     def __init__(self, levels: list[list[Bucket]], share: Callable[[str], float], kept: frozenset[str]) -> None:
-        self.passed: set[int] = set()
+        self.skipped: set[int] = set()
         self.kept = kept
         self._levels = levels
         self._share = share
 
     def __iter__(self) -> Iterator[tuple[Job, JobShape, float]]:
-        ask, passed = self._share, self.passed
+        ask, skipped = self._share, self.skipped
         for buckets in self._levels:
             if len(buckets) == 1:
                 yield from self._one_after_the_other(buckets[0])
@@ -186,18 +186,18 @@ class Walk:
                 if fresh != share:
                     heapreplace(heap, (fresh, entry, number))
                     continue
-                following = buckets[number].following(rest[number], passed) if passed else next(rest[number], None)
+                following = buckets[number].following(rest[number], skipped) if skipped else next(rest[number], None)
                 if following is None:
                     heappop(heap)
                 else:
                     heapreplace(heap, (share, following, number))
-                if entry[4].number not in passed:
+                if entry[4].number not in skipped:
                     yield entry[3], entry[4], share
 
     def _one_after_the_other(self, bucket: Bucket) -> Iterator[tuple[Job, JobShape, float]]:
         """The same where no share decides."""
-        ask, passed, entries = self._share, self.passed, iter(bucket.entries)
-        while (entry := bucket.following(entries, passed) if passed else next(entries, None)) is not None:
+        ask, skipped, entries = self._share, self.skipped, iter(bucket.entries)
+        while (entry := bucket.following(entries, skipped) if skipped else next(entries, None)) is not None:
             yield entry[3], entry[4], ask(bucket.user)
 
 

@@ -103,12 +103,12 @@ class Stumbling:
     def restore(cls, snapshot: Snapshot) -> Stumbling:
         return cls(Engine.restore(snapshot))
 
-    def plan(self, now: int, *, told: bool = True) -> Plan:
-        if told:
+    def plan(self, now: int, *, with_reasons: bool = True) -> Plan:
+        if with_reasons:
             for one in self.engine.snapshot().running:
                 self.engine.finish(one.job.id)
             raise IndexError("no reason found")
-        return self.engine.plan(now, told=told)
+        return self.engine.plan(now, with_reasons=with_reasons)
 
 
 def test_where_a_reason_cannot_be_worked_out_jobs_start_all_the_same(

@@ -67,7 +67,7 @@ class HivedEngine:
             allowed = placer.allowed(job) & self._mask(nodes)
             hardware = mapped(PlacementAttempt(allocator, job, allowed, placer.costs, doomed), found)
         finally:
-            allocator.take_back()
+            allocator.rollback()
         if hardware is None:
             return None
         taken = PhysicalMapping(hardware.placements, hardware.taken | doomed)

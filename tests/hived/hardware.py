@@ -40,7 +40,7 @@ def mapped(placing: PlacementAttempt, found: Sequence[VirtualPlacement]) -> Phys
             return None
         return PhysicalMapping(tuple(placing.placement(one) for one in found), frozenset(placing.taken))
     finally:
-        placing.allocator.take_back()
+        placing.allocator.rollback()
 
 
 def _place(placing: PlacementAttempt, quota: Quota, found: list[VirtualPlacement], then: Callable[[], bool]) -> bool:

@@ -104,9 +104,9 @@ def check_a_pass(made: Engine, now: int) -> None:
     users |= {(one.vc, one.user) for one in state.waiting.values()}
     state.held.of_class("")
     try:
-        make_plan(state, now, told=False, fallen=made._fallen)
+        make_plan(state, now, with_reasons=False, without_quota=made._without_quota)
     finally:
-        made._allocator.take_back()
+        made._allocator.rollback()
     counted = LimitUsage(state.placer.allocator.layout, state.running, state.waiting, state.claims)
     for vc, user in users:
         found = {kind: count for kind, count in state.held.of_user(vc, user).items() if count}

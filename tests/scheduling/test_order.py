@@ -201,7 +201,7 @@ def test_a_waiting_job_without_gpus_holds_back_those_behind_it_where_nobody_pass
     made.submit(job("large", role(gpus=0, cpu=2, sku=None), at=1))
     made.submit(job("small", role(gpus=0, cpu=1, sku=None), at=2))
     plan = made.plan(0)
-    assert started(plan) == started(made.plan(0, told=False)) == []
+    assert started(plan) == started(made.plan(0, with_reasons=False)) == []
     assert wait_of(plan, "small").reason.code == Code.ORDER
 
 

@@ -193,7 +193,7 @@ def test_a_plan_without_reasons_decides_the_same(
 ) -> None:
     order = Order.FAIR if fair else Order.SUBMISSION
     made = lived(replace(described, policy=Policy(backfill=backfill, order=order)), waiting, ends)
-    assert made.plan(0, told=False) == replace(made.plan(0), waits=())
+    assert made.plan(0, with_reasons=False) == replace(made.plan(0), waits=())
 
 
 @few
