@@ -197,7 +197,7 @@ def test_events_tell_of_starts_and_ends(runtime: DockerRuntime) -> None:
 
 def test_its_processes_are_known_and_what_they_use(runtime: DockerRuntime) -> None:
     found = started(runtime, "while :; do :; done")
-    pid = int(runtime._engine().inspect_container(container_name(found.attempt))["State"]["Pid"])
+    pid = int(runtime._engine.client().inspect_container(container_name(found.attempt))["State"]["Pid"])
     assert runtime.owner(pid) == found.attempt
     assert runtime.owner(1) is None
     usage = wait_until(lambda: runtime.usage().get(found.attempt), "what it uses")
@@ -207,7 +207,7 @@ def test_its_processes_are_known_and_what_they_use(runtime: DockerRuntime) -> No
 
 def test_a_process_is_known_as_a_containers_also_when_that_has_ended(runtime: DockerRuntime) -> None:
     found, other = started(runtime, "sleep 600 & wait"), started(runtime, "sleep 600 & wait")
-    pid = int(runtime._engine().inspect_container(container_name(found.attempt))["State"]["Pid"])
+    pid = int(runtime._engine.client().inspect_container(container_name(found.attempt))["State"]["Pid"])
     assert (runtime.belongs(pid, found.container), runtime.belongs(pid, other.container)) == (True, False)
     with Popen(["sleep", "600"]) as left:
         move_beside(pid, left.pid)

@@ -94,7 +94,7 @@ def test_an_engine_that_ends_while_the_agent_runs_is_told_in_the_same_words(tmp_
 def test_that_its_events_broke_off_is_said_once_and_anew_after_it_had_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nodes.agent.runtimes.docker.runtime._EVENTS_AGAIN_S", 0.01)
+    monkeypatch.setattr("nodes.agent.runtimes.docker.events.RETRY_S", 0.01)
     url = f"unix://{tmp_path}/scripted.sock"
     with capture_logs() as lines, closing(runtime_at(url, tmp_path)) as runtime:
         runtime.watch(lambda attempt: None)

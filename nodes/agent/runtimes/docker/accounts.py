@@ -12,7 +12,7 @@ import posixpath
 import tarfile
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +43,7 @@ class AccountFiles:
     bears ``name`` and has no mounts: so no job decides what another one's container gets. ``workspaces``: where the
     code of attempts lies on the node."""
 
-    def __init__(self, client: docker.APIClient, name: str, workspaces: Path) -> None:
+    def __init__(self, client: Callable[[], docker.APIClient], name: str, workspaces: Path) -> None:
         self._client, self._name, self._workspaces = client, name, workspaces
         self._have: OrderedDict[tuple[str, str, tuple[str, ...]], ImageAccounts] = OrderedDict()
         self._lock = threading.Lock()
@@ -54,18 +54,18 @@ class AccountFiles:
         as root, into whatever lies there."""
         if spec.profile != "user":
             if (folder := own_job_folder(spec)) is not None:
-                self._client.put_archive(container, "/", _archive({}, [folder], 0, 0))
+                self._client().put_archive(container, "/", _archive({}, [folder], 0, 0))
             return
         have = self._image(spec, image)
         mounts_stay(spec, have.leads, self._workspaces / spec.attempt)
-        self._client.put_archive(container, "/", account_archive(spec, have))
+        self._client().put_archive(container, "/", account_archive(spec, have))
 
     def _image(self, spec: ContainerSpec, image: str) -> ImageAccounts:
         asked = tuple(sorted({*mount_targets(spec), *map(posixpath.dirname, _folders_wanted(spec))}))
         key = (image, spec.workdir, asked)
         with self._lock:
             if key not in self._have:
-                with bare_container(self._client, image, self._name, spec.workdir) as bare:
+                with bare_container(self._client(), image, self._name, spec.workdir) as bare:
                     self._have[key] = self._read(bare, spec, asked)
                 if len(self._have) > _CACHED:
                     self._have.popitem(last=False)
@@ -75,13 +75,13 @@ class AccountFiles:
         return ImageAccounts(
             passwd=self._file(container, "/etc/passwd"),
             group=self._file(container, "/etc/group"),
-            leads={path: path_resolved(self._client, container, path) for path in asked},
+            leads={path: path_resolved(self._client(), container, path) for path in asked},
         )
 
     def _file(self, container: str, path: str) -> str:
         """The content of a file in the container; empty where there is none."""
         try:
-            chunks, _ = self._client.get_archive(container, path)
+            chunks, _ = self._client().get_archive(container, path)
         except NotFound:
             return ""
         stream = _Stream(chunks)

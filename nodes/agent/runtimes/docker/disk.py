@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import docker
 import requests
 from docker.errors import APIError, NotFound, create_api_error_from_http_exception
 
 from nodes.agent.disk.image_use import ImageUses
 from nodes.agent.runtimes.base import RuntimeUnavailable, StoredImage, WritableLayer
 from nodes.agent.runtimes.docker.client import keeps_in_containerd
+from nodes.agent.runtimes.docker.engine import Engine
 from nodes.agent.runtimes.docker.faults import engine_errors, engine_failures
 from nodes.protocol.messages import DiskShare
 from nodes.protocol.names import LABEL
@@ -23,19 +23,11 @@ _NO_NAME, _NOT_FOUND, _CONFLICT = 400, 404, 409
 
 
 class DockerStore:
-    """``ImageStore`` over one Engine. ``connect(timeout)`` makes a client of its own for calls that take
-    long; ``labels``: of this cluster's and node's containers; ``workspaces``: where the code of tasks lies."""
+    """``ImageStore`` over one Engine. ``workspaces``: where the code of tasks lies."""
 
-    def __init__(
-        self,
-        client: docker.APIClient,
-        connect: Callable[[float | None], docker.APIClient],
-        uses: ImageUses,
-        labels: tuple[str, str],
-        workspaces: Path,
-    ) -> None:
-        self._client, self._connect, self._uses, self._labels = client, connect, uses, labels
-        self._workspaces = workspaces
+    def __init__(self, engine: Engine, uses: ImageUses, workspaces: Path) -> None:
+        self._engine, self._uses, self._workspaces = engine, uses, workspaces
+        self._client = engine.client()
 
     def images_seen(self) -> None:
         now = int(time.time() * 1000)
@@ -44,7 +36,8 @@ class DockerStore:
             there = {one["Id"]: bool(_digests(one)) for one in self._client.images()}
             running = self._client.containers()
         self._uses.keep(there, now)
-        self._uses.note({one["ImageID"] for one in running if self._ours(one)} & there.keys(), now)
+        ours = {one["ImageID"] for one in running if self._engine.owns(one.get("Labels") or {})}
+        self._uses.note(ours & there.keys(), now)
 
     def images(self) -> list[StoredImage]:
         with engine_failures():
@@ -82,7 +75,7 @@ class DockerStore:
 
     def writing(self) -> list[WritableLayer]:
         with engine_failures():
-            listed = self._client.containers(filters={"label": list(self._filters())})
+            listed = self._client.containers(filters={"label": self._engine.labels})
         return [
             WritableLayer(
                 attempt=one["Labels"][LABEL.ATTEMPT],
@@ -116,7 +109,7 @@ class DockerStore:
 
     def _counted(self, path: str, timeout_s: float, **params: str | int) -> dict[str, Any]:
         """What the Engine counts file by file, by a client of its own. Raises NotFound."""
-        with engine_failures(), closing(self._connect(timeout_s)) as client:
+        with engine_failures(), closing(self._engine.connect(timeout_s)) as client:
             url = f"{client.base_url}/v{client.api_version}{path}"
             response = client.get(url, params=params, timeout=timeout_s)
             try:
@@ -138,15 +131,6 @@ class DockerStore:
             again=fetched_again or not names,
             last_used_ms=self._uses.last(one["Id"]),
         )
-
-    def _filters(self) -> Iterator[str]:
-        cluster, node = self._labels
-        yield f"{LABEL.CLUSTER}={cluster}"
-        yield f"{LABEL.NODE}={node}"
-
-    def _ours(self, one: dict[str, Any]) -> bool:
-        labels = one.get("Labels") or {}
-        return (labels.get(LABEL.CLUSTER), labels.get(LABEL.NODE)) == self._labels
 
 
 def _sizes(used: dict[str, Any]) -> dict[str, int]:

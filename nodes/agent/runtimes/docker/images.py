@@ -18,6 +18,7 @@ from docker.utils import parse_repository_tag
 from nodes.agent.disk.image_use import ImageUses
 from nodes.agent.runtimes.base import AttemptFailed, Image
 from nodes.agent.runtimes.docker.client import keeps_in_containerd
+from nodes.agent.runtimes.docker.engine import Engine
 from nodes.agent.runtimes.docker.faults import engine_errors, engine_failures, pull_failure
 from nodes.agent.runtimes.docker.pull import Pull, repository_tag
 from nodes.protocol.messages import ContainerSpec, Progress
@@ -59,13 +60,11 @@ class PullProgress:
 
 
 class ImageResolver:
-    """Resolves images on one Engine. ``connect(timeout)`` makes a client of its own for calls that may block; ``uses``
-    knows which images here were had by a login only."""
+    """Resolves images on one Engine. ``uses`` knows which images here came by a login only."""
 
-    def __init__(
-        self, client: docker.APIClient, connect: Callable[[int | None], docker.APIClient], uses: ImageUses
-    ) -> None:
-        self._client, self._connect, self._uses = client, connect, uses
+    def __init__(self, engine: Engine, uses: ImageUses) -> None:
+        self._engine, self._uses = engine, uses
+        self._client = engine.client()
 
     def find(
         self,
@@ -252,7 +251,7 @@ class ImageResolver:
 
     def _remote_digest(self, image: str, auth: dict[str, str] | None) -> str:
         """The digest that the registry of the name gives now. Raises ``AttemptFailed``."""
-        client = self._connect(_REGISTRY_TIMEOUT_S)
+        client = self._engine.connect(_REGISTRY_TIMEOUT_S)
         try:
             answer = client.inspect_distribution(image, auth_config=auth or {})  # type: ignore[no-untyped-call]
             return str(answer["Descriptor"]["digest"])
@@ -270,7 +269,7 @@ class ImageResolver:
         cancelled: Callable[[], bool],
     ) -> None:
         done = PullProgress()
-        with closing(Pull(self._connect(None), reference, auth)) as pull:
+        with closing(Pull(self._engine.connect(None), reference, auth)) as pull:
             for event in pull.events(cancelled):
                 if "error" in event:
                     raise pull_failure(str(event["error"]), reference)
