@@ -112,3 +112,20 @@ def test_make_lists_its_commands() -> None:
     done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
     listed = [line.split()[1] for line in done.stdout.splitlines()]
     assert {"setup", "demo", "test", "lint", "bench", "run"} <= set(listed)
+
+
+def test_packages_behind_a_link_are_left_alone(machine: Machine) -> None:
+    """`npm ci` begins by emptying the folder, which is another clone's."""
+    others = machine.folder / "others"
+    for made in (machine.folder / "frontend", others):
+        made.mkdir()
+    (machine.folder / "frontend" / "node_modules").symlink_to(others)
+    done = machine.run("scripts/frontend-build")
+    assert done.returncode == 1
+    assert done.stderr.startswith("berth: frontend/node_modules is a symbolic link, and npm ci would empty the folder")
+
+
+def test_the_front_end_is_built_without_arguments(machine: Machine) -> None:
+    (machine.folder / "frontend").mkdir()
+    done = machine.run("scripts/frontend-build", "--help")
+    assert (done.returncode, done.stderr) == (1, "berth: scripts/frontend-build takes no arguments, not --help\n")
