@@ -178,9 +178,10 @@ class Exit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What a container that has not begun is doing: "image 34 %", "attempt 1 still writes from gpu07"."""
+    """What a container that has not begun is doing: "image 34 %", "attempt 1 still writes from gpu07". With
+    "code_unavailable" the message says why its code is not to be had now."""
 
-    code: str  # "image" | "lease" | "storage" | "engine" | "spec" | "code" | "portal"
+    code: str  # "image" | "lease" | "storage" | "engine" | "spec" | "code" | "code_unavailable" | "portal"
     percent: int | None = None
     message: str = ""
 

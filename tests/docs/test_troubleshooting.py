@@ -12,7 +12,9 @@ from tests.support.documents import ROOT
 PAGES = [*ROOT.glob("docs/*/troubleshooting*.md")]
 HOLE = "\N{HORIZONTAL ELLIPSIS}"
 SAYING = ("portal", "nodes", "scheduling", "client/berth")
-FILLED = re.compile(r"%\(\w+\)s|%%")
+FILLED = re.compile(r"%\(\w+\)s|%%|{{ \w+ }}")
+SHOWN = re.compile(r"{% blocktranslate [^%]*%}([^%]+){% endblocktranslate %}")
+"""The sentences of a template."""
 
 
 def texts_of(tree: ast.AST) -> Iterator[str]:
@@ -34,6 +36,8 @@ def said() -> str:
         for text in texts_of(ast.parse(path.read_text()))
         if " " in text
     ]
+    for path in (ROOT / "frontend" / "templates").rglob("*.html"):
+        found.extend(SHOWN.findall(path.read_text()))
     filled = (FILLED.sub(lambda hole: "%" if hole[0] == "%%" else HOLE, text) for text in found)
     return "\n".join(text.replace("`", "") for text in filled)
 

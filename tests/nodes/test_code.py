@@ -109,10 +109,10 @@ def told(portal: PortalSide, url: str) -> str:
     for spec in specs:
         portal.addresses[spec.attempt] = url
     for attempt in [portal.order(spec, Phase.RUN) for spec in specs]:
-        found = portal.wait(attempt, lambda c: c.progress is not None and "waits for its code" in c.progress.message)
+        found = portal.wait(attempt, lambda c: c.progress is not None and c.progress.code == "code_unavailable")
     assert found.progress is not None
-    head, _, why = found.progress.message.partition(": ")
-    assert (head, portal.agent.tail().count(why)) == ("waits for its code", 1), portal.agent.tail()
+    why = found.progress.message
+    assert portal.agent.tail().count(why) == 1, portal.agent.tail()
     return why
 
 

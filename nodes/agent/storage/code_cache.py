@@ -40,7 +40,7 @@ _PART = ".part"
 
 
 class CodeUnavailable(Exception):
-    """The code cannot be had now; ask again soon. ``message`` is one sentence for people."""
+    """The code cannot be had now; ask again soon. ``message`` says why, in one sentence for people."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -127,15 +127,15 @@ class CodeCache:
         if have < code.size:
             url = address()
             if url is None:
-                raise CodeUnavailable("waits for the address of its code")
+                raise CodeUnavailable("The portal has sent no address for it yet.")
             try:
                 have = self._download(url, part, have, code.size, progress, cancelled)
             except _DownloadFailed as fault:
                 self._say(url, str(fault))
-                raise CodeUnavailable(f"waits for its code: {fault}") from fault
+                raise CodeUnavailable(str(fault)) from fault
             self._say_well(url)
         if have < code.size:
-            raise CodeUnavailable("waits for its code: less came than it has; asks for the rest")
+            raise CodeUnavailable("Less came than it has: the rest is asked for.")
         part.replace(path)
         self._make_room(keep=path)
 

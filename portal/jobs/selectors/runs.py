@@ -57,28 +57,26 @@ _NEWEST_IN = Prepared(lambda: _newest(job_attempt__number=Slot("attempt", int)))
 
 @dataclass(frozen=True, slots=True)
 class CodeWait:
-    """A task that waits for its job's code: its node, what the node says, and how long it is tried."""
+    """A task whose node cannot get its job's code: why, as the node says, and how long it is tried."""
 
     task: str
     node: str
-    words: str
+    why: str
     since: datetime
     until: datetime
 
 
 def code_awaited(*, job: Job) -> CodeWait | None:
-    """The first task whose node cannot fetch the job's code now. When the time to be prepared is over, the attempt ends
+    """The first task whose node cannot get the job's code now. When the time to be prepared is over, the attempt ends
     and is tried elsewhere."""
     before = [ContainerState.ACCEPTED, ContainerState.PULLING]
-    runs = _shown().filter(task__job=job, state__in=before, lost_at=None, progress__code="code")
-    runs = runs.only(*SHOWN, "progress", "created_at", "lease_over_at").order_by("created_at", "id")
-    for run in runs:
-        words = run.progress.get("message") or ""
-        if words.startswith("waits for"):
-            since = max(run.created_at, run.lease_over_at or run.created_at)
-            until = since + timedelta(seconds=settings.GANG_PREPARE_TIMEOUT_S)
-            return CodeWait(run_name(run), run.node.name, words, since, until)
-    return None
+    runs = _shown().filter(task__job=job, state__in=before, lost_at=None, progress__code="code_unavailable")
+    run = runs.only(*SHOWN, "progress", "created_at", "lease_over_at").order_by("created_at", "id").first()
+    if run is None:
+        return None
+    since = run.lease_over_at or run.created_at
+    until = since + timedelta(seconds=settings.GANG_PREPARE_TIMEOUT_S)
+    return CodeWait(run_name(run), run.node.name, run.progress["message"], since, until)
 
 
 def run_name(run: TaskAttempt) -> str:

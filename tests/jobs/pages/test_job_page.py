@@ -80,15 +80,17 @@ def test_of_code_that_cannot_be_fetched_is_said_why_and_since_when_and_until_whe
     world.settle()
     Job.objects.filter(pk=job.pk).update(state="starting")
     run = TaskAttempt.objects.filter(task__job=job)
-    why = "waits for its code: Nothing listens where the portal should."
-    run.update(state="pulling", started_at=None, progress={"code": "code", "percent": None, "message": why})
+    why = "Nothing listens where the portal should."
+    run.update(state="pulling", started_at=None, progress={"code": "code_unavailable", "percent": None, "message": why})
     since = run.get().created_at
     page = browser.get(f"/jobs/{job.pk}")
-    assert f"Task worker/0 on gpu01: {why} It has been tried since" in page.text
+    assert f"Task worker/0 on gpu01 cannot get the job's code. {why} It has been tried since" in page.text
     for moment in (since, since + timedelta(seconds=1200)):
         assert f'datetime="{moment.isoformat()}"' in page.html
-    run.update(progress={"code": "code", "percent": 40, "message": "its code"})
-    assert "It has been tried since" not in browser.get(f"/jobs/{job.pk}").text
+    older = {"code": "code", "percent": None, "message": f"waits for its code: {why}"}
+    for other in ({"code": "code", "percent": 40, "message": "its code"}, older):
+        run.update(progress=other)
+        assert "It has been tried since" not in browser.get(f"/jobs/{job.pk}").text, other
 
 
 def test_the_code_of_a_job_is_shown_and_downloaded_by_who_may_see_the_job(world: World, browser: Browser) -> None:
