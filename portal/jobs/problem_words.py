@@ -98,6 +98,10 @@ SENTENCES = (
     gettext_noop("holds more than %(most)s characters, aliases counted as what they stand for"),
     gettext_noop("the key %(key)s stands twice in one mapping; keep one of them"),
     gettext_noop("a second %(what)s is named %(name)s; give it another name"),
+    gettext_noop(
+        "%(other)s and %(name)s are the same role in OpenPAI's variables (PAI_HOST_IP_%(role)s_0), which name "
+        "roles in lower case without underscores; rename one"
+    ),
     gettext_noop("no %(what)s is named %(name)s; there is none"),
     gettext_noop("no %(what)s is named %(name)s; there is: %(known)s"),
     gettext_noop("no %(what)s is named %(name)s; there are: %(known)s"),
@@ -171,6 +175,10 @@ SENTENCES = (
     gettext_noop(
         "The commands of %(role)s have line ends of Windows (CR LF): they are read as those of Unix. Scripts of your "
         "own need these, too."
+    ),
+    gettext_noop(
+        "The last command of %(role)s runs in the background (&): the task ends when its commands do, and kills it. Leave "
+        "out the &, or end the commands with: wait"
     ),
     gettext_noop("SSH lets nobody in: store a public key on your profile. One that you add later counts at once."),
     gettext_noop("The plug-in ssh asks for nothing here: give it jobssh: true, or keys of your own by userssh."),

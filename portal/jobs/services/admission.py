@@ -23,7 +23,7 @@ from portal.jobs.selectors.visible import job_restrict
 from portal.jobs.services.rights import right_problems
 from portal.jobs.services.specs import WORKDIR
 from portal.jobs.services.starting import ports_wanted
-from portal.jobs.spec.commands import has_windows_ends
+from portal.jobs.spec.commands import ends_in_background, has_windows_ends
 from portal.jobs.spec.images import image_as_root, image_problems
 from portal.jobs.spec.model import JobSpec
 from portal.jobs.spec.plugins import PLACE, no_key, ssh_keys
@@ -38,6 +38,10 @@ EXTRAS = "extras.berth"
 WINDOWS_ENDS = (
     "The commands of %(role)s have line ends of Windows (CR LF): they are read as those of Unix. Scripts of your own "
     "need these, too."
+)
+BACKGROUND_END = (
+    "The last command of %(role)s runs in the background (&): the task ends when its commands do, and kills it. Leave "
+    "out the &, or end the commands with: wait"
 )
 WITHOUT_EFFECT = {
     "image_checker": "The plug-in image_checker has no effect here: each image is looked for when the job starts.",
@@ -100,6 +104,7 @@ def job_hints(*, spec: JobSpec, text: str | bytes, user: User) -> list[str]:
     if spec.gpu_count:
         hints += share_hints(spec, cluster_facts(user=user))
     hints += [WINDOWS_ENDS % {"role": role.name} for role in spec.roles if has_windows_ends(role.commands)]
+    hints += [BACKGROUND_END % {"role": role.name} for role in spec.roles if ends_in_background(role.script)]
     if any(one.plugin == "ssh" and not one.asks_ssh and "jobssh" not in one.parameters for one in spec.plugins):
         hints.append("The plug-in ssh asks for nothing here: give it jobssh: true, or keys of your own by userssh.")
     named = {plugin.plugin for plugin in spec.plugins}

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from portal.jobs.spec.model import JobSpec
+from portal.jobs.spec.rules import pai_role
 
 MASTER_PORT_LABEL = "berth_master"
 USUAL_MASTER_PORT = 29500
@@ -84,12 +85,6 @@ def shared_variables(peers: Sequence[Peer]) -> dict[str, str]:
 def pai_job_name(name: str, run: int) -> str:
     """What OpenPAI's clients call a run. OpenPAI has one run of a name; later ones carry their number."""
     return name if run == 1 else f"{name}-{run}"
-
-
-def pai_role(role: str) -> str:
-    """The role as OpenPAI's variables of a run and its host names have it; those that the file alone makes have the
-    original."""
-    return role.lower().replace("_", "")
 
 
 def _numbers(ports: Sequence[int]) -> str:

@@ -10,8 +10,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from django.utils.crypto import salted_hmac
 
-from portal.jobs.services.environment import Peer, pai_role
+from portal.jobs.services.environment import Peer
 from portal.jobs.spec.model import JobSpec
+from portal.jobs.spec.rules import pai_role
 
 JOB_SSH_VARIABLE = "BERTH_JOB_SSH"
 """Tells the server of a task that the job's key is its host key."""

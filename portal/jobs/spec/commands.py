@@ -48,6 +48,13 @@ def has_windows_ends(lines: Iterable[str]) -> bool:
     return any("\r\n" in line for line in lines)
 
 
+def ends_in_background(text: str) -> bool:
+    """Whether the last command of this script goes to the background."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    last = lines[-1].partition(" #")[0].rstrip() if lines else ""
+    return last.endswith("&") and last[:-1].rstrip()[-1:] not in "&|;>\\"
+
+
 def context(job: Raw, role_name: str) -> Mapping[str, Any]:
     """What the references of a role's commands can name: the parameters and its own prerequisites."""
     role = raw.mapping(job, "taskRoles", role_name)

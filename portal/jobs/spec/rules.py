@@ -140,6 +140,25 @@ def roles_complete(job: Raw) -> Iterator[Finding]:
             yield Finding(("taskRoles", name, "commands"), message, "blank")
 
 
+def pai_role(role: str) -> str:
+    """The role as OpenPAI's variables of a run and its host names have it; those that the file alone makes have the
+    original."""
+    return role.lower().replace("_", "")
+
+
+def roles_distinct(job: Raw) -> Iterator[Finding]:
+    """No two roles share the variables that name their tasks."""
+    seen: dict[str, str] = {}
+    for name, _ in raw.roles(job):
+        other = seen.setdefault(pai_role(name), name)
+        if other != name:
+            message = (
+                f"{short(other)} and {short(name)} are the same role in OpenPAI's variables (PAI_HOST_IP_"
+                f"{short(pai_role(name))}_0), which name roles in lower case without underscores; rename one"
+            )
+            yield Finding(("taskRoles", name), message, "duplicate_name")
+
+
 def tasks_bounded(job: Raw) -> Iterator[Finding]:
     """The job has at most `MAX_TASKS` tasks."""
     total = sum(max(raw.whole(role.get("instances"), 1), 0) for _, role in raw.roles(job))
@@ -302,6 +321,7 @@ RULES: tuple[Rule, ...] = (
     deployments_match,
     hived_roles_match,
     roles_complete,
+    roles_distinct,
     tasks_bounded,
     scripts_bounded,
     storages_mountable,

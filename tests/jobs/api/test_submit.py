@@ -171,3 +171,23 @@ def test_line_ends_of_windows_are_told_before_the_submission_and_among_the_event
     assert any(hint.startswith(told) for hint in checked["hints"])
     job = json.loads(api.call("POST", "jobs", text, kind=YAML).content)
     assert JobEvent.objects.filter(job=job["id"], code="hint", message__startswith=told).exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("nohup python train.py > log 2>&1 &", True),
+        ("for i in 1 2; do train $i & done\n(sleep 1) & # goes on\n# the end\n", True),
+        ("tensorboard --logdir . &\npython train.py", False),
+        ("python train.py &\nwait", False),
+        ("test -f data &&\necho there", False),
+        ("echo a \\&", False),
+    ],
+)
+def test_a_task_that_leaves_its_program_in_the_background_is_told_that_it_ends(
+    world: World, command: str, told: bool
+) -> None:
+    world.node("gpu01", gpus=2)
+    answer = Api(world.user).call("POST", "validate", job_file(commands=[command]), kind=YAML)
+    words = "The last command of worker runs in the background (&): the task ends when its commands do"
+    assert any(hint.startswith(words) for hint in json.loads(answer.content)["hints"]) is told

@@ -26,6 +26,11 @@ WRONG: list[tuple[Change, str, str]] = [
     (("taskRoles", {}), "taskRoles", "must have at least 1, not 0"),
     (("taskRoles", []), "taskRoles", "must be a mapping, not a list"),
     (("taskRoles/1st", {}), "taskRoles.1st", "must not begin with a digit"),
+    (
+        ("taskRoles/Tr_ain", {}),
+        "taskRoles.Tr_ain",
+        "train and Tr_ain are the same role in OpenPAI's variables (PAI_HOST_IP_train_0)",
+    ),
     (("jobRetryCount", -3), "jobRetryCount", "must be at least -2, not -3"),
     (("jobRetryCount", "2"), "jobRetryCount", 'must be a whole number, not the text "2"'),
     (("secrets", "******"), "secrets", "give the values again"),
