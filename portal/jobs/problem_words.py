@@ -177,8 +177,8 @@ SENTENCES = (
         "own need these, too."
     ),
     gettext_noop(
-        "The last command of %(role)s runs in the background (&): the task ends when its commands do, and kills it. Leave "
-        "out the &, or end the commands with: wait"
+        "The last command of %(role)s runs in the background (&): the task ends when its commands do, and kills it. "
+        "Leave out the &, or end the commands with: wait"
     ),
     gettext_noop("SSH lets nobody in: store a public key on your profile. One that you add later counts at once."),
     gettext_noop("The plug-in ssh asks for nothing here: give it jobssh: true, or keys of your own by userssh."),

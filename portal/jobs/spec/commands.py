@@ -49,7 +49,7 @@ def has_windows_ends(lines: Iterable[str]) -> bool:
 
 
 def ends_in_background(text: str) -> bool:
-    """Whether the last command of this script goes to the background."""
+    """Whether the last command of this script runs in the background."""
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     last = lines[-1].partition(" #")[0].rstrip() if lines else ""
     return last.endswith("&") and last[:-1].rstrip()[-1:] not in "&|;>\\"
