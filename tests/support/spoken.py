@@ -82,7 +82,7 @@ def of_servers_written() -> Iterator[tuple[str, str]]:
 
 def agents_say() -> Iterator[tuple[str, str]]:
     """The same of what a node says of a task that ended or could not begin."""
-    return _written("nodes", {"Exit", "Failed", "SshServer"})
+    return _written("nodes", {"Exit", "AttemptFailed", "SshServer"})
 
 
 def configurations_written() -> set[str]:
