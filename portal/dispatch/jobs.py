@@ -17,7 +17,7 @@ import scheduling
 from nodes.protocol.states import Cause
 from portal.accounts.models import User
 from portal.clusters.selectors.engine import ClusterRows
-from portal.clusters.selectors.owners import owners_gone
+from portal.clusters.selectors.owners import Owner, owners_gone
 from portal.clusters.selectors.rights import firm_rights
 from portal.clusters.selectors.ties import StorageTies, storage_ties
 from portal.common.prepared import Among, Prepared
@@ -141,6 +141,7 @@ class _Reading:
     users: Mapping[int, Row] = field(default_factory=dict)
     rows: dict[int, JobRow] = field(default_factory=dict)
     told: dict[int, Told] = field(default_factory=dict)
+    owners: dict[int, Owner] = field(default_factory=dict)  # of the jobs that wait and that no lead has kept
     facts: dict[int, Facts] = field(default_factory=dict)
     plain: dict[int, scheduling.Job] = field(default_factory=dict)
     others: tuple[int, ...] = ()
@@ -183,7 +184,7 @@ class _Reader:
         waiting = [job for key, job in jobs.items() if job.wanted and key not in held_back and rows[key].may_start]
         every = reading.plain | jobs
         all_waiting = _by_id([*reading.waiting, *waiting]) if waiting else reading.waiting
-        if held := self._storages_away(all_waiting, reading.facts) | self._without_owners(reading.rows):
+        if held := self._storages_away(all_waiting, reading.facts) | self._without_owners(reading.owners):
             held_back |= held
             all_waiting = tuple(job for job in all_waiting if job.order_id not in held)
         if barred := self._barred(every, reading.facts):
@@ -200,14 +201,13 @@ class _Reader:
             ties=self.ties,
         )
 
-    def _without_owners(self, rows: Mapping[int, JobRow]) -> dict[int, HeldBack]:
-        """Of the jobs that wait those whose owners may not run jobs in their team any more, unless a lead kept them."""
-        waiting = [row for row in rows.values() if row.state == JobState.WAITING and not row.kept]
-        gone = owners_gone(owners={(row.vc_id, row.user_id) for row in waiting})
+    def _without_owners(self, owners: Mapping[int, Owner]) -> dict[int, HeldBack]:
+        """Of these jobs those whose owners may not run jobs in their team any more."""
+        gone = owners_gone(owners={*owners.values()})
         return {
-            row.pk: HeldBack(OWNER_GONE, owner_gone_words(user=self.users[row.user_id][1], vc=self.vc_names[row.vc_id]))
-            for row in (waiting if gone else ())
-            if (row.vc_id, row.user_id) in gone
+            key: HeldBack(OWNER_GONE, owner_gone_words(user=self.users[user][1], vc=self.vc_names[vc]))
+            for key, (vc, user) in (owners.items() if gone else ())
+            if (vc, user) in gone
         }
 
     def _storages_away(self, waiting: Iterable[scheduling.Job], facts: Mapping[int, Facts]) -> dict[int, HeldBack]:
@@ -257,12 +257,14 @@ class _Reader:
         facts = _facts(last.facts, rows, new)
         made = {key: self._plain(rows[key], facts[key], last) for key in new}
         told = {key: _told(found[key], rows[key]) for key in new if rows[key].state == JobState.WAITING}
+        owners = {key: (rows[key].vc_id, rows[key].user_id) for key in told if not rows[key].kept}
         plain = {key: job for key, job in made.items() if job is not None}
         return _Reading(
             found=found,
             users=self.users,
             rows=rows,
             told=changed(last.told, [*gone, *new], told),
+            owners=changed(last.owners, [*gone, *new], owners),
             facts=facts,
             plain=changed(last.plain, [*gone, *new], plain),
             others=tuple(sorted({*last.others, *new} - gone - plain.keys())),

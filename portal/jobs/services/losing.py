@@ -24,10 +24,10 @@ from portal.jobs.services.outcomes import task_attempt_ended
 def lost_tasks_give_up(*, now: datetime) -> None:
     """Give up what still lives on nodes that are lost."""
     # The nodes first, of which mostly none is lost: there are many more tasks.
-    lost = _LOST()
-    rows = TaskAttempt.objects.filter(LIVE, node__in=lost)
-    for node in Node.objects.filter(pk__in=rows.values("node")).order_by("id") if lost else ():
-        node_tasks_lose(node=node, now=now)
+    if lost := _LOST():
+        rows = TaskAttempt.objects.filter(LIVE, node__in=lost)
+        for node in Node.objects.filter(pk__in=rows.values("node")).order_by("id"):
+            node_tasks_lose(node=node, now=now)
 
 
 _LOST = Prepared(lambda: Node.objects.filter(health=NodeHealth.LOST).order_by().values_list("pk", flat=True))
