@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 from urllib.parse import quote
 
-from berth.calls import LONG, Call, Listing, get, given, nothing, reading, send, text
-from berth.endpoint import Resource, WayT_co, endpoint, rows
+from berth.calls import LONG, Call, Listing, get, not_none, nothing, reading, send, text
+from berth.endpoint import ExecutorT_co, Resource, endpoint, rows
 from berth.model.accounts import Group, GroupDetail, Imported, User
 from berth.model.cluster import ImageRule, Storage, StorageServer, Template, TemplateDetail
 
@@ -19,7 +19,7 @@ def _named(path: str, name: str) -> str:
     return f"{path}/{quote(name, safe='')}"
 
 
-class Users(Resource[WayT_co]):
+class Users(Resource[ExecutorT_co]):
     """Accounts. Changing them is for administrators."""
 
     @rows
@@ -33,9 +33,9 @@ class Users(Resource[WayT_co]):
         group: str | None = None,
     ) -> Listing[User]:
         """The accounts you may see, by name. ``text`` is a part of name or e-mail address."""
-        told = None if active is None else str(active).lower()
-        params = {"text": text, "active": told, "role": [*role] or None, "vc": vc, "group": group}
-        return Listing("users", User, given({**params, **LONG}))
+        wanted = None if active is None else str(active).lower()
+        params = {"text": text, "active": wanted, "role": [*role] or None, "vc": vc, "group": group}
+        return Listing("users", User, not_none({**params, **LONG}))
 
     @endpoint
     def get(self, username: str) -> Call[User]:
@@ -97,13 +97,13 @@ class Users(Resource[WayT_co]):
         return Call("POST", "users/import", reading(Imported), params=params, content=content, headers=headers)
 
 
-class Groups(Resource[WayT_co]):
+class Groups(Resource[ExecutorT_co]):
     """Groups of users, and the virtual clusters that they give. Changing them is for administrators."""
 
     @rows
     def list(self, *, name: str | None = None, vc: str | None = None, user: str | None = None) -> Listing[Group]:
         """The groups you may see, by name. ``name`` is a part of it."""
-        return Listing("groups", Group, given({"name": name, "vc": vc, "user": user, **LONG}))
+        return Listing("groups", Group, not_none({"name": name, "vc": vc, "user": user, **LONG}))
 
     @endpoint
     def get(self, name: str) -> Call[GroupDetail]:
@@ -121,8 +121,8 @@ class Groups(Resource[WayT_co]):
         self, name: str, *, description: str | None = None, roles: Mapping[str, str] | None = None
     ) -> Call[GroupDetail]:
         """Another description, or other roles; None: as it is."""
-        told = None if roles is None else _roles(roles)
-        body = given({"description": description, "virtual_clusters": told})
+        granted = None if roles is None else _roles(roles)
+        body = not_none({"description": description, "virtual_clusters": granted})
         return send("PATCH", _named("groups", name), GroupDetail, body, repeatable=True)
 
     @endpoint
@@ -141,13 +141,13 @@ class Groups(Resource[WayT_co]):
         return Call("DELETE", _named("groups", name), nothing)
 
 
-class Storages(Resource[WayT_co]):
+class Storages(Resource[ExecutorT_co]):
     """Folders that nodes mount. Changing them is for administrators."""
 
     @rows
     def list(self, *, name: str | None = None, vc: str | None = None) -> Listing[Storage]:
         """The storages that your jobs may mount, by name, with the nodes that offer them. ``name`` is a part of it."""
-        return Listing("storages", Storage, given({"name": name, "vc": vc, **LONG}))
+        return Listing("storages", Storage, not_none({"name": name, "vc": vc, **LONG}))
 
     @endpoint
     def get(self, name: str) -> Call[Storage]:
@@ -184,13 +184,13 @@ class Storages(Resource[WayT_co]):
         return send("PUT", path, StorageServer, {"tied": tied}, repeatable=True)
 
 
-class Images(Resource[WayT_co]):
+class Images(Resource[ExecutorT_co]):
     """Which images jobs may run. Changing it is for administrators."""
 
     @rows
     def list(self, *, vc: str | None = None) -> Listing[ImageRule]:
         """The patterns of the whole cluster and of your virtual clusters; without any, every image may run."""
-        return Listing("images", ImageRule, given({"vc": vc, **LONG}))
+        return Listing("images", ImageRule, not_none({"vc": vc, **LONG}))
 
     @endpoint
     def allow(self, pattern: str, *, vc: str | None = None, profile: str = "root", note: str = "") -> Call[ImageRule]:
@@ -204,7 +204,7 @@ class Images(Resource[WayT_co]):
         return Call("DELETE", f"images/{rule_id}", nothing)
 
 
-class Templates(Resource[WayT_co]):
+class Templates(Resource[ExecutorT_co]):
     """Job files that are kept: your own, those of your virtual clusters, everybody's."""
 
     @rows
@@ -212,7 +212,7 @@ class Templates(Resource[WayT_co]):
         self, *, name: str | None = None, visibility: str | None = None, vc: str | None = None
     ) -> Listing[Template]:
         """Without their files, newest first. ``visibility``: private, vc, public; ``name`` is a part of it."""
-        return Listing("templates", Template, given({"name": name, "visibility": visibility, "vc": vc, **LONG}))
+        return Listing("templates", Template, not_none({"name": name, "visibility": visibility, "vc": vc, **LONG}))
 
     @endpoint
     def get(self, template_id: int) -> Call[TemplateDetail]:

@@ -39,7 +39,7 @@ class FileBody:
 
     file: IO[bytes]
     size: int
-    told: Callable[[int], None]
+    progress: Callable[[int], None]
 
     def pieces(self) -> Iterator[bytes]:
         """All of it, from the start."""
@@ -48,7 +48,7 @@ class FileBody:
         while piece := self.file.read(PIECE):
             yield piece
             gone += len(piece)
-            self.told(gone)
+            self.progress(gone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,25 +83,25 @@ class Call(Generic[T]):
                 if pause is None or not worth_it:
                     raise refused
                 pause = max(pause, asked)
-            yield Rest(pause * (0.5 + random.random()))
+            yield Pause(pause * (0.5 + random.random()))
         raise AssertionError("the last try returns or raises")
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class Pause:
     """A pause."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Work(Generic[T]):
+class LocalWork(Generic[T]):
     """Something that takes a while and asks no server."""
 
     do: Callable[[], T]
 
 
-Steps = Generator[Call[Any] | Rest | Work[Any], Any, T]
+Steps = Generator[Call[Any] | Pause | LocalWork[Any], Any, T]
 """What to do next, until a result is there: a client sends each call, rests each rest, does each work, and gives back
 the response or what the work made."""
 
@@ -121,8 +121,8 @@ class Listing(Generic[T]):
         """The next page. Of the server's address only the query is taken: a token never follows a link elsewhere."""
         if page.next is None:
             return None
-        told = dict(parse_qsl(urlsplit(page.next).query))
-        return self._page({**self.params, **{name: told[name] for name in ("cursor", "offset") if name in told}})
+        query = dict(parse_qsl(urlsplit(page.next).query))
+        return self._page({**self.params, **{name: query[name] for name in ("cursor", "offset") if name in query}})
 
     def _page(self, params: Params) -> Call[Page[T]]:
         return get(self.path, Page[self.row], params)  # type: ignore[name-defined]
@@ -130,7 +130,7 @@ class Listing(Generic[T]):
 
 def get(path: str, answer: type[T], params: Params | None = None) -> Call[T]:
     """A call that reads."""
-    return Call("GET", path, reading(answer), given(params or {}), repeatable=True)
+    return Call("GET", path, reading(answer), not_none(params or {}), repeatable=True)
 
 
 def send(method: str, path: str, answer: type[T], body: Any = None, *, repeatable: bool = False) -> Call[T]:
@@ -140,7 +140,7 @@ def send(method: str, path: str, answer: type[T], body: Any = None, *, repeatabl
     return Call(method, path, reading(answer), content=content, headers=headers, repeatable=repeatable)
 
 
-def given(params: Params) -> dict[str, Any]:
+def not_none(params: Params) -> dict[str, Any]:
     """The parameters that are not None."""
     return {name: value for name, value in params.items() if value is not None}
 

@@ -12,14 +12,14 @@ from typing import Any, Self, TypeVar, Unpack, cast
 import httpx
 
 from berth.administration import Groups, Images, Storages, Templates, Users
-from berth.calls import Call, FileBody, Listing, Rest, Steps, Work, failure, problem_of
+from berth.calls import Call, FileBody, Listing, LocalWork, Pause, Steps, failure, problem_of
 from berth.cluster import Nodes, VirtualClusters
-from berth.downloads import Going, Held
-from berth.endpoint import Awaiting, Blocking, WayT_co
-from berth.everything import Everything, Tokens
+from berth.downloads import Download, Held
+from berth.endpoint import Awaiting, Blocking, ExecutorT_co
 from berth.jobs import CodeFolders, Jobs
-from berth.logs import END_S, MOST_BYTES, PATIENCE_S, AsyncLogFollow, Following, LogFollow, LogRest, Tail, no_tail
+from berth.logs import END_S, MOST_BYTES, PATIENCE_S, AsyncLogFollow, LogCursor, LogFollow, LogRemainder, Tail, no_tail
 from berth.model.base import Page
+from berth.root import RootResource, Tokens
 from berth.server import Server
 from berth.shell import AsyncShell, Shell, ShellOptions, Terminal
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 TIMEOUT_S = 30.0
 
 
-class Parts(Everything[WayT_co], ABC):
+class BaseClient(RootResource[ExecutorT_co], ABC):
     """What both clients are made of: a server, and the parts of its API.
 
     ``url`` is the portal's address, ``token`` one made by ``login`` or on the profile page; ``ca_file`` names
@@ -44,19 +44,19 @@ class Parts(Everything[WayT_co], ABC):
         ca_file: str | None = None,
         trust_env: bool = True,
     ) -> None:
-        way = cast(WayT_co, self)
-        super().__init__(way)
+        executor = cast(ExecutorT_co, self)
+        super().__init__(executor)
         self.server = Server(url, token, ca_file, trust_env)
-        self.jobs: Jobs[WayT_co] = Jobs(way)
-        self.code: CodeFolders[WayT_co] = CodeFolders(way)
-        self.nodes: Nodes[WayT_co] = Nodes(way)
-        self.virtual_clusters: VirtualClusters[WayT_co] = VirtualClusters(way)
-        self.tokens: Tokens[WayT_co] = Tokens(way)
-        self.users: Users[WayT_co] = Users(way)
-        self.storages: Storages[WayT_co] = Storages(way)
-        self.images: Images[WayT_co] = Images(way)
-        self.templates: Templates[WayT_co] = Templates(way)
-        self.groups: Groups[WayT_co] = Groups(way)
+        self.jobs: Jobs[ExecutorT_co] = Jobs(executor)
+        self.code: CodeFolders[ExecutorT_co] = CodeFolders(executor)
+        self.nodes: Nodes[ExecutorT_co] = Nodes(executor)
+        self.virtual_clusters: VirtualClusters[ExecutorT_co] = VirtualClusters(executor)
+        self.tokens: Tokens[ExecutorT_co] = Tokens(executor)
+        self.users: Users[ExecutorT_co] = Users(executor)
+        self.storages: Storages[ExecutorT_co] = Storages(executor)
+        self.images: Images[ExecutorT_co] = Images(executor)
+        self.templates: Templates[ExecutorT_co] = Templates(executor)
+        self.groups: Groups[ExecutorT_co] = Groups(executor)
         self._open(**self.server.http(timeout_s))
 
     @abstractmethod
@@ -64,7 +64,7 @@ class Parts(Everything[WayT_co], ABC):
         """Makes what sends requests."""
 
 
-class Client(Parts[Blocking], Blocking):
+class Client(BaseClient[Blocking], Blocking):
     """Berth's REST API. Close it, or use it in a ``with``. Every method raises `BerthError` and its kinds. May be used
     by several threads."""
 
@@ -86,11 +86,11 @@ class Client(Parts[Blocking], Blocking):
             result: T = end.value
             return result
 
-    def _take(self, step: Call[Any] | Rest | Work[Any]) -> Any:
-        if isinstance(step, Rest):
+    def _take(self, step: Call[Any] | Pause | LocalWork[Any]) -> Any:
+        if isinstance(step, Pause):
             time.sleep(step.seconds)
             return None
-        if isinstance(step, Work):
+        if isinstance(step, LocalWork):
             return step.do()
         body = step.content.pieces() if isinstance(step.content, FileBody) else step.content
         return self._http.request(content=body, **_request(step))
@@ -123,20 +123,20 @@ class Client(Parts[Blocking], Blocking):
     def download(self, job_id: int, path: str = "", *, held: Held | None = None) -> Iterator[bytes]:
         """A file of a job's folder in pieces, or a folder of it as a tar archive. A file goes on by itself where the
         connection broke, and behind what is ``held`` of it already. Raises BerthError, also in the middle."""
-        going = Going(job_id, path, held)
-        while going.on:
+        download = Download(job_id, path, held)
+        while download.on:
             try:
-                with self._http.stream("GET", **going.request()) as response:
+                with self._http.stream("GET", **download.request()) as response:
                     if not response.is_success:
                         response.read()
-                    rest = going.began(response)
-                    if rest is None and going.on:
+                    rest = download.began(response)
+                    if rest is None and download.on:
                         for piece in response.iter_bytes():
-                            going.came(piece)
+                            download.came(piece)
                             yield piece
                         return
             except httpx.HTTPError as error:
-                rest = going.broke(error)
+                rest = download.broke(error)
             time.sleep(rest or 0.0)
 
     def exec(self, task_attempt: str, command: Sequence[str] = (), **terminal: Unpack[Terminal]) -> Shell:
@@ -150,7 +150,7 @@ class Client(Parts[Blocking], Blocking):
         """A log from ``offset`` on (``"tail"``: from shortly before its end) and live until it has ended. A lost
         connection is taken up again where it broke; raises Unreachable after ``patience_s`` without one. ``tail`` is
         told what there is of lines that have no end yet, such as a progress bar; they come as records all the same."""
-        return LogFollow(Following(self.server, task_attempt, offset, patience_s, tail))
+        return LogFollow(LogCursor(self.server, task_attempt, offset, patience_s, tail))
 
     def close(self) -> None:
         """Closes its connections."""
@@ -163,7 +163,7 @@ class Client(Parts[Blocking], Blocking):
         self.close()
 
 
-class AsyncClient(Parts[Awaiting], Awaiting):
+class AsyncClient(BaseClient[Awaiting], Awaiting):
     """The same, with methods to be awaited and lists for ``async for``."""
 
     def _open(self, **options: Any) -> None:
@@ -184,11 +184,11 @@ class AsyncClient(Parts[Awaiting], Awaiting):
             result: T = end.value
             return result
 
-    async def _take(self, step: Call[Any] | Rest | Work[Any]) -> Any:
-        if isinstance(step, Rest):
+    async def _take(self, step: Call[Any] | Pause | LocalWork[Any]) -> Any:
+        if isinstance(step, Pause):
             await asyncio.sleep(step.seconds)
             return None
-        if isinstance(step, Work):
+        if isinstance(step, LocalWork):
             return await asyncio.to_thread(step.do)
         body = _sent_async(step.content) if isinstance(step.content, FileBody) else step.content
         return await self._http.request(content=body, **_request(step))
@@ -221,20 +221,20 @@ class AsyncClient(Parts[Awaiting], Awaiting):
 
     async def download(self, job_id: int, path: str = "", *, held: Held | None = None) -> AsyncIterator[bytes]:
         """See `Client.download`."""
-        going = Going(job_id, path, held)
-        while going.on:
+        download = Download(job_id, path, held)
+        while download.on:
             try:
-                async with self._http.stream("GET", **going.request()) as response:
+                async with self._http.stream("GET", **download.request()) as response:
                     if not response.is_success:
                         await response.aread()
-                    rest = going.began(response)
-                    if rest is None and going.on:
+                    rest = download.began(response)
+                    if rest is None and download.on:
                         async for piece in response.aiter_bytes():
-                            going.came(piece)
+                            download.came(piece)
                             yield piece
                         return
             except httpx.HTTPError as error:
-                rest = going.broke(error)
+                rest = download.broke(error)
             await asyncio.sleep(rest or 0.0)
 
     def exec(self, task_attempt: str, command: Sequence[str] = (), **terminal: Unpack[Terminal]) -> AsyncShell:
@@ -245,7 +245,7 @@ class AsyncClient(Parts[Awaiting], Awaiting):
         self, task_attempt: str, *, offset: int | str = 0, patience_s: float = PATIENCE_S, tail: Tail = no_tail
     ) -> AsyncLogFollow:
         """See `Client.follow`."""
-        return AsyncLogFollow(Following(self.server, task_attempt, offset, patience_s, tail))
+        return AsyncLogFollow(LogCursor(self.server, task_attempt, offset, patience_s, tail))
 
     async def close(self) -> None:
         """Closes its connections."""
@@ -274,9 +274,9 @@ async def _sent_async(body: FileBody) -> AsyncIterator[bytes]:
         yield piece
 
 
-def _rest_of_log(response: httpx.Response, patience_s: float) -> LogRest:
+def _rest_of_log(response: httpx.Response, patience_s: float) -> LogRemainder:
     """What is missing behind this text; nothing while the task runs."""
-    rest = LogRest(int(response.headers.get("Berth-Log-End", 0)), patience_s)
+    rest = LogRemainder(int(response.headers.get("Berth-Log-End", 0)), patience_s)
     whole, over = (response.headers.get(name) for name in ("Berth-Log-Complete", "Berth-Task-Over"))
     rest.over = whole != "false" or over != "true"
     return rest

@@ -7,14 +7,14 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from berth.calls import LONG, Call, Listing, get, send
-from berth.endpoint import Resource, WayT_co, endpoint, rows
+from berth.endpoint import ExecutorT_co, Resource, endpoint, rows
 from berth.model.cluster import Node, NodeRemoved, UserShare, VirtualCluster, VirtualClusterDetail
 
 Intent = Literal["open", "cordoned", "draining"]
 Shares = list[UserShare]  # in the class below `list` is a method
 
 
-class Nodes(Resource[WayT_co]):
+class Nodes(Resource[ExecutorT_co]):
     """GPU servers."""
 
     @rows
@@ -62,7 +62,7 @@ class Nodes(Resource[WayT_co]):
         return send("DELETE", f"nodes/{quote(name, safe='')}{query}", NodeRemoved)
 
 
-class VirtualClusters(Resource[WayT_co]):
+class VirtualClusters(Resource[ExecutorT_co]):
     """Teams' shares of the cluster."""
 
     @rows

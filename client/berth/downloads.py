@@ -26,7 +26,7 @@ class Held:
     begins: int = 0
 
 
-class Going:
+class Download:
     """One download over as many requests as it takes: a client sends each, and says what came of it."""
 
     def __init__(self, job_id: int, path: str, held: Held | None) -> None:

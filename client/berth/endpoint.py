@@ -13,7 +13,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Way(ABC):
+class Executor(ABC):
     """How a client carries steps out and walks lists."""
 
     @abstractmethod
@@ -25,22 +25,22 @@ class Way(ABC):
         """The rows of all pages."""
 
 
-class Blocking(Way):
+class Blocking(Executor):
     """The caller waits."""
 
 
-class Awaiting(Way):
+class Awaiting(Executor):
     """The caller awaits."""
 
 
-WayT_co = TypeVar("WayT_co", bound=Way, covariant=True)
+ExecutorT_co = TypeVar("ExecutorT_co", bound=Executor, covariant=True)
 
 
-class Resource(Generic[WayT_co]):
+class Resource(Generic[ExecutorT_co]):
     """A part of the API."""
 
-    def __init__(self, way: WayT_co) -> None:
-        self._way = way
+    def __init__(self, executor: ExecutorT_co) -> None:
+        self._executor = executor
 
 
 class Endpoint(Generic[P, T]):
@@ -57,7 +57,11 @@ class Endpoint(Generic[P, T]):
     def __get__(self, resource: Resource[Awaiting], owner: type) -> Callable[P, Awaitable[T]]: ...
 
     def __get__(self, resource: Any, owner: type) -> Any:
-        return self if resource is None else _bound(self._build, resource, lambda way, steps: way.carry_out(steps))
+        return (
+            self
+            if resource is None
+            else _bound(self._build, resource, lambda executor, steps: executor.carry_out(steps))
+        )
 
 
 def endpoint(build: Callable[Concatenate[Any, P], Call[T]]) -> Endpoint[P, T]:
@@ -89,7 +93,11 @@ class Rows(Generic[P, T]):
     def __get__(self, resource: Resource[Awaiting], owner: type) -> Callable[P, AsyncIterator[T]]: ...
 
     def __get__(self, resource: Any, owner: type) -> Any:
-        return self if resource is None else _bound(self._build, resource, lambda way, listing: way.walk(listing))
+        return (
+            self
+            if resource is None
+            else _bound(self._build, resource, lambda executor, listing: executor.walk(listing))
+        )
 
 
 def rows(build: Callable[Concatenate[Any, P], Listing[T]]) -> Rows[P, T]:
@@ -97,9 +105,11 @@ def rows(build: Callable[Concatenate[Any, P], Listing[T]]) -> Rows[P, T]:
     return Rows(build)
 
 
-def _bound(build: Callable[..., Any], resource: Resource[Way], do: Callable[[Way, Any], Any]) -> Callable[..., Any]:
+def _bound(
+    build: Callable[..., Any], resource: Resource[Executor], do: Callable[[Executor, Any], Any]
+) -> Callable[..., Any]:
     @functools.wraps(build)
     def method(*args: Any, **kwargs: Any) -> Any:
-        return do(resource._way, build(resource, *args, **kwargs))
+        return do(resource._executor, build(resource, *args, **kwargs))
 
     return method

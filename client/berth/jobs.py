@@ -10,8 +10,22 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from berth.calls import LONG, Call, FileBody, Listing, Rest, Steps, Work, get, given, nothing, reading, send, text
-from berth.endpoint import Resource, WayT_co, endpoint, procedure, rows
+from berth.calls import (
+    LONG,
+    Call,
+    FileBody,
+    Listing,
+    LocalWork,
+    Pause,
+    Steps,
+    get,
+    not_none,
+    nothing,
+    reading,
+    send,
+    text,
+)
+from berth.endpoint import ExecutorT_co, Resource, endpoint, procedure, rows
 from berth.errors import JobUnfinished, NotFound
 from berth.job_file import with_code
 from berth.model.jobs import (
@@ -43,7 +57,7 @@ def _file(path: str, answer: Any, document: str | bytes, headers: dict[str, str]
     return Call("POST", path, reading(answer), content=content, headers={**YAML, **headers}, repeatable=repeatable)
 
 
-class Jobs(Resource[WayT_co]):
+class Jobs(Resource[ExecutorT_co]):
     """Jobs. ``document`` is a job file as YAML or JSON."""
 
     @endpoint
@@ -81,7 +95,7 @@ class Jobs(Resource[WayT_co]):
         rows a request brings."""
         when = since.isoformat() if since else None
         chosen = {"state": [*state] or None, "vc": vc, "user": user, "name": name, "since": when}
-        return Listing("jobs", Job, given({**chosen, "ordering": order, "limit": page}))
+        return Listing("jobs", Job, not_none({**chosen, "ordering": order, "limit": page}))
 
     @endpoint
     def get(self, job_id: int) -> Call[JobDetail]:
@@ -125,7 +139,7 @@ class Jobs(Resource[WayT_co]):
     ) -> Call[JobDetail]:
         """Moves a waiting job in the queue of its class: right before or behind another one, or `to` the `front`, or to
         its `own` place, where it would stand by itself. Raises Conflict."""
-        asked = given({"to": to, "before": before, "after": after})
+        asked = not_none({"to": to, "before": before, "after": after})
         return send("POST", f"jobs/{job_id}/place", JobDetail, asked, repeatable=True)
 
     @endpoint
@@ -151,7 +165,7 @@ class Jobs(Resource[WayT_co]):
     @rows
     def tasks(self, job_id: int, *, attempt: int | None = None) -> Listing[Task]:
         """Its tasks in the file's order, with their newest attempts, or those of one attempt of the job."""
-        return Listing(f"jobs/{job_id}/tasks", Task, given({"attempt": attempt, **LONG}))
+        return Listing(f"jobs/{job_id}/tasks", Task, not_none({"attempt": attempt, **LONG}))
 
     @endpoint
     def log(self, job_id: int, task_attempt: str, *, offset: int = 0, limit: int | None = None) -> Call[LogSlice]:
@@ -164,7 +178,7 @@ class Jobs(Resource[WayT_co]):
     def files(self, job_id: int, path: str = "") -> Listing[File]:
         """What lies in its folder, or in one below it, by name; of a file, that file alone. ``path`` is as `File.path`
         has it. For the contents see the client's ``download``."""
-        return Listing(f"jobs/{job_id}/files", File, given({"path": path or None, "limit": 1000}))
+        return Listing(f"jobs/{job_id}/files", File, not_none({"path": path or None, "limit": 1000}))
 
     @endpoint
     def metrics(
@@ -198,10 +212,10 @@ class Jobs(Resource[WayT_co]):
             waited = time.monotonic() - begun
             if timeout_s is not None and waited >= timeout_s:
                 raise JobUnfinished(job_id, job.state, timeout_s)
-            yield Rest(every_s if timeout_s is None else min(every_s, timeout_s - waited))
+            yield Pause(every_s if timeout_s is None else min(every_s, timeout_s - waited))
 
 
-class CodeFolders(Resource[WayT_co]):
+class CodeFolders(Resource[ExecutorT_co]):
     """Folders of code that come with jobs."""
 
     @procedure
@@ -209,7 +223,7 @@ class CodeFolders(Resource[WayT_co]):
         """Packs a folder and uploads it, unless the server has it. ``told`` hears of the bytes that are sent and of
         how many there are. Raises Misused for what cannot be packed, FolderTooLarge."""
         limits = yield from get("code/limits", CodeLimits).steps()
-        archive: Archive = yield Work(lambda: pack(folder, limits))
+        archive: Archive = yield LocalWork(lambda: pack(folder, limits))
         with archive:
             try:
                 return (yield from get(f"code/{archive.id}", Code).steps())

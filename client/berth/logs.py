@@ -45,7 +45,7 @@ class _Message(msgspec.Struct):
     records: list[tuple[int, int, str]] = []
 
 
-class Following:
+class LogCursor:
     """How far one reader of a log is, and what a lost connection means; opens and reads nothing itself.
 
     ``tail`` is told of lines without an end. ``offset`` moves once a message's records are taken by whoever reads, so
@@ -113,7 +113,7 @@ class Following:
         return pause * (0.5 + random.random())
 
 
-class LogRest:
+class LogRemainder:
     """What is still to come of an ended task's log from ``offset`` on; asks nothing itself. ``over`` once it has."""
 
     def __init__(self, offset: int, patience_s: float) -> None:
@@ -135,47 +135,47 @@ class LogRest:
 class LogFollow:
     """The records of a log as they come, until it has ended. ``offset`` is where to go on after all that was read."""
 
-    def __init__(self, following: Following) -> None:
-        self._following = following
+    def __init__(self, cursor: LogCursor) -> None:
+        self._cursor = cursor
 
     @property
     def offset(self) -> int | str:
         """A good offset to come back with."""
-        return self._following.offset
+        return self._cursor.offset
 
     def __iter__(self) -> Iterator[LogRecord]:
-        following = self._following
-        while not following.over:
+        cursor = self._cursor
+        while not cursor.over:
             try:
-                with connect(following.address, **following.server.socket(), create_connection=Closable) as socket:
-                    following.opened()
-                    while not following.over:
-                        yield from following.take(socket.recv())
-                        following.taken()
+                with connect(cursor.address, **cursor.server.socket(), create_connection=Closable) as socket:
+                    cursor.opened()
+                    while not cursor.over:
+                        yield from cursor.take(socket.recv())
+                        cursor.taken()
             except LOST as error:
-                time.sleep(following.lost(error))
+                time.sleep(cursor.lost(error))
 
 
 class AsyncLogFollow:
     """The same to be iterated by ``async for``."""
 
-    def __init__(self, following: Following) -> None:
-        self._following = following
+    def __init__(self, cursor: LogCursor) -> None:
+        self._cursor = cursor
 
     @property
     def offset(self) -> int | str:
         """A good offset to come back with."""
-        return self._following.offset
+        return self._cursor.offset
 
     async def __aiter__(self) -> AsyncIterator[LogRecord]:
-        following = self._following
-        while not following.over:
+        cursor = self._cursor
+        while not cursor.over:
             try:
-                async with connect_async(following.address, **following.server.socket()) as socket:
-                    following.opened()
-                    while not following.over:
-                        for record in following.take(await socket.recv()):
+                async with connect_async(cursor.address, **cursor.server.socket()) as socket:
+                    cursor.opened()
+                    while not cursor.over:
+                        for record in cursor.take(await socket.recv()):
                             yield record
-                        following.taken()
+                        cursor.taken()
             except LOST as error:
-                await asyncio.sleep(following.lost(error))
+                await asyncio.sleep(cursor.lost(error))

@@ -58,11 +58,11 @@ class ShellOptions:
 
     def start(self) -> str:
         """The first message."""
-        told = {"command": [*self.command], "tty": self.tty, "rows": self.rows, "columns": self.columns}
-        return _text("start", **told, term=self.term)
+        options = {"command": [*self.command], "tty": self.tty, "rows": self.rows, "columns": self.columns}
+        return _text("start", **options, term=self.term)
 
 
-class _Talk:
+class _ShellState:
     """What both clients know of a program: how much may be typed, and how it ended. Sends and reads nothing itself."""
 
     def __init__(self, server: Server, options: ShellOptions) -> None:
@@ -99,15 +99,15 @@ class _Talk:
                 raise BadAnswer("the shell's websocket said something else than output")
             return message[0], message[1:]
         try:
-            told = decoded(message, _Message)
+            answer = decoded(message, _Message)
         except msgspec.DecodeError as error:
             raise BadAnswer(f"the shell's websocket said something that cannot be read: {error}") from error
-        self._window = told.window or self._window
-        self._taken = max(self._taken, told.bytes)
-        if told.type == "end":
-            self.ended, self.exit_code = True, told.code
-            if told.code is None:
-                raise ShellLost(told.message or "the shell ended without an exit status")
+        self._window = answer.window or self._window
+        self._taken = max(self._taken, answer.bytes)
+        if answer.type == "end":
+            self.ended, self.exit_code = True, answer.code
+            if answer.code is None:
+                raise ShellLost(answer.message or "the shell ended without an exit status")
         return None
 
     def lost(self, error: Exception) -> BerthError:
@@ -121,7 +121,7 @@ class Shell:
     there. `write`, `finish` and `resize` may be called by other threads meanwhile. Leaving its ``with`` ends it."""
 
     def __init__(self, server: Server, options: ShellOptions) -> None:
-        self._talk = _Talk(server, options)
+        self._state = _ShellState(server, options)
         self._open = ExitStack()
         self._room = threading.Condition()
         self._socket: ClientConnection
@@ -129,50 +129,50 @@ class Shell:
     @property
     def exit_code(self) -> int | None:
         """Its exit status, once it has ended; 128 + signal for a killed one."""
-        return self._talk.exit_code
+        return self._state.exit_code
 
     def __enter__(self) -> Self:
-        talk = self._talk
+        state = self._state
         try:
             self._socket = self._open.enter_context(
-                connect(talk.address, **talk.server.socket(), create_connection=Closable)
+                connect(state.address, **state.server.socket(), create_connection=Closable)
             )
-            self._socket.send(talk.options.start())
-            talk.started(self._socket.recv(START_PATIENCE_S))
+            self._socket.send(state.options.start())
+            state.started(self._socket.recv(START_PATIENCE_S))
         except LOST as error:
             self._open.close()
-            raise talk.lost(error) from error
+            raise state.lost(error) from error
         except BerthError:
             self._open.close()
             raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._talk.left = True
+        self._state.left = True
         with self._room:
             self._room.notify_all()
         self._open.close()
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        talk = self._talk
+        state = self._state
         try:
-            while not talk.ended:
-                written = talk.take(self._socket.recv())
+            while not state.ended:
+                written = state.take(self._socket.recv())
                 if written is not None:
                     yield written
                 else:
                     with self._room:
                         self._room.notify_all()
         except LOST as error:
-            raise talk.lost(error) from error
+            raise state.lost(error) from error
 
     def write(self, data: bytes) -> None:
         """Types it, as fast as the program takes it; what it never takes is dropped with its end. Raises BerthError."""
         for piece in _pieces(data):
             with self._room:
-                while self._talk.room < len(piece) and not self._talk.over:
+                while self._state.room < len(piece) and not self._state.over:
                     self._room.wait(1.0)
-                self._talk.typed(len(piece))
+                self._state.typed(len(piece))
             self._send(piece)
 
     def finish(self) -> None:
@@ -184,20 +184,20 @@ class Shell:
         self._send(_text("resize", rows=rows, columns=columns))
 
     def _send(self, message: str | bytes) -> None:
-        if self._talk.over:
+        if self._state.over:
             return
         try:
             self._socket.send(message)
         except LOST as error:
-            if not self._talk.over:
-                raise self._talk.lost(error) from error
+            if not self._state.over:
+                raise self._state.lost(error) from error
 
 
 class AsyncShell:
     """The same to be awaited, and iterated by ``async for``."""
 
     def __init__(self, server: Server, options: ShellOptions) -> None:
-        self._talk = _Talk(server, options)
+        self._state = _ShellState(server, options)
         self._open = AsyncExitStack()
         self._room = asyncio.Condition()
         self._socket: AsyncConnection
@@ -205,17 +205,17 @@ class AsyncShell:
     @property
     def exit_code(self) -> int | None:
         """See `Shell.exit_code`."""
-        return self._talk.exit_code
+        return self._state.exit_code
 
     async def __aenter__(self) -> Self:
-        talk = self._talk
+        state = self._state
         try:
-            self._socket = await self._open.enter_async_context(connect_async(talk.address, **talk.server.socket()))
-            await self._socket.send(talk.options.start())
-            talk.started(await asyncio.wait_for(self._socket.recv(), START_PATIENCE_S))
+            self._socket = await self._open.enter_async_context(connect_async(state.address, **state.server.socket()))
+            await self._socket.send(state.options.start())
+            state.started(await asyncio.wait_for(self._socket.recv(), START_PATIENCE_S))
         except LOST as error:
             await self._open.aclose()
-            raise talk.lost(error) from error
+            raise state.lost(error) from error
         except BerthError:
             await self._open.aclose()
             raise
@@ -224,31 +224,31 @@ class AsyncShell:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        self._talk.left = True
+        self._state.left = True
         async with self._room:
             self._room.notify_all()
         await self._open.aclose()
 
     async def __aiter__(self) -> AsyncIterator[tuple[int, bytes]]:
-        talk = self._talk
+        state = self._state
         try:
-            while not talk.ended:
-                written = talk.take(await self._socket.recv())
+            while not state.ended:
+                written = state.take(await self._socket.recv())
                 if written is not None:
                     yield written
                 else:
                     async with self._room:
                         self._room.notify_all()
         except LOST as error:
-            raise talk.lost(error) from error
+            raise state.lost(error) from error
 
     async def write(self, data: bytes) -> None:
         """See `Shell.write`."""
         for piece in _pieces(data):
             async with self._room:
-                while self._talk.room < len(piece) and not self._talk.over:
+                while self._state.room < len(piece) and not self._state.over:
                     await self._room.wait()
-                self._talk.typed(len(piece))
+                self._state.typed(len(piece))
             await self._send(piece)
 
     async def finish(self) -> None:
@@ -260,18 +260,18 @@ class AsyncShell:
         await self._send(_text("resize", rows=rows, columns=columns))
 
     async def _send(self, message: str | bytes) -> None:
-        if self._talk.over:
+        if self._state.over:
             return
         try:
             await self._socket.send(message)
         except LOST as error:
-            if not self._talk.over:
-                raise self._talk.lost(error) from error
+            if not self._state.over:
+                raise self._state.lost(error) from error
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:
     return (data[start : start + PIECE] for start in range(0, len(data), PIECE))
 
 
-def _text(kind: str, **told: Any) -> str:
-    return msgspec.json.encode({"type": kind, **told}).decode()
+def _text(kind: str, **fields: Any) -> str:
+    return msgspec.json.encode({"type": kind, **fields}).decode()

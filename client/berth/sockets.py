@@ -43,7 +43,7 @@ class Closable(ClientConnection):
 def final_error(error: Exception, url: str, what: str) -> BerthError | None:
     """What no further try would change; None: the connection was lost, as connections are. ``what`` was asked for."""
     if isinstance(error, ConnectionClosed) and error.rcvd is not None:
-        return _told(error.rcvd.code, error.rcvd.reason, what)
+        return _close_error(error.rcvd.code, error.rcvd.reason, what)
     if isinstance(error, InvalidStatus) and error.response.status_code < 500:
         status = error.response.status_code
         return SocketRefused(f"{url} answered the websocket with {status}: is there a proxy that lets none through?")
@@ -54,7 +54,7 @@ def final_error(error: Exception, url: str, what: str) -> BerthError | None:
     return None
 
 
-def _told(code: int, reason: str, what: str) -> BerthError | None:
+def _close_error(code: int, reason: str, what: str) -> BerthError | None:
     if code == NOT_SIGNED_IN:
         return NotSignedIn(401, "Not signed in", "The token is not known, expired or revoked.")
     if code == NOT_ALLOWED:

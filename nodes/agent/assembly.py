@@ -115,8 +115,8 @@ class Agent:
             shells=options.shells > 0,
             layers=LayerLimit(int(options.layer_gb * GB), options.layer_grace_s),
             disk_full=lambda: self._disk.state.full,
-            storage_available=self._storages.answers,
-            guard_mount=lambda mount: guards.hold(mount.root, is_mount=mount.must_be_mount),
+            storage_available=self._storages.is_available,
+            guard_mount=lambda mount: guards.guard_now(mount.root, is_mount=mount.must_be_mount),
             changed=lambda at_once: self._reporter.change(at_once),
         )
         boot = boot_next(options.state_dir / "boot", clock.now_ms())

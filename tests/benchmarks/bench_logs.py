@@ -54,7 +54,7 @@ class Printing:
                 yield LogRecord(now, STDOUT, b"%020d %s" % (now, TEXT))
             time.sleep(0.005)
 
-    def unfinished(self) -> dict[int, OpenLine]:
+    def open_lines(self) -> dict[int, OpenLine]:
         return {}
 
     def missing(self) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from berth import BerthError, Client
-from berth.cli.failing import told
+from berth.cli.exit_codes import error_text
 from tests.support.shell import BERTH, Shell
 from tests.support.tls import DAY, Authority, Files
 
@@ -47,7 +47,7 @@ def said(url: str, ca: Path) -> str:
     """What `berth` prints, and ends with 69."""
     with Client(url, "token", ca_file=str(ca), trust_env=False) as berth, pytest.raises(BerthError) as caught:
         berth.me()
-    text, code = told(caught.value)
+    text, code = error_text(caught.value)
     assert (code, text.count("\n")) == (69, 0), text
     return re.sub(r"it says [0-9: -]+ UTC", "it says NOW", text)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from berth import AsyncClient, Client, LogIncomplete, NotFound, NotSignedIn, TlsFailed, Unreachable
-from berth.cli.failing import told
+from berth.cli.exit_codes import error_text
 from berth.model.jobs import LogRecord
 from nodes.agent.logs.base import OpenLine
 from nodes.protocol.logs import STDOUT
@@ -163,7 +163,7 @@ def test_a_log_whose_end_does_not_come_is_not_taken_for_the_whole(
             seen.extend(berth.log_text(job, running_log.attempt, patience_s=0.2))
         assert "".join(seen) == text_of(lines(500))
         assert failed.value.offset == 500 * LINE
-        assert told(failed.value)[1] == 74
+        assert error_text(failed.value)[1] == 74
         ended(running_log)
         assert "".join(berth.log_text(job, running_log.attempt, patience_s=0)) == text_of(lines(500))
 

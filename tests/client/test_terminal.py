@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.cli.follow import LONGEST_LINE, Lines, Stream
+from berth.cli.follow import LONGEST_LINE, PlainOutput, PrefixedOutput
 from berth.cli.screen import clean, memory, span, table, when
-from berth.cli.terminal import LONGEST, PLAIN, Screened
+from berth.cli.terminal import LONGEST, PLAIN, TerminalFilter
 from berth.model.jobs import MARK, LogRecord
 
 HARMLESS = {
@@ -40,43 +40,43 @@ HOSTILE = {
 
 @pytest.mark.parametrize("case", HARMLESS)
 def test_what_is_harmless_passes_as_it_is(case: str) -> None:
-    assert Screened().feed(HARMLESS[case]) == HARMLESS[case]
+    assert TerminalFilter().feed(HARMLESS[case]) == HARMLESS[case]
 
 
 @pytest.mark.parametrize("case", HOSTILE)
 def test_what_steers_a_terminal_is_swallowed(case: str) -> None:
     text, shown = HOSTILE[case]
-    assert Screened().feed(text) == shown
+    assert TerminalFilter().feed(text) == shown
 
 
 @pytest.mark.parametrize("case", [*HOSTILE, *HARMLESS])
 def test_cut_anywhere_it_comes_out_the_same(case: str) -> None:
     text, shown = HOSTILE.get(case) or (HARMLESS[case], HARMLESS[case])
     for at in range(0, len(text), max(1, len(text) // 200)):
-        screen = Screened()
+        screen = TerminalFilter()
         assert screen.feed(text[:at]) + screen.feed(text[at:]) == shown
 
 
 @given(st.lists(st.text(alphabet="\x1b[]0;2Jm\x07\\P\x9b\x9d\x9c?ab\n\r\t\x08")))
 def test_no_control_character_but_those_of_colours_and_lines_ever_passes(pieces: list[str]) -> None:
-    screen = Screened()
+    screen = TerminalFilter()
     shown = "".join(map(screen.feed, pieces)) + screen.end()
     assert not set("\x07\x08\x9b\x9d\x9c") & set(shown)
     assert all(part[:1] == "[" and "m" in part for part in shown.split("\x1b")[1:])
 
 
 def test_a_sequence_without_end_is_held_back_no_longer_than_a_few_thousand_characters() -> None:
-    screen = Screened()
+    screen = TerminalFilter()
     screen.feed("\x1b]0;")
     shown = "".join(screen.feed("x" * 100) for _ in range(100))
     assert len(shown) > 10_000 - 2 * LONGEST
 
 
 def test_colours_end_with_the_log() -> None:
-    screen = Screened()
+    screen = TerminalFilter()
     screen.feed("\x1b[31mred")
     assert screen.end() == PLAIN
-    assert Screened().end() == ""
+    assert TerminalFilter().end() == ""
 
 
 def test_names_are_shown_on_one_line_with_what_is_hostile_made_visible() -> None:
@@ -101,7 +101,7 @@ def test_amounts_and_times_are_short() -> None:
 
 
 def test_a_progress_bar_among_other_tasks_needs_the_memory_of_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = Lines("worker/0", raw=True)
+    lines = PrefixedOutput("worker/0", raw=True)
     bar = [f"\r{step:6d}it [00:00, loss=0.123456789]{'#' * 60}" for step in range(3000)]
     tracemalloc.start()
     try:
@@ -130,7 +130,7 @@ def test_a_progress_bar_among_other_tasks_needs_the_memory_of_a_line(capsys: pyt
 def test_lines_among_those_of_other_tasks_are_whole_and_of_what_was_written_over_the_last(
     pieces: list[str], printed: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = Lines("worker/0", raw=True)
+    lines = PrefixedOutput("worker/0", raw=True)
     for text in pieces:
         lines.take(LogRecord(0, 1, text))
     lines.end()
@@ -143,7 +143,7 @@ def test_what_has_no_end_yet_is_shown_in_one_row_of_a_terminal_until_something_e
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
     monkeypatch.setenv("COLUMNS", "11")
-    stream = Stream(raw=False)
+    stream = PlainOutput(raw=False)
     stream.tail([LogRecord(0, 1, "\r 10%|#"), LogRecord(0, 2, "\x1b]0;title\x07loading")])
     stream.tail([LogRecord(0, 1, "\r 20%|##")])
     stream.take(LogRecord(0, 1, "\r 10%|#\r100%|##########\n"))
@@ -155,7 +155,7 @@ def test_what_has_no_end_yet_is_shown_in_one_row_of_a_terminal_until_something_e
 
 
 def test_a_line_of_berth_stands_on_a_line_of_its_own_among_other_tasks(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = Lines("worker/0", raw=True)
+    lines = PrefixedOutput("worker/0", raw=True)
     lines.take(LogRecord(0, 1, "begun"))
     lines.take(LogRecord(0, MARK, "… 7 bytes of this log are lost\n"))
     assert capsys.readouterr().out == "[worker/0] begun\n[worker/0] … 7 bytes of this log are lost\n"
@@ -165,7 +165,7 @@ def test_a_colour_that_is_cut_by_records_stays_one_among_other_tasks(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    lines = Lines("worker/0", raw=False)
+    lines = PrefixedOutput("worker/0", raw=False)
     for text in ("one\n\x1b[3", "1mred\n\x1b]0;ti", "tle\x07plain\n"):
         lines.take(LogRecord(0, 1, text))
     lines.end()

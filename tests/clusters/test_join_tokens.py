@@ -23,7 +23,7 @@ from django.test import Client
 from django.utils import timezone
 
 from nodes.__main__ import main
-from nodes.agent.check.portal import portal_lines
+from nodes.agent.check.portal import portal_findings
 from nodes.agent.config.options import options_load
 from nodes.protocol.envelope import NodeKey, PortalKey
 from portal.accounts.models import AuditEntry, ClusterRole
@@ -257,7 +257,7 @@ def test_the_authority_of_the_portals_certificate_is_kept_for_the_agent(tmp_path
         options = options_load(["--state-dir", str(state), "--portal-url", url], {})
         assert options.portal_ca == state / "portal-ca.pem"
         assert options.portal_ca.read_text() == known
-        verdicts = {line.name: line.verdict for line in portal_lines(options)}
+        verdicts = {line.name: line.verdict for line in portal_findings(options)}
         assert (verdicts["clock"], verdicts["version"]) == ("ok", "ok")
 
 

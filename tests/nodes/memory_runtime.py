@@ -33,7 +33,7 @@ class Silence:
     def frames(self, after: Position) -> Iterator[LogRecord]:
         return iter(())
 
-    def unfinished(self) -> dict[int, OpenLine]:
+    def open_lines(self) -> dict[int, OpenLine]:
         return {}
 
     def missing(self) -> str:

@@ -23,11 +23,11 @@ import pynvml
 import pytest
 
 from nodes.__main__ import main
-from nodes.agent.check import check_lines
-from nodes.agent.check.disk_and_storage import disk_lines, storage_lines
+from nodes.agent.check import findings
+from nodes.agent.check.disk_and_storage import disk_findings, storage_findings
 from nodes.agent.check.finding import Finding, Verdict
-from nodes.agent.check.machine import Cards, driver_line, machine_lines
-from nodes.agent.check.portal import redis_line
+from nodes.agent.check.machine import Cards, driver_finding, machine_findings
+from nodes.agent.check.portal import redis_finding
 from nodes.agent.config.options import Options, key_make, options_load
 from nodes.agent.config.settings_files import server_settings
 from nodes.agent.hardware.inventory import AGENT_VERSION
@@ -108,7 +108,7 @@ def environ(tmp_path: Path, portal: str) -> dict[str, str]:
 
 def found(environ: dict[str, str], **changes: str) -> dict[str, Finding]:
     told = environ | {f"BERTH_NODE_{name.upper()}": value for name, value in changes.items()}
-    return {line.name: line for line in check_lines([], told)}
+    return {line.name: line for line in findings([], told)}
 
 
 def test_every_line_that_is_not_well_has_a_cure(environ: dict[str, str], tmp_path: Path) -> None:
@@ -246,12 +246,12 @@ def test_in_a_container_without_gpus_the_kernel_tells_of_the_driver(
         raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
 
     monkeypatch.setattr(pynvml, "nvmlInit", no_library)
-    assert driver_line(options, root=tmp_path)[0].verdict is Verdict.FAILED, "on the server itself it would be"
+    assert driver_finding(options, root=tmp_path)[0].verdict is Verdict.FAILED, "on the server itself it would be"
     (tmp_path / ".dockerenv").touch()
-    line, cards = driver_line(options, root=tmp_path)
+    line, cards = driver_finding(options, root=tmp_path)
     assert (line.verdict, line.text.split()[0], cards) == (Verdict.WARNING, "580.65.06", Cards(contained=True))
     version.unlink()
-    assert driver_line(options, root=tmp_path)[0].verdict is Verdict.FAILED
+    assert driver_finding(options, root=tmp_path)[0].verdict is Verdict.FAILED
 
 
 def test_ports_in_use_are_named(environ: dict[str, str], portal: str) -> None:
@@ -309,7 +309,7 @@ def test_a_setting_of_a_file_gives_way_to_the_same_one_as_a_secret_file(tmp_path
 
 
 def room(environ: dict[str, str], docker_root: Path, **changes: str) -> dict[str, Finding]:
-    return {line.name: line for line in disk_lines(options(environ, **changes), str(docker_root))}
+    return {line.name: line for line in disk_findings(options(environ, **changes), str(docker_root))}
 
 
 def options(environ: dict[str, str], **changes: str) -> Options:
@@ -352,7 +352,7 @@ def test_a_file_server_that_is_away_holds_the_check_up_for_its_patience_only(
     served.suspend()
     began = time.monotonic()
     try:
-        lines = [*storage_lines(there, helpers=str(tmp_path), timeout_s=0.5)]
+        lines = [*storage_findings(there, helpers=str(tmp_path), timeout_s=0.5)]
     finally:
         served.resume()
         for name in ("data", "well"):
@@ -369,10 +369,10 @@ def test_a_file_server_that_is_away_holds_the_check_up_for_its_patience_only(
 
 
 def test_a_server_that_shall_mount_nfs_and_cannot_is_told(environ: dict[str, str], tmp_path: Path) -> None:
-    (line,) = storage_lines(options(environ, nfs_servers="filer"), helpers=str(tmp_path))
+    (line,) = storage_findings(options(environ, nfs_servers="filer"), helpers=str(tmp_path))
     assert (line.name, line.verdict) == ("nfs", Verdict.FAILED)
     assert line.cure.startswith("Install nfs-common")
-    assert [*storage_lines(options(environ), helpers=str(tmp_path))] == []
+    assert [*storage_findings(options(environ), helpers=str(tmp_path))] == []
 
 
 @pytest.mark.docker
@@ -386,7 +386,7 @@ def test_a_storage_in_which_setuid_programs_count_is_told_with_what_to_do(
     there = options(environ, mount_roots=str(tmp_path))
 
     def line() -> tuple[Verdict, str]:
-        _, found = storage_lines(there)
+        _, found = storage_findings(there)
         assert found.name == f"setuid {data}"
         return found.verdict, found.cure
 
@@ -407,9 +407,9 @@ def test_a_policy_that_cannot_be_obeyed_is_told_and_a_good_ones_storages_are_loo
 ) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text('mount_roots = ["/proc"]')
-    assert [line.name for line in storage_lines(options(environ, policy_file=str(policy)))] == ["storage /proc"]
+    assert [line.name for line in storage_findings(options(environ, policy_file=str(policy)))] == ["storage /proc"]
     policy.write_text('mounts = ["/proc"]')
-    (line,) = storage_lines(options(environ, policy_file=str(policy)))
+    (line,) = storage_findings(options(environ, policy_file=str(policy)))
     assert (line.name, line.verdict, line.text) == ("policy", Verdict.FAILED, f"{policy} has unknown words: mounts")
 
 
@@ -419,12 +419,12 @@ def test_redis_is_tried_by_both_of_the_nodes_accounts(redis_server: RedisServer)
     accounts = {node_account("gpu01"): node_account_rules("gpu01"), reports_account("gpu01"): reports_account_rules()}
     with redis_server.client() as root:
         for account, rules in accounts.items():
-            assert redis_line(url, "gpu01").verdict is Verdict.FAILED
+            assert redis_finding(url, "gpu01").verdict is Verdict.FAILED
             root.execute_command("ACL", "SETUSER", account, "reset", "on", ">right", *rules)
-        assert redis_line(url, "gpu01").verdict is Verdict.OK
+        assert redis_finding(url, "gpu01").verdict is Verdict.OK
         for account in accounts:
             root.acl_deluser(account)
-    assert redis_line(redis_server.url, "gpu01").verdict is Verdict.WARNING, "an account that may do everything"
+    assert redis_finding(redis_server.url, "gpu01").verdict is Verdict.WARNING, "an account that may do everything"
 
 
 def test_an_engine_that_anybody_may_ask_is_told_as_long_as_somebody_insists(environ: dict[str, str]) -> None:
@@ -437,11 +437,11 @@ def test_an_engine_that_anybody_may_ask_is_told_as_long_as_somebody_insists(envi
 @pytest.mark.docker
 def test_a_real_engine_is_looked_at(environ: dict[str, str], docker_engine: DockerEngine) -> None:
     there = options(environ, docker_url=docker_engine.url)
-    lines = {line.name: line for line in machine_lines(there)}
+    lines = {line.name: line for line in machine_findings(there)}
     assert lines["docker"].verdict is Verdict.OK
     assert lines["cgroup"].text.startswith("version ")
     assert lines["live-restore"].verdict is Verdict.OK
     assert lines["disk"].text.endswith(f"free at {docker_engine.folder}/data")
-    without = {line.name for line in machine_lines(replace(there, runtime="process"))}
+    without = {line.name for line in machine_findings(replace(there, runtime="process"))}
     assert {"docker", "disk"} <= without
     assert "cgroup" not in without

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nodes.agent.check.finding import Verdict
-from nodes.agent.check.machine import Cards, engine_lines
+from nodes.agent.check.machine import Cards, engine_findings
 from nodes.agent.runtimes.docker.gpu_requests import cdi_devices, gpu_requests
 
 INFO: dict[str, Any] = {
@@ -35,13 +35,13 @@ def test_what_an_engine_lacks_is_told_with_its_cure(
     name: str, told: dict[str, Any], verdict: Verdict, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    well = {line.name: line for line in engine_lines(INFO, SEEN)}
+    well = {line.name: line for line in engine_findings(INFO, SEEN)}
     assert {line.verdict for line in well.values()} == {Verdict.OK}
     assert well["cdi"].text == "2 devices"
-    lines = {line.name: line for line in engine_lines({**INFO, **told}, SEEN)}
+    lines = {line.name: line for line in engine_findings({**INFO, **told}, SEEN)}
     assert (lines[name].verdict, words in f"{lines[name].text} -> {lines[name].cure}") == (verdict, True), lines[name]
     assert [one for one in lines if lines[one] != well[one]] == [name]
-    assert {"toolkit", "cdi"} & {line.name for line in engine_lines(INFO, None)} == set()
+    assert {"toolkit", "cdi"} & {line.name for line in engine_findings(INFO, None)} == set()
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_what_an_engine_lacks_is_told_with_its_cure(
 def test_where_a_daemon_reload_takes_gpus_from_running_containers_is_told_with_the_cure(
     driver: str, devices: list[dict[str, str]] | None, cards: Cards | None, warned: bool
 ) -> None:
-    lines = list(engine_lines({**INFO, "CgroupDriver": driver, "DiscoveredDevices": devices}, cards))
+    lines = list(engine_findings({**INFO, "CgroupDriver": driver, "DiscoveredDevices": devices}, cards))
     told = [(line.verdict, "drain the server" in line.cure) for line in lines if line.name == "daemon-reload"]
     assert told == ([(Verdict.WARNING, True)] if warned else [])
 
@@ -109,7 +109,7 @@ def test_the_toolkit_is_there_where_a_container_gets_its_gpus(
         (tmp_path / command).touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     info = {**INFO, "Runtimes": dict.fromkeys(runtimes, {}), "DiscoveredDevices": devices}
-    lines = {line.name: line for line in engine_lines(info, cards)}
+    lines = {line.name: line for line in engine_findings(info, cards)}
     for name, (verdict, words) in {"toolkit": toolkit, "cdi": cdi}.items():
         line = lines[name]
         assert (line.verdict, words in f"{line.text} {line.cure}") == (verdict, True), line

@@ -18,7 +18,7 @@ from celery import Celery
 from structlog.testing import capture_logs
 
 from nodes.agent.attempts.orders import tasks_register
-from nodes.agent.check.portal import redis_line
+from nodes.agent.check.portal import redis_finding
 from nodes.agent.clock import SystemClock
 from nodes.agent.config.options import OptionInvalid, key_make, options_load
 from nodes.agent.connecting import redis_endpoint
@@ -76,7 +76,7 @@ def test_a_good_certificate_of_an_own_authority_is_taken(start: Start, authority
     server = start(authority.sign("good"))
     with server.client() as client:
         assert client.ping()
-    assert redis_line(server.url, "gpu01").verdict == "warning", "by an account that may do everything"
+    assert redis_finding(server.url, "gpu01").verdict == "warning", "by an account that may do everything"
 
 
 @pytest.mark.redis_tls
@@ -118,7 +118,7 @@ def test_what_else_keeps_an_agent_out_ends_in_one_sentence(redis_server: RedisSe
         wrong = redis_server.url.replace("redis://", "redis://node.gpu01:wrong@")
         assert said(wrong).startswith(f"{at} does not know this node's account: the portal puts it in place")
         right = redis_server.url.replace("redis://", "redis://node.gpu01:right@")
-        line = redis_line(right, "gpu01")
+        line = redis_finding(right, "gpu01")
         assert (line.verdict, line.cure[:9]) == ("failed", "The porta"), line
     finally:
         with redis_server.client() as root:

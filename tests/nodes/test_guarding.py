@@ -38,7 +38,7 @@ def top(tmp_path: Path) -> Iterator[Path]:
     for one in (*reversed(tmp_path.parents[:2]), tmp_path):
         one.chmod(0o755)
     yield folder
-    for place in reversed([one.place for one in table_of(Path("/proc/self/mountinfo").read_text())]):
+    for place in reversed([one.target for one in table_of(Path("/proc/self/mountinfo").read_text())]):
         if Path(place).is_relative_to(tmp_path):
             subprocess.run(["umount", "--lazy", place], check=True)
 
@@ -56,7 +56,7 @@ def mount(kind: str, place: Path, options: str = "rw") -> None:
 def options_at(place: Path) -> list[set[str]]:
     """Of each mount there, one upon the other."""
     table = table_of(Path("/proc/self/mountinfo").read_text())
-    return [set(one.options) for one in table if one.place == str(place)]
+    return [set(one.options) for one in table if one.target == str(place)]
 
 
 def trap(folder: Path) -> Path:
@@ -92,7 +92,7 @@ def test_an_agent_that_starts_again_mounts_nothing_twice_and_sees_to_what_is_new
     mount("tmpfs", data / "later")
     program = trap(data / "later")
     assert runs_as(program) == 0
-    MountGuard((str(top),), binds=True).hold(str(data), is_mount=False)
+    MountGuard((str(top),), binds=True).guard_now(str(data), is_mount=False)
     assert (runs_as(program), guard(data)) == (ALICE, "")
     assert (len(options_at(data)), len(options_at(data / "later"))) == (1, 1)
 
@@ -192,7 +192,7 @@ def test_what_another_mount_covers_is_not_reached() -> None:
         "45 44 0:45 / /s/two rw - tmpfs g rw\n"
     )
     assert [one.id for one in reached(table, "/s")] == [27, 41, 42, 45]
-    assert [one.place for one in reached(table, "/s/a/m x")] == ["/s/a/m x"]
+    assert [one.target for one in reached(table, "/s/a/m x")] == ["/s/a/m x"]
 
 
 # ---------------------------------------------------------------- before the first task writes

@@ -21,7 +21,7 @@ from celery import Celery
 
 from nodes.agent.assembly import Agent
 from nodes.agent.check.finding import Verdict
-from nodes.agent.check.listeners import listener_lines
+from nodes.agent.check.listeners import listener_findings
 from nodes.agent.clock import SystemClock
 from nodes.agent.config.options import key_make, options_load
 from nodes.agent.listeners.exchange import SocketAddress
@@ -265,15 +265,15 @@ def test_a_check_warns_of_each_with_who_reaches_it(server: RedisServer, tmp_path
     told = {"NAME": "gpu01", "REDIS_URL": "redis://localhost", "RUNTIME": "process", "STATE_DIR": str(tmp_path),
             "PORTAL_PUBLIC_KEY": PortalKey.generate().public, "LISTENERS_EVERY_S": "600"}  # fmt: skip
     environ = {f"BERTH_NODE_{name}": value for name, value in told.items()}
-    (line,) = listener_lines(options_load([], environ), AllBut(server.port))
+    (line,) = listener_findings(options_load([], environ), AllBut(server.port))
     assert (line.name, line.verdict) == ("listeners", Verdict.WARNING)
     assert line.text == (
         f"redis at 127.0.0.1:{server.port} answers without authentication: tasks of every job of several tasks here "
         "reach it"
     )
-    (line,) = listener_lines(options_load([], environ), AllBut())
+    (line,) = listener_findings(options_load([], environ), AllBut())
     assert (line.verdict, line.text) == (Verdict.OK, "of 0 that were asked none answer without authentication")
-    (line,) = listener_lines(options_load([], environ | {"BERTH_NODE_LISTENERS_EVERY_S": "0"}), AllBut(server.port))
+    (line,) = listener_findings(options_load([], environ | {"BERTH_NODE_LISTENERS_EVERY_S": "0"}), AllBut(server.port))
     assert line.verdict is Verdict.OK
 
 
@@ -290,5 +290,5 @@ def test_a_check_leaves_out_what_a_task_listens_with_on_the_host_network(
     told = {"NAME": "gpu01", "REDIS_URL": "redis://localhost", "DOCKER_URL": docker_engine.url,
             "PORTAL_PUBLIC_KEY": PortalKey.generate().public, "STATE_DIR": str(tmp_path)}  # fmt: skip
     options = options_load([], {f"BERTH_NODE_{name}": value for name, value in told.items()})
-    (line,) = listener_lines(options, AllBut(of_task, other))
+    (line,) = listener_findings(options, AllBut(of_task, other))
     assert f":{other} answers without authentication: every job here reaches it" in line.text

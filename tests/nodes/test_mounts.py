@@ -170,7 +170,7 @@ def test_a_server_that_hangs_holds_nobody_up_and_comes_back_by_itself(server: Se
     assert faults(state) == {"data": f"{server.own}/data does not answer: its file server is away"}
     assert state.roots == (str(server.own / "well"),)
     assert time.monotonic() - began < 4, "asked once, and not again before it answers"
-    assert not controller.answers(str(server.own / "data"))
+    assert not controller.is_available(str(server.own / "data"))
     server.process().resume()
     wait_until(lambda: controller.look().faults == {}, "the server to be back")
 

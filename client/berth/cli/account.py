@@ -16,7 +16,7 @@ from berth.cli.screen import say, show, show_json, table, when
 from berth.cli.settings import Settings, ca_file, load, save
 from berth.client import Client
 from berth.errors import BerthError, Misused, NotSignedIn
-from berth.everything import Scope
+from berth.root import Scope
 
 SHOWN = 12
 """Characters of a token by which lists tell it from others."""

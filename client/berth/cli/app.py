@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from berth.cli import account, changing, cluster, exec, files, jobs, logs, people, ssh, top, usage
-from berth.cli.failing import told
+from berth.cli import account, cluster, exec, files, job_changes, jobs, logs, people, ssh, top, usage
+from berth.cli.exit_codes import error_text
 from berth.cli.settings import Session
 from berth.errors import BerthError
 from berth.version import __version__
@@ -64,8 +64,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "pause": jobs.pause,
     "resume": jobs.resume,
     "move": jobs.move,
-    "priority": changing.priority,
-    "place": changing.place,
+    "priority": job_changes.priority,
+    "place": job_changes.place,
     "config": jobs.config,
     "queue": cluster.queue,
     "top": top.top,
@@ -75,7 +75,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 for name, command in COMMANDS.items():
     app.command(name)(command)
-app.command("tag", context_settings=changing.TAGS)(changing.tag)
+app.command("tag", context_settings=job_changes.TAGS)(job_changes.tag)
 app.add_typer(cluster.nodes, name="node")
 app.add_typer(account.tokens, name="token")
 app.add_typer(people.users, name="user")
@@ -91,7 +91,7 @@ def main() -> None:
         finally:
             sys.stdout.flush()  # here, where it can still be said that there is no room for it
     except BerthError as error:
-        text, code = told(error)
+        text, code = error_text(error)
         print(text, file=sys.stderr)
         sys.exit(code)
     except BrokenPipeError:  # whoever read our output has enough

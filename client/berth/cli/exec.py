@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from berth.cli.failing import INTERRUPTED
+from berth.cli.exit_codes import INTERRUPTED
 from berth.cli.jobs import JobName, session
 from berth.cli.target import TaskName, job_id, newest_attempt
 from berth.client import Client

@@ -100,13 +100,13 @@ def _save(pieces: Iterator[bytes], name: str, output: str) -> None:
         sys.stdout.buffer.flush()
         return
     place = Path(output)
-    with _told(place):
+    with _write_errors(place):
         _unpack(pieces, place / name)
     say(f"- saved as {place / name}")
 
 
 @contextmanager
-def _told(place: Path) -> Iterator[None]:
+def _write_errors(place: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, tarfile.TarError) as error:
@@ -115,7 +115,7 @@ def _told(place: Path) -> Iterator[None]:
 
 def _save_file(download: Callable[[Held], Iterator[bytes]], name: str, place: Path) -> None:
     """Whole or not at all. What came of a download that broke off stays beside it, and the next one goes on there."""
-    with _told(place):
+    with _write_errors(place):
         place = place / name if place.is_dir() else place
         held, old = _begun(place)
         pieces = download(held)

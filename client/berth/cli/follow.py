@@ -14,7 +14,7 @@ from rich.status import Status
 
 from berth.cli.screen import clean, console, say, show_json_line, span, when
 from berth.cli.target import TaskName
-from berth.cli.terminal import AsIs, Screened
+from berth.cli.terminal import TerminalFilter, Unfiltered
 from berth.client import AsyncClient
 from berth.errors import ServerFault, SocketRefused, Unreachable
 from berth.logs import END_S, MOST_BYTES, PATIENCE_S
@@ -28,9 +28,9 @@ LONGEST_LINE = 8192
 """Characters; of a line among those of other tasks that is longer and has no end yet, so much is printed as one."""
 
 
-def screen(*, raw: bool) -> AsIs | Screened:
+def screen(*, raw: bool) -> Unfiltered | TerminalFilter:
     """What a log passes through on its way to standard output: on a terminal its control sequences stay behind."""
-    return AsIs() if raw or not sys.stdout.isatty() else Screened()
+    return Unfiltered() if raw or not sys.stdout.isatty() else TerminalFilter()
 
 
 class Output(Protocol):
@@ -46,7 +46,7 @@ class Output(Protocol):
         """The log has ended."""
 
 
-class Stream:
+class PlainOutput:
     """One task's log as it is; lines of Berth's own stand on lines of their own."""
 
     def __init__(self, *, raw: bool) -> None:
@@ -86,7 +86,7 @@ class Stream:
         sys.stdout.flush()
 
 
-class Lines:
+class PrefixedOutput:
     """One task's log among others: whole lines behind the task's name; of a line that was written over, its end."""
 
     def __init__(self, name: str, *, raw: bool) -> None:
@@ -126,7 +126,7 @@ def _last_written(line: str) -> str:
     return text.rpartition("\r")[2] + ("\r" if len(text) < len(line) else "")
 
 
-class JsonLines:
+class JsonOutput:
     """Each record as JSON."""
 
     def __init__(self, task: str) -> None:
@@ -144,7 +144,7 @@ class JsonLines:
         """Nothing either."""
 
 
-class Notices:
+class StatusLine:
     """What goes on, on standard error: one line that changes on a terminal, else a line for each change."""
 
     def __init__(self) -> None:
@@ -173,7 +173,7 @@ class Notices:
             self._said = ""
 
 
-class Follower:
+class JobFollower:
     """Follows one job. ``task``: that one alone; else all, MOST_TASKS at most, which is said."""
 
     def __init__(
@@ -183,7 +183,7 @@ class Follower:
         self._start: int | str = "tail" if tail else 0
         self._readers: dict[str, asyncio.Task[None]] = {}
         self._seen_first: dict[str, int] = {}
-        self._notices = Notices()
+        self._status_line = StatusLine()
         self._heard_at = time.monotonic()
         self.incomplete = False
         """The end of a log did not come."""
@@ -194,7 +194,9 @@ class Follower:
             while True:
                 job, tasks = await self._patiently(job_id)
                 if self._task is None and job.task_count > MOST_TASKS and not self._readers:
-                    self._notices.tell(f"following the first {MOST_TASKS} of {job.task_count} tasks; --task picks one")
+                    self._status_line.tell(
+                        f"following the first {MOST_TASKS} of {job.task_count} tasks; --task picks one"
+                    )
                 for task in tasks:
                     self._read(job_id, task, single=self._task is not None or job.task_count == 1)
                 if job.over:
@@ -203,7 +205,7 @@ class Follower:
                 self._tell(job, tasks)
                 await self._pause()
         finally:
-            self._notices.hide()
+            self._status_line.hide()
             for reader in self._readers.values():
                 reader.cancel()
             await asyncio.gather(*self._readers.values(), return_exceptions=True)
@@ -217,7 +219,7 @@ class Follower:
             except (Unreachable, ServerFault) as error:
                 if time.monotonic() - begun > PATIENCE_S:
                     raise
-                self._notices.tell(f"{error}; trying again, and the job goes on")
+                self._status_line.tell(f"{error}; trying again, and the job goes on")
                 await asyncio.sleep(POLL_S)
 
     async def _tasks(self, job_id: int) -> list[Task]:
@@ -244,17 +246,17 @@ class Follower:
 
     def _output(self, name: str, single: bool) -> Output:
         if self._json:
-            return JsonLines(name)
-        return Stream(raw=self._raw) if single else Lines(name, raw=self._raw)
+            return JsonOutput(name)
+        return PlainOutput(raw=self._raw) if single else PrefixedOutput(name, raw=self._raw)
 
     async def _print(self, job_id: int, attempt: TaskAttempt, output: Output) -> None:
         def tail(records: Sequence[LogRecord]) -> None:
             if records:
-                self._notices.hide()
+                self._status_line.hide()
             output.tail(records)
 
         def take(record: LogRecord) -> None:
-            self._notices.hide()
+            self._status_line.hide()
             self._heard_at = time.monotonic()
             output.take(record)
 
@@ -263,7 +265,7 @@ class Follower:
             async for record in log:
                 take(record)
         except SocketRefused as refused:
-            self._notices.hide()
+            self._status_line.hide()
             say(f"- {refused} It is asked every {ASK_S:g} s instead")
             begin = max(0, attempt.log_end - TAIL) if log.offset == "tail" else int(log.offset)
             await self._ask(job_id, attempt.id, begin, take, tail)
@@ -311,12 +313,12 @@ class Follower:
                 reader.result()
         if late:
             self.incomplete = True
-            self._notices.hide()
+            self._status_line.hide()
             say("berth: the end of the log has not come: it is not all here. Later: berth logs")
 
     def _tell(self, job: JobDetail, tasks: Sequence[Task]) -> None:
         if text := outlook(job, tasks):
-            self._notices.tell(text)
+            self._status_line.tell(text)
 
 
 def outlook(job: JobDetail, tasks: Sequence[Task]) -> str:

@@ -16,8 +16,8 @@ import typer
 
 from berth.cli import completion
 from berth.cli.code import upload
-from berth.cli.failing import INCOMPLETE, INTERRUPTED, NOT_VALID, place, told
-from berth.cli.follow import Follower, ending_line, exit_code
+from berth.cli.exit_codes import INCOMPLETE, INTERRUPTED, NOT_VALID, error_text, location
+from berth.cli.follow import JobFollower, ending_line, exit_code
 from berth.cli.job_page import job_page, start_lines, why_lines
 from berth.cli.run_file import Run
 from berth.cli.screen import say, show, show_json, show_json_line, span, table
@@ -228,7 +228,7 @@ def stop(
             try:
                 stopped.append(client.jobs.stop(job_id(client, job)))
             except (Conflict, NotAllowed, NotFound, NotValid, Misused) as refusal:
-                words, refused = told(refusal)
+                words, refused = error_text(refusal)
                 say(words)
                 code = code or refused
     _changed(stopped, as_json=as_json)
@@ -304,7 +304,7 @@ def followed(
     async def go() -> tuple[JobDetail, bool]:
         server = on.server()
         async with AsyncClient(server.url, server.token, ca_file=server.ca_file) as client:
-            follower = Follower(client, task=task, tail=tail, raw=raw, as_json=as_json)
+            follower = JobFollower(client, task=task, tail=tail, raw=raw, as_json=as_json)
             return await follower.run(job), follower.incomplete
 
     try:
@@ -323,7 +323,7 @@ def check_lines(found: Validation) -> Iterator[str]:
     if found.summary is not None:
         asked = found.summary
         yield f"{asked.name} is valid: {asked.task_count} tasks, {asked.gpu_count} GPUs, in {asked.vc}"
-    yield from (f"{place(problem.path, problem.line)}{problem.message}" for problem in found.problems)
+    yield from (f"{location(problem.path, problem.line)}{problem.message}" for problem in found.problems)
     yield from (f"hint: {hint}" for hint in found.hints)
 
 

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from berth.cli.follow import TAIL, Stream, screen
+from berth.cli.follow import TAIL, PlainOutput, screen
 from berth.cli.jobs import AsJson, JobName, Raw, followed, session
 from berth.cli.screen import say, show_json_line, when
 from berth.cli.target import TaskName, job_id, newest_attempt
 from berth.client import Client
-from berth.logs import END_S, MOST_BYTES, LogRest
+from berth.logs import END_S, MOST_BYTES, LogRemainder
 from berth.model.jobs import LogRecord, TaskAttempt
 
 _WHY = {"quota": "its virtual cluster has no room for more logs", "age": "it was old"}
@@ -69,9 +69,9 @@ def _print(client: Client, job: int, attempt: TaskAttempt, *, raw: bool, tail: b
         finally:
             sys.stdout.write(through.end())
         return
-    output = Stream(raw=raw)
+    output = PlainOutput(raw=raw)
     offset = max(0, attempt.log_end - TAIL) if tail else 0
-    rest = LogRest(offset, END_S)
+    rest = LogRemainder(offset, END_S)
     while not rest.over:
         piece = client.jobs.log(job, attempt.id, offset=rest.offset, limit=MOST_BYTES)
         for record in (LogRecord(*row) for row in piece.records):

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from berth.cli.failing import INTERRUPTED
+from berth.cli.exit_codes import INTERRUPTED
 from berth.cli.jobs import JobName, session
 from berth.cli.target import TaskName, job_id, newest_attempt
 from berth.errors import Misused, ShellLost

@@ -28,7 +28,7 @@ LONGEST = 4200
 PLAIN = "\x1b[0m"
 
 
-class Screened:
+class TerminalFilter:
     """One stream of text, in pieces that may be cut anywhere. Newline, tab, carriage return and colours pass."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Screened:
         return self.plain
 
 
-class AsIs:
+class Unfiltered:
     """Every byte passes: for files and programs, and for whoever asks for it."""
 
     plain = ""

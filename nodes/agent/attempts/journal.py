@@ -125,7 +125,7 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def write(self, record: Record) -> None:
@@ -146,8 +146,8 @@ class Journal:
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
             if isinstance(error, OSError) and error.errno not in LOST:
                 raise
-            if attempt not in self._told:
-                self._told.add(attempt)
+            if attempt not in self._logged:
+                self._logged.add(attempt)
                 log.error("a record cannot be read", path=str(path), reason=str(error))
             return None
 

@@ -54,5 +54,5 @@ class AttemptSecrets:
     def progress(self, progress: Progress) -> Progress:
         return replace(progress, message=self.text(progress.message))
 
-    def ssh(self, told: SshServer) -> SshServer:
-        return replace(told, message=self.text(told.message))
+    def ssh(self, server: SshServer) -> SshServer:
+        return replace(server, message=self.text(server.message))

@@ -375,5 +375,5 @@ class Supervisor:
 
 def _report_removed(record: Record, generation: int) -> ContainerReport:
     """Of an attempt that the portal wants and that is over here and removed: how it ended, and that no more comes."""
-    told = record.report(generation)
-    return replace(told, state=ContainerState.TERMINATED, gpus=(), ssh=None, log_complete=True)
+    report = record.report(generation)
+    return replace(report, state=ContainerState.TERMINATED, gpus=(), ssh=None, log_complete=True)

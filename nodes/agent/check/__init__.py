@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from nodes.agent.check.finding import Finding, Verdict, failed, ok, warning
-from nodes.agent.check.machine import key_line, machine_lines
-from nodes.agent.check.portal import portal_lines
+from nodes.agent.check.machine import key_finding, machine_findings
+from nodes.agent.check.portal import portal_findings
 from nodes.agent.config.options import SETTINGS_NAME, OptionInvalid, options_load, state_dir_load
 from nodes.agent.config.settings_files import is_closed, server_file
 from nodes.protocol.envelope import PortalKey
@@ -33,7 +33,7 @@ def check(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     )
     parser.add_argument("--json", action="store_true", help="as JSON: name, verdict, text, cure")
     flags, rest = parser.parse_known_args(list(argv))
-    lines = list(check_lines(rest, environ))
+    lines = list(findings(rest, environ))
     if flags.json:
         print(json.dumps([asdict(line) for line in lines], indent=2))
     else:
@@ -42,7 +42,7 @@ def check(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     return 1 if any(line.verdict is Verdict.FAILED for line in lines) else 0
 
 
-def check_lines(argv: Sequence[str], environ: Mapping[str, str]) -> Iterator[Finding]:
+def findings(argv: Sequence[str], environ: Mapping[str, str]) -> Iterator[Finding]:
     """What concerns the server alone also where it has not joined."""
     yield _files(argv, environ)
     try:
@@ -51,12 +51,12 @@ def check_lines(argv: Sequence[str], environ: Mapping[str, str]) -> Iterator[Fin
         yield failed(
             "settings", str(invalid), "Join (berth-node join URL TOKEN), or correct it: docs/admin/settings.md."
         )
-        yield from machine_lines(options_load(argv, {**environ, **UNSET}))
+        yield from machine_findings(options_load(argv, {**environ, **UNSET}))
         return
     yield ok("settings", f"node {options.name} of cluster {options.cluster}")
-    yield key_line(options)
-    yield from machine_lines(options)
-    yield from portal_lines(options)
+    yield key_finding(options)
+    yield from machine_findings(options)
+    yield from portal_findings(options)
 
 
 def _files(argv: Sequence[str], environ: Mapping[str, str]) -> Finding:
@@ -70,5 +70,5 @@ def _files(argv: Sequence[str], environ: Mapping[str, str]) -> Finding:
 
 
 def _shown(line: Finding) -> str:
-    told = f"{line.verdict.value:<8} {line.name:<14} {line.text}"
-    return f"{told}\n{'':<8} {'':<14} -> {line.cure}" if line.cure else told
+    text = f"{line.verdict.value:<8} {line.name:<14} {line.text}"
+    return f"{text}\n{'':<8} {'':<14} -> {line.cure}" if line.cure else text

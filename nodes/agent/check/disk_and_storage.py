@@ -20,7 +20,7 @@ HELPERS = "/sbin:/usr/sbin"
 """Where `mount` looks for what can mount NFS."""
 
 
-def disk_lines(options: Options, docker_folder: str) -> Iterator[Finding]:
+def disk_findings(options: Options, docker_folder: str) -> Iterator[Finding]:
     """``docker_folder``: where the Engine keeps images and containers; empty where there is none. A disk that both are
     on is told once."""
     state = _nearest(options.state_dir)
@@ -36,10 +36,10 @@ def disk_lines(options: Options, docker_folder: str) -> Iterator[Finding]:
 
 def _disk(options: Options, name: str, path: str, cure: str) -> Finding:
     percent = free_percent(path)
-    told = f"{percent:.0f} % of {shutil.disk_usage(path).total >> 30} GB free at {path}"
+    text = f"{percent:.0f} % of {shutil.disk_usage(path).total >> 30} GB free at {path}"
     if percent < options.disk_full_percent:
-        return failed(name, told, f"{cure} Below {options.disk_full_percent:g} % nothing new starts.")
-    return warning(name, told, cure) if percent < options.disk_clean_percent else ok(name, told)
+        return failed(name, text, f"{cure} Below {options.disk_full_percent:g} % nothing new starts.")
+    return warning(name, text, cure) if percent < options.disk_clean_percent else ok(name, text)
 
 
 def _nearest(folder: Path) -> str:
@@ -47,17 +47,17 @@ def _nearest(folder: Path) -> str:
     return str(next((one for one in (folder, *folder.parents) if one.is_dir()), Path("/")))
 
 
-def storage_lines(options: Options, helpers: str = HELPERS, timeout_s: float = TIMEOUT_S) -> Iterator[Finding]:
+def storage_findings(options: Options, helpers: str = HELPERS, timeout_s: float = TIMEOUT_S) -> Iterator[Finding]:
     """None of these waits for a file server that does not answer."""
-    looks = FolderProbe(timeout_s)
+    probe = FolderProbe(timeout_s)
     try:
         roots = policy_load(options.policy_file, options.mount_roots).mount_roots
     except PolicyInvalid as invalid:
         yield failed("policy", invalid.reason, "Correct it: the agent does not start with such a policy.")
         roots = options.mount_roots
     for root in roots:
-        yield _storage(looks, root)
-    yield from guard_lines(options, (*roots, options.nfs_root))
+        yield _storage(probe, root)
+    yield from guard_findings(options, (*roots, options.nfs_root))
     if not options.nfs_servers:
         return
     if shutil.which("mount.nfs", path=helpers) is None:
@@ -66,11 +66,11 @@ def storage_lines(options: Options, helpers: str = HELPERS, timeout_s: float = T
     else:
         yield ok("nfs", f"from {', '.join(options.nfs_servers)}, below {options.nfs_root}")
     for one in mounts():
-        if PurePosixPath(one.place).is_relative_to(options.nfs_root):
-            yield _answering(looks, one.place) or ok(f"storage {one.place}", f"{one.source} answers")
+        if PurePosixPath(one.target).is_relative_to(options.nfs_root):
+            yield _answering(probe, one.target) or ok(f"storage {one.target}", f"{one.source} answers")
 
 
-def guard_lines(options: Options, above: Sequence[str]) -> Iterator[Finding]:
+def guard_findings(options: Options, above: Sequence[str]) -> Iterator[Finding]:
     """Of the storages in which jobs write here, by what the portal told the agent: whether a setuid program that one
     leaves there counts. Looks, and mounts nothing."""
     guards = MountGuard(above, binds=options.runtime == "docker", timeout_s=TIMEOUT_S)
@@ -84,8 +84,8 @@ def guard_lines(options: Options, above: Sequence[str]) -> Iterator[Finding]:
             yield ok(f"setuid {wish.root}", "programs that jobs leave there count for nothing")
 
 
-def _storage(looks: FolderProbe, root: str) -> Finding:
-    if line := _answering(looks, root):
+def _storage(probe: FolderProbe, root: str) -> Finding:
+    if line := _answering(probe, root):
         return line
     if mounted_at(root.rstrip("/")) is None:
         cure = "If it shall be a mount: mount it. A folder of this server's own is nobody else's."
@@ -93,13 +93,13 @@ def _storage(looks: FolderProbe, root: str) -> Finding:
     return ok(f"storage {root}", "mounted")
 
 
-def _answering(looks: FolderProbe, root: str) -> Finding | None:
+def _answering(probe: FolderProbe, root: str) -> Finding | None:
     """None where it does."""
-    fault = looks.fault(root)
+    fault = probe.fault(root)
     if fault.endswith(AWAY):
         return failed(f"storage {root}", AWAY, f"Bring its file server back, or give it up: umount --lazy {root}")
     if fault:
-        told = "is not there" if fault.endswith("No such file or directory") else fault
+        text = "is not there" if fault.endswith("No such file or directory") else fault
         cure = "Mount it (/etc/fstab), or take it out of BERTH_NODE_MOUNT_ROOTS."
-        return failed(f"storage {root}", told, cure)
+        return failed(f"storage {root}", text, cure)
     return None

@@ -30,14 +30,14 @@ CURES = {
 }
 
 
-class Tasks(NamedTuple):
+class RunningTasks(NamedTuple):
     """Of the tasks that run here the containers, and the ports that the Engine forwards to them."""
 
     containers: frozenset[str]
     ports: frozenset[int]
 
 
-def listener_lines(options: Options, apart: Container[int] = ()) -> Iterator[Finding]:
+def listener_findings(options: Options, apart: Container[int] = ()) -> Iterator[Finding]:
     """One for each that answers without authentication; tasks' own are left out, and ports that stand ``apart``."""
     if not options.listeners_every_s:
         yield ok("listeners", "not asked: BERTH_NODE_LISTENERS_EVERY_S is 0")
@@ -47,34 +47,34 @@ def listener_lines(options: Options, apart: Container[int] = ()) -> Iterator[Fin
         of_job=lambda pid: cgroup_container(pid) in tasks.containers,
         held=lambda port: port in tasks.ports or port in apart,
     )
-    yield from map(_line, looked.found)
+    yield from map(_finding, looked.found)
     if not looked.found:
-        yield ok("listeners", _told(looked))
+        yield ok("listeners", _summary(looked))
     if looked.left:
-        yield warning("listeners", _told(looked), "Ask again, or look with: ss -ltnp")
+        yield warning("listeners", _summary(looked), "Ask again, or look with: ss -ltnp")
 
 
-def _told(looked: Scan) -> str:
-    told = f"of {len(looked.asked)} that were asked {len(looked.found) or 'none'} answer without authentication"
-    return f"{told}; {looked.left} were not asked" if looked.left else told
+def _summary(looked: Scan) -> str:
+    text = f"of {len(looked.asked)} that were asked {len(looked.found) or 'none'} answer without authentication"
+    return f"{text}; {looked.left} were not asked" if looked.left else text
 
 
-def _line(one: Listener) -> Finding:
+def _finding(one: Listener) -> Finding:
     everybody = ip_address(one.address).is_unspecified
     address = f"[{one.address}]" if ":" in one.address else one.address
-    told = f"{one.kind} at {address}:{one.port} answers without authentication: "
+    text = f"{one.kind} at {address}:{one.port} answers without authentication: "
     cure = CURES.get(ListenerKind(one.kind)) or (CURE_FOR_ALL if everybody else CURE)
-    return warning("listeners", told + (REACHED_BY_ALL if everybody else REACHED), cure)
+    return warning("listeners", text + (REACHED_BY_ALL if everybody else REACHED), cure)
 
 
-def _tasks(options: Options) -> Tasks:
+def _tasks(options: Options) -> RunningTasks:
     """None where the Engine does not answer, which another line tells."""
     if options.runtime != "docker":
-        return Tasks(frozenset(), frozenset())
+        return RunningTasks(frozenset(), frozenset())
     try:
         with closing(engine_client(options.docker_url, timeout=ANSWER_S, tls=options.docker_tls)) as client:
             found = client.containers(filters={"label": [LABEL.ATTEMPT]})
     except (EngineUnavailable, DockerException, OSError):
         found = []
     ports = (port.get("PublicPort") for one in found for port in one.get("Ports") or ())
-    return Tasks(frozenset(one["Id"] for one in found), frozenset(filter(None, ports)))
+    return RunningTasks(frozenset(one["Id"] for one in found), frozenset(filter(None, ports)))

@@ -14,9 +14,9 @@ from typing import Any
 import psutil
 from docker.errors import DockerException
 
-from nodes.agent.check.disk_and_storage import disk_lines, storage_lines
+from nodes.agent.check.disk_and_storage import disk_findings, storage_findings
 from nodes.agent.check.finding import Finding, failed, ok, warning
-from nodes.agent.check.listeners import listener_lines
+from nodes.agent.check.listeners import listener_findings
 from nodes.agent.config.options import Options
 from nodes.agent.hardware.gpus.base import GpusUnavailable
 from nodes.agent.hardware.gpus.choice import nvidia_cards
@@ -47,9 +47,9 @@ class Cards:
     contained: bool = False
 
 
-def machine_lines(options: Options) -> Iterator[Finding]:
+def machine_findings(options: Options) -> Iterator[Finding]:
     """In the order in which they are best put right."""
-    driver, cards = driver_line(options)
+    driver, cards = driver_finding(options)
     yield driver
     info: Mapping[str, Any] = {}
     if options.runtime == "docker":
@@ -58,24 +58,24 @@ def machine_lines(options: Options) -> Iterator[Finding]:
         except EngineUnavailable as away:
             yield failed("docker", away.what, f"{away.cure}.")
         except (DockerException, OSError) as error:
-            told = f"what answers at {options.docker_url} cannot be used as a Docker Engine ({error})"
-            yield failed("docker", told, "Correct BERTH_NODE_DOCKER_URL.")
+            text = f"what answers at {options.docker_url} cannot be used as a Docker Engine ({error})"
+            yield failed("docker", text, "Correct BERTH_NODE_DOCKER_URL.")
         else:
-            yield from engine_lines(info, cards)
+            yield from engine_findings(info, cards)
         if options.docker_without_tls:
             yield warning(
                 "engine guard", "BERTH_NODE_DOCKER_WITHOUT_TLS is set: jobs may become root here", UNGUARDED_CURE
             )
     else:
         yield warning("docker", "tasks run as plain processes, not isolated", "Set BERTH_NODE_RUNTIME=docker.")
-    yield from disk_lines(options, disk_folder(info) if info else "")
+    yield from disk_findings(options, disk_folder(info) if info else "")
     yield _address(options)
     yield _ports(options)
-    yield from listener_lines(options)
-    yield from storage_lines(options)
+    yield from listener_findings(options)
+    yield from storage_findings(options)
 
 
-def driver_line(options: Options, *, root: Path = Path("/")) -> tuple[Finding, Cards | None]:
+def driver_finding(options: Options, *, root: Path = Path("/")) -> tuple[Finding, Cards | None]:
     """And the GPUs that are to be given to containers. ``root``: where this container's or server's files lie."""
     if options.gpus.startswith("simulated"):
         return ok("driver", f"not needed: {options.gpus}"), None
@@ -86,8 +86,8 @@ def driver_line(options: Options, *, root: Path = Path("/")) -> tuple[Finding, C
             gpus = backend.inventory()
     except GpusUnavailable as error:
         if contained and (version := _unseen_driver(root)):
-            told = f"{version} by what the kernel says; this container was given no GPUs to look at"
-            return warning("driver", told, ONCE_IT_RUNS), Cards(contained=True)
+            text = f"{version} by what the kernel says; this container was given no GPUs to look at"
+            return warning("driver", text, ONCE_IT_RUNS), Cards(contained=True)
         if options.gpus == "auto" and not nvidia_cards():
             return warning("driver", f"no NVIDIA driver: GPUs are simulated ({error})", cure), None
         return failed("driver", f"no NVIDIA driver: {error}", cure), None
@@ -95,29 +95,29 @@ def driver_line(options: Options, *, root: Path = Path("/")) -> tuple[Finding, C
         return failed("driver", "the driver lists no GPUs", cure), None
     cards = Cards(tuple(gpu.uuid for gpu in gpus), contained)
     if sick := [gpu for gpu in gpus if not gpu.healthy]:
-        told = "; ".join(f"GPU {gpu.index}: {gpu.fault}" for gpu in sick)
+        text = "; ".join(f"GPU {gpu.index}: {gpu.fault}" for gpu in sick)
         cure = MIG_CURE if all(gpu.fault.startswith(MIG_MODE) for gpu in sick) else "Look at nvidia-smi -q."
-        return warning("driver", f"{gpus[0].driver}; not healthy: {told}", cure), cards
+        return warning("driver", f"{gpus[0].driver}; not healthy: {text}", cure), cards
     return ok("driver", f"{gpus[0].driver}, {len(gpus)} x {gpus[0].model}"), cards
 
 
 def _unseen_driver(root: Path) -> str:
     """The version of the driver that the kernel has loaded; empty: there is none."""
     try:
-        told = (root / "proc/driver/nvidia/version").read_text()
+        text = (root / "proc/driver/nvidia/version").read_text()
     except OSError:
         return ""
-    found = re.search(r"\s(\d+(\.\d+)+)\s", told)
+    found = re.search(r"\s(\d+(\.\d+)+)\s", text)
     return found[1] if found else ""
 
 
 def _engine(options: Options) -> Mapping[str, Any]:
     with closing(engine_client(options.docker_url, timeout=ANSWER_S, tls=options.docker_tls)) as client:
-        told: Mapping[str, Any] = client.info()
-    return told
+        info: Mapping[str, Any] = client.info()
+    return info
 
 
-def engine_lines(info: Mapping[str, Any], cards: Cards | None) -> Iterator[Finding]:
+def engine_findings(info: Mapping[str, Any], cards: Cards | None) -> Iterator[Finding]:
     """What an Engine tells of itself (``docker info``), and whether it can give these GPUs to containers."""
     yield ok("docker", f"{info.get('ServerVersion', '?')}")
     if cards:
@@ -136,13 +136,13 @@ def _toolkit(info: Mapping[str, Any], cards: Cards) -> Finding:
     if cards.contained and cards.uuids:
         return ok("toolkit", "there: Docker gave this container its GPUs")
     if cards.contained:
-        told = (
+        text = (
             "no sign of NVIDIA's container toolkit: Docker knows no GPUs, and the server's commands are not seen here"
         )
-        return warning("toolkit", told, f"Where it is missing: {TOOLKIT_CURE}")
+        return warning("toolkit", text, f"Where it is missing: {TOOLKIT_CURE}")
     if shutil.which(_TOOL) is not None:
-        told = f"NVIDIA's container toolkit is there without {_HOOK}, and Docker does not know the GPUs by CDI"
-        return failed("toolkit", told, f"Run: {CDI_CURE}")
+        text = f"NVIDIA's container toolkit is there without {_HOOK}, and Docker does not know the GPUs by CDI"
+        return failed("toolkit", text, f"Run: {CDI_CURE}")
     return failed("toolkit", "NVIDIA's container toolkit is missing", TOOLKIT_CURE)
 
 
@@ -151,16 +151,16 @@ def _cdi(info: Mapping[str, Any], cards: Cards) -> Finding:
     if _by_cdi(info, cards):
         return ok("cdi", f"{len(devices)} devices")
     if devices:
-        told = "Docker knows CDI devices, and not each GPU by its UUID: GPUs are given by the older way"
-        return warning("cdi", told, f"Run: {CDI_CURE} --device-name-strategy=uuid")
+        text = "Docker knows CDI devices, and not each GPU by its UUID: GPUs are given by the older way"
+        return warning("cdi", text, f"Run: {CDI_CURE} --device-name-strategy=uuid")
     return warning("cdi", "Docker knows no CDI devices: GPUs are given by the older way", TOOLKIT_CURE)
 
 
 def _reload(info: Mapping[str, Any], cards: Cards) -> Iterator[Finding]:
     """Devices that NVIDIA's hook adds to a running container are unknown to systemd, which sets its own rules anew."""
     if not _by_cdi(info, cards) and info.get("CgroupDriver") == "systemd":
-        told = "systemctl daemon-reload, which installing packages does, too, takes the GPUs from running containers"
-        yield warning("daemon-reload", told, f"Give them by CDI: {CDI_CURE}; until then, drain the server before it.")
+        text = "systemctl daemon-reload, which installing packages does, too, takes the GPUs from running containers"
+        yield warning("daemon-reload", text, f"Give them by CDI: {CDI_CURE}; until then, drain the server before it.")
 
 
 def _by_cdi(info: Mapping[str, Any], cards: Cards) -> bool:
@@ -171,11 +171,11 @@ def _by_cdi(info: Mapping[str, Any], cards: Cards) -> bool:
 
 def _engine_settings(info: Mapping[str, Any]) -> Iterator[Finding]:
     version = str(info.get("CgroupVersion", "?"))
-    told = f"version {version}, driver {info.get('CgroupDriver', '?')}"
+    text = f"version {version}, driver {info.get('CgroupDriver', '?')}"
     if version == "2":
-        yield ok("cgroup", told)
+        yield ok("cgroup", text)
     else:
-        yield warning("cgroup", told, "Start the kernel with systemd.unified_cgroup_hierarchy=1 for version 2.")
+        yield warning("cgroup", text, "Start the kernel with systemd.unified_cgroup_hierarchy=1 for version 2.")
     if info.get("LiveRestoreEnabled"):
         yield ok("live-restore", "on: containers outlive Docker's restart")
     else:
@@ -196,7 +196,7 @@ def _address(options: Options) -> Finding:
 
 def _ports(options: Options) -> Finding:
     first, last = options.port_range
-    told = f"{first}-{last}"
+    text = f"{first}-{last}"
     taken = sorted(
         {one.laddr.port for one in psutil.net_connections("tcp") if one.laddr and one.status == psutil.CONN_LISTEN}
     )
@@ -204,14 +204,14 @@ def _ports(options: Options) -> Finding:
     low, high = (int(word) for word in _LOCAL_PORTS.read_text().split())
     if inside:
         named = ", ".join(map(str, inside[:5]))
-        return warning("ports", f"{told}; in use: {named}", "End what listens there, or move BERTH_NODE_PORT_RANGE.")
+        return warning("ports", f"{text}; in use: {named}", "End what listens there, or move BERTH_NODE_PORT_RANGE.")
     if first <= high and low <= last:
         cure = f"Move BERTH_NODE_PORT_RANGE out of {low}-{high}, from which the kernel takes ports for connections."
-        return warning("ports", f"{told} overlaps the kernel's own", cure)
-    return ok("ports", told)
+        return warning("ports", f"{text} overlaps the kernel's own", cure)
+    return ok("ports", text)
 
 
-def key_line(options: Options) -> Finding:
+def key_finding(options: Options) -> Finding:
     """Whether only its owner reads the server's key."""
     path = options.key_path
     try:

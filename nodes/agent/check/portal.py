@@ -27,12 +27,12 @@ SKEW_WARNING_S, SKEW_FAILED_S = 5, 15
 PORTAL_CURE = "Set BERTH_NODE_PORTAL_URL to the portal's address."
 
 
-def portal_lines(options: Options) -> Iterator[Finding]:
+def portal_findings(options: Options) -> Iterator[Finding]:
     yield _redis(options)
     yield from _portal(options)
 
 
-def redis_line(url: str, node: str) -> Finding:
+def redis_finding(url: str, node: str) -> Finding:
     """Whether an agent of this node can use Redis there, by both of its accounts."""
     began = time.monotonic()
     try:
@@ -43,8 +43,8 @@ def redis_line(url: str, node: str) -> Finding:
             client.xlen(log_stream(node, "check"))
             wide = _may_all(client)
     except (redis.RedisError, OSError) as error:
-        told, _, cure = connection_fault(error, redis_endpoint(url), now_ms=_now_ms()).partition(": ")
-        return failed("redis", told, cure[:1].upper() + cure[1:])
+        text, _, cure = connection_fault(error, redis_endpoint(url), now_ms=_now_ms()).partition(": ")
+        return failed("redis", text, cure[:1].upper() + cure[1:])
     took = f"answers in {1000 * (time.monotonic() - began):.0f} ms"
     if wide:
         cure = "Join again: this node then gets an account that reaches only what is its own."
@@ -53,7 +53,7 @@ def redis_line(url: str, node: str) -> Finding:
 
 
 def _redis(options: Options) -> Finding:
-    return redis_line(options.redis_url, options.name)
+    return redis_finding(options.redis_url, options.name)
 
 
 def _client(url: str) -> redis.Redis:
@@ -79,8 +79,8 @@ def _portal(options: Options) -> Iterator[Finding]:
     try:
         answer = requests.get(f"{options.portal_url.rstrip('/')}/healthz", timeout=ANSWER_S, verify=trusted)
     except (requests.RequestException, HTTPError, OSError) as error:
-        told, _, cure = connection_fault(error, place, now_ms=_now_ms()).partition(": ")
-        yield failed("portal", told, cure[:1].upper() + cure[1:])
+        text, _, cure = connection_fault(error, place, now_ms=_now_ms()).partition(": ")
+        yield failed("portal", text, cure[:1].upper() + cure[1:])
         return
     yield _clock(answer)
     yield _version(answer, options.portal_url)
@@ -91,10 +91,10 @@ def _clock(answer: requests.Response) -> Finding:
     cure = "Let this server follow a time server: timedatectl set-ntp true"
     if skew is None:
         return warning("clock", "the portal tells no time", "Ask at BERTH_NODE_PORTAL_URL without a proxy between.")
-    told = f"{abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} the portal's"
+    text = f"{abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} the portal's"
     if abs(skew) > SKEW_FAILED_S:
-        return failed("clock", told, cure)
-    return warning("clock", told, cure) if abs(skew) > SKEW_WARNING_S else ok("clock", "as the portal's")
+        return failed("clock", text, cure)
+    return warning("clock", text, cure) if abs(skew) > SKEW_WARNING_S else ok("clock", "as the portal's")
 
 
 def _version(answer: requests.Response, url: str) -> Finding:
@@ -102,16 +102,16 @@ def _version(answer: requests.Response, url: str) -> Finding:
         portal = str(answer.json()["version"])
     except (ValueError, KeyError, TypeError):
         return failed("version", f"{url} does not answer as a portal of Berth does", PORTAL_CURE)
-    told = f"agent {AGENT_VERSION}, portal {portal}"
-    return ok("version", told) if release(portal) == release(AGENT_VERSION) else _apart(told, portal)
+    text = f"agent {AGENT_VERSION}, portal {portal}"
+    return ok("version", text) if release(portal) == release(AGENT_VERSION) else _apart(text, portal)
 
 
-def _apart(told: str, portal: str) -> Finding:
+def _apart(text: str, portal: str) -> Finding:
     newer = release(portal) > release(AGENT_VERSION)
     cure = f"Install the agent of {portal} here." if newer else f"Bring the portal up to {AGENT_VERSION}."
     if releases_fit(AGENT_VERSION, portal):
-        return warning("version", told, cure)
-    return failed("version", f"{told}: more than one release apart", cure)
+        return warning("version", text, cure)
+    return failed("version", f"{text}: more than one release apart", cure)
 
 
 def _now_ms() -> int:

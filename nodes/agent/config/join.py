@@ -72,30 +72,30 @@ class JoinRequest:
 
 def join(argv: Sequence[str], environ: Mapping[str, str]) -> str:
     """Joins and returns what to say of it. Raises JoinFailed, OptionInvalid."""
-    asked, rest = _asked(argv, environ)
+    request, rest = _parse(argv, environ)
     state = state_dir_load(rest, environ)
     try:
         state.mkdir(parents=True, exist_ok=True, mode=0o700)
         key = key_make(key_path_load(rest, environ))
     except OSError as error:
         raise JoinFailed(cannot_write(error, state)) from error
-    with _known(asked, state) as asked:
-        return _join(asked, state, key)
+    with _with_authority(request, state) as request:
+        return _join(request, state, key)
 
 
-def _join(asked: JoinRequest, state: Path, key: NodeKey) -> str:
-    name, environment, authority = _told(asked, key)
+def _join(request: JoinRequest, state: Path, key: NodeKey) -> str:
+    name, environment, authority = _register(request, key)
     try:
         if authority:
             _write(state / CA_NAME, authority + "\n")
             environment["BERTH_NODE_REDIS_CA"] = str(state / CA_NAME)
-        if asked.ca:
-            _write(state / PORTAL_CA_NAME, Path(asked.ca).read_text())
+        if request.ca:
+            _write(state / PORTAL_CA_NAME, Path(request.ca).read_text())
             environment["BERTH_NODE_PORTAL_CA"] = str(state / PORTAL_CA_NAME)
         _write(state / SETTINGS_NAME, "".join(f"{one}={value}\n" for one, value in environment.items()))
     except OSError as error:
         raise JoinFailed(cannot_write(error, state)) from error
-    return f"{name} has joined {asked.url}; its settings are in {state / SETTINGS_NAME}."
+    return f"{name} has joined {request.url}; its settings are in {state / SETTINGS_NAME}."
 
 
 def join_at_start(argv: Sequence[str], environ: Mapping[str, str]) -> str:
@@ -107,7 +107,7 @@ def join_at_start(argv: Sequence[str], environ: Mapping[str, str]) -> str:
     return join(["--state-dir", str(state)], environ)
 
 
-def _asked(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[JoinRequest, list[str]]:
+def _parse(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[JoinRequest, list[str]]:
     parser = argparse.ArgumentParser(prog="berth-node join", description=__doc__)
     parser.add_argument("url", nargs="?", help="the portal's address (BERTH_JOIN_URL)")
     parser.add_argument("token", nargs="?", help="a join token (BERTH_JOIN_TOKEN, or a file: BERTH_JOIN_TOKEN_FILE)")
@@ -156,48 +156,48 @@ def _host_name() -> str:
 
 
 @contextmanager
-def _known(asked: JoinRequest, state: Path) -> Iterator[JoinRequest]:
+def _with_authority(request: JoinRequest, state: Path) -> Iterator[JoinRequest]:
     """With the file of the authority that the digest names. Raises JoinFailed."""
-    if asked.ca or not asked.ca_sha256:
-        yield asked
+    if request.ca or not request.ca_sha256:
+        yield request
         return
-    text, path = _authority(asked), state / f".{PORTAL_CA_NAME}.fetched"
+    text, path = _authority(request), state / f".{PORTAL_CA_NAME}.fetched"
     try:
         _write(path, text)
     except OSError as error:
         raise JoinFailed(cannot_write(error, state)) from error
     try:
         authority_check("BERTH_JOIN_CA_SHA256", path)
-        yield replace(asked, ca=str(path))
+        yield replace(request, ca=str(path))
     finally:
         path.unlink()
 
 
-def _authority(asked: JoinRequest) -> str:
+def _authority(request: JoinRequest) -> str:
     """Fetched from whoever answers there, and taken only where it is the one that the line names: nothing is told to
     anybody before. Raises JoinFailed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InsecureRequestWarning)
             answer = requests.get(
-                f"{asked.url}/authority.crt", timeout=ANSWER_S, allow_redirects=False, stream=True,
+                f"{request.url}/authority.crt", timeout=ANSWER_S, allow_redirects=False, stream=True,
                 verify=False,  # noqa: S501  # the digest is the check
             )  # fmt: skip
             text: bytes = answer.raw.read(AUTHORITY_MOST, decode_content=True)
     except (requests.RequestException, HTTPError, OSError) as error:
-        raise JoinFailed(connection_fault(error, _place(asked), now_ms=int(time.time() * 1000))) from error
-    if hashlib.sha256(text).hexdigest() != asked.ca_sha256:
+        raise JoinFailed(connection_fault(error, _place(request), now_ms=int(time.time() * 1000))) from error
+    if hashlib.sha256(text).hexdigest() != request.ca_sha256:
         raise JoinFailed(
-            f"{asked.url} has another authority than the join line names: copy the line anew from the portal's page; "
+            f"{request.url} has another authority than the join line names: copy the line anew from the portal's page; "
             "if that is no help, somebody else answers there."
         )
     return text.decode("ascii", errors="replace")
 
 
-def _told(asked: JoinRequest, key: NodeKey) -> tuple[str, dict[str, str], str]:
+def _register(request: JoinRequest, key: NodeKey) -> tuple[str, dict[str, str], str]:
     """This server's name, its agent's variables, and the authority of Redis's certificate (PEM; empty: the system's),
     as the portal tells them."""
-    answer = _ask(asked, {"token": asked.token, "name": asked.name, "public_key": key.public})
+    answer = _ask(request, {"token": request.token, "name": request.name, "public_key": key.public})
     skew = portal_skew_s(answer.headers.get("Date"), now_ms=int(time.time() * 1000))
     if skew is not None and abs(skew) > SKEW_MOST_S:
         apart = f"{abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} the portal's"
@@ -208,13 +208,13 @@ def _told(asked: JoinRequest, key: NodeKey) -> tuple[str, dict[str, str], str]:
         )
     try:
         body = answer.json()
-        told = json.loads(key.unseal(body["sealed"]))
-        return str(body["name"]), _taken(told["environment"]), str(told.get("redis_ca") or "")
+        details = json.loads(key.unseal(body["sealed"]))
+        return str(body["name"]), _checked_environment(details["environment"]), str(details.get("redis_ca") or "")
     except (ValueError, KeyError, TypeError, AttributeError, EnvelopeForged) as error:
-        raise JoinFailed(f"{asked.url} answers, but not as a portal of Berth does: correct the address.") from error
+        raise JoinFailed(f"{request.url} answers, but not as a portal of Berth does: correct the address.") from error
 
 
-def _taken(environment: Mapping[str, str]) -> dict[str, str]:
+def _checked_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Raises ValueError for what is no line of a file."""
     taken = {one: str(environment[one]) for one in TOLD if one in environment}
     if not all(value.isprintable() for value in taken.values()):
@@ -222,29 +222,29 @@ def _taken(environment: Mapping[str, str]) -> dict[str, str]:
     return taken
 
 
-def _ask(asked: JoinRequest, body: Mapping[str, str]) -> requests.Response:
+def _ask(request: JoinRequest, body: Mapping[str, str]) -> requests.Response:
     try:
         answer = requests.post(
-            f"{asked.url}/api/v1/join", json=body, timeout=ANSWER_S, allow_redirects=False, verify=asked.ca or True
+            f"{request.url}/api/v1/join", json=body, timeout=ANSWER_S, allow_redirects=False, verify=request.ca or True
         )
     except (requests.RequestException, HTTPError, OSError) as error:
-        raise JoinFailed(connection_fault(error, _place(asked), now_ms=int(time.time() * 1000))) from error
+        raise JoinFailed(connection_fault(error, _place(request), now_ms=int(time.time() * 1000))) from error
     if answer.status_code == 201:
         return answer
-    raise JoinFailed(_refusal(answer, asked))
+    raise JoinFailed(_refusal(answer, request))
 
 
-def _place(asked: JoinRequest) -> Endpoint:
-    return Endpoint("the portal", asked.url, "the address", "BERTH_JOIN_CA")
+def _place(request: JoinRequest) -> Endpoint:
+    return Endpoint("the portal", request.url, "the address", "BERTH_JOIN_CA")
 
 
-def _refusal(answer: requests.Response, asked: JoinRequest) -> str:
+def _refusal(answer: requests.Response, request: JoinRequest) -> str:
     try:
         body = answer.json()
         faults = [str(one["message"]) for one in body.get("errors", ())]
         detail = " ".join(faults) or str(body["detail"])
     except (ValueError, KeyError, TypeError, AttributeError):
-        return f"{asked.url} answers {answer.status_code}, not as a portal of Berth does: correct the address."
+        return f"{request.url} answers {answer.status_code}, not as a portal of Berth does: correct the address."
     return detail
 
 

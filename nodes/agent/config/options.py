@@ -292,12 +292,12 @@ def name_check(name: str) -> str:
 
 def _settings_file(path: Path) -> dict[str, str]:
     try:
-        told = settings_read(path)
+        settings = settings_read(path)
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise OptionInvalid("BERTH_NODE_STATE_DIR", f"{path} cannot be read: {error.strerror}") from error
-    return {name: value for name, value in told.items() if name.startswith("BERTH_NODE_")}
+    return {name: value for name, value in settings.items() if name.startswith("BERTH_NODE_")}
 
 
 def key_load(path: Path) -> NodeKey:
@@ -335,8 +335,8 @@ def _flags(argv: Sequence[str]) -> dict[str, str | None]:
     )
     for one in fields(Options):
         help, default = one.metadata["help"], one.metadata["default"]
-        told = help if not default or "default:" in help else f"{help} (default: {default})"
-        parser.add_argument(f"--{one.name.replace('_', '-')}", help=told, metavar="VALUE")
+        text = help if not default or "default:" in help else f"{help} (default: {default})"
+        parser.add_argument(f"--{one.name.replace('_', '-')}", help=text, metavar="VALUE")
     return vars(parser.parse_args(list(argv)))
 
 

@@ -175,7 +175,7 @@ class DiskGuard:
         return not self._images or free_percent(self._images) >= self._limits.clean_percent
 
     def _may_go(self, image: StoredImage) -> bool:
-        return not image.used and (image.again or self._limits.clean == "all")
+        return not image.used and (image.refetchable or self._limits.clean == "all")
 
 
 def _seen(folder: str) -> str:

@@ -140,7 +140,7 @@ class SizeWatch:
 
     def _list(self) -> list[WritableLayer]:
         self._store = self._runtime.store()
-        return self._store.writing() if self._store is not None else []
+        return self._store.writable_layers() if self._store is not None else []
 
     def _run(self, look: Callable[[], None], wake: threading.Event) -> None:
         while not self._closed:

@@ -93,9 +93,9 @@ def _open_ones() -> list[Listening]:
 
 
 def _is_loopback(address: str) -> bool:
-    told = ip_address(address)
-    inner = getattr(told, "ipv4_mapped", None)  # a socket for IPv6 that was bound to an address of IPv4
-    return (inner or told).is_loopback
+    parsed = ip_address(address)
+    inner = getattr(parsed, "ipv4_mapped", None)  # a socket for IPv6 that was bound to an address of IPv4
+    return (inner or parsed).is_loopback
 
 
 def _asked_at(address: str) -> str:

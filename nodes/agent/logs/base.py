@@ -73,7 +73,7 @@ class FrameSource(Protocol):
         """The inverse of ``freeze``. Idempotent; also called for a container that was never frozen."""
         ...
 
-    def unfinished(self) -> Mapping[int, OpenLine]:
+    def open_lines(self) -> Mapping[int, OpenLine]:
         """By stream what the container has printed of lines that ``frames`` keeps back until they have an end; nothing
         where it keeps none back."""
         ...

@@ -101,7 +101,7 @@ class Follower:
     def tail(self) -> tuple[int, bytes]:
         """The log's end, and as records what the container has printed behind it of lines that have no end yet. None of
         a stream of which a record has just come: it may still be heard as such a line."""
-        lines = {} if self._complete or self._closing.is_set() else self._source.unfinished()
+        lines = {} if self._complete or self._closing.is_set() else self._source.open_lines()
         end, now = self._spool.end, self._monotonic()
         records = (
             LogRecord(line.time_ns, stream, provisional(line, self._masks))
@@ -127,7 +127,7 @@ class Follower:
 
     def _read(self) -> None:
         with self._taking:
-            self._masking = StreamMasker(self._masks, self._spool.unfinished)
+            self._masking = StreamMasker(self._masks, self._spool.open_lines)
         for record in self._source.frames(self._spool.position):
             self._read_at[record.stream] = self._monotonic()
             with self._taking:

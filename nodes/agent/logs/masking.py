@@ -32,42 +32,42 @@ class _Waiting(NamedTuple):
 
 @dataclass(slots=True)
 class _StreamBuffer:
-    """One stream. ``held``: what waits, hidden as far as it is known; ``open``: the end of what came, as it came, which
-    may be the beginning of a secret; ``blind``: bytes of this line that are hidden whatever they are."""
+    """Buffer of one stream. ``waiting``: bytes not given out yet, masked as far as known; ``open``: the raw end of
+    what came, which may be the beginning of a secret; ``blind``: bytes of this line to mask whatever they are."""
 
-    held: bytearray = field(default_factory=bytearray)
+    waiting: bytearray = field(default_factory=bytearray)
     open: bytes = b""
     blind: int = 0
 
     def take(self, payload: bytes, masks: Masks) -> None:
-        data, first = self.open + payload, len(self.held)
-        self.held += payload
-        hide(self.held, masks.spans(data), first - len(self.open))
+        data, first = self.open + payload, len(self.waiting)
+        self.waiting += payload
+        hide(self.waiting, masks.spans(data), first - len(self.open))
         if self.blind:
             line = payload.find(b"\n")
             length = min(self.blind, len(payload) if line < 0 else line)
-            hide(self.held, [(first, first + length)])
+            hide(self.waiting, [(first, first + length)])
             self.blind = self.blind - length if line < 0 else 0
         self.open = data[masks.open_at(data) :]
 
     def let_go(self) -> None:
         """Hides what may be the beginning of a secret, since it is not waited for any longer."""
         if len(self.open) >= SHOWN:
-            hide(self.held, [(len(self.held) - len(self.open), len(self.held))])
+            hide(self.waiting, [(len(self.waiting) - len(self.open), len(self.waiting))])
 
 
 class StreamMasker:
-    """See the module. Not thread-safe. ``unfinished``: the last bytes of each stream's line that has no end yet, as
+    """See the module. Not thread-safe. ``open_lines``: the last bytes of each stream's line that has no end yet, as
     they were given out by the one before, whose agent may have died in the midst of a secret."""
 
-    def __init__(self, masks: Masks, unfinished: Mapping[int, bytes]) -> None:
+    def __init__(self, masks: Masks, open_lines: Mapping[int, bytes]) -> None:
         self._masks = masks
-        self._sides = {STDOUT: _StreamBuffer(), STDERR: _StreamBuffer()}
+        self._buffers = {STDOUT: _StreamBuffer(), STDERR: _StreamBuffer()}
         self._queue: deque[tuple[int, _Waiting]] = deque()
-        for stream, end in unfinished.items() if masks else ():
-            side = self._sides[stream]
-            side.blind = masks.longest - 1 if end.endswith(HIDDEN) else 0
-            side.open = end[masks.open_at(end) :]
+        for stream, end in open_lines.items() if masks else ():
+            buffer = self._buffers[stream]
+            buffer.blind = masks.longest - 1 if end.endswith(HIDDEN) else 0
+            buffer.open = end[masks.open_at(end) :]
 
     def take(self, record: LogRecord, now: float) -> Iterable[LogRecord]:
         """Takes one record in; gives those that nothing can change any more. ``now``: monotonic seconds.
@@ -75,13 +75,13 @@ class StreamMasker:
         Each is taken back where the caller does not come for the one behind it, so it is not lost where it cannot be
         written.
         """
-        side, masks, payload = self._sides[record.stream], self._masks, record.payload
-        plain = not self._queue and not side.open and not side.blind and payload.endswith(b"\n")
+        buffer, masks, payload = self._buffers[record.stream], self._masks, record.payload
+        plain = not self._queue and not buffer.open and not buffer.blind and payload.endswith(b"\n")
         if not masks or (plain and not masks.may_have(payload)):
             return (record,)
-        side.take(payload, masks)
+        buffer.take(payload, masks)
         self._queue.append((record.stream, _Waiting(now, record.time_ns, len(payload))))
-        full = sum(len(side.held) for side in self._sides.values()) > HOLD_BYTES
+        full = sum(len(buffer.waiting) for buffer in self._buffers.values()) > HOLD_BYTES
         return self.rest() if full else self._given()
 
     def overdue(self, now: float) -> Iterator[LogRecord]:
@@ -91,16 +91,16 @@ class StreamMasker:
 
     def rest(self) -> Iterator[LogRecord]:
         """All that waits."""
-        for side in self._sides.values():
-            side.let_go()
+        for buffer in self._buffers.values():
+            buffer.let_go()
         yield from self._given(undecided=True)
 
     def _given(self, *, undecided: bool = False) -> Iterator[LogRecord]:
         while self._queue:
             stream, first = self._queue[0]
-            side = self._sides[stream]
-            if not undecided and first.size > len(side.held) - len(side.open):
+            buffer = self._buffers[stream]
+            if not undecided and first.size > len(buffer.waiting) - len(buffer.open):
                 return
-            yield LogRecord(first.time_ns, stream, bytes(side.held[: first.size]))
-            del side.held[: first.size]
+            yield LogRecord(first.time_ns, stream, bytes(buffer.waiting[: first.size]))
+            del buffer.waiting[: first.size]
             self._queue.popleft()

@@ -27,7 +27,7 @@ class Segments:
         self._firsts = sorted(int(path.stem) for path in folder.glob(f"*{SUFFIX}"))
         self._fd = -1
         self._written = 0  # bytes of the last segment
-        self._told: set[int] = set()
+        self._logged: set[int] = set()
 
     @property
     def empty(self) -> bool:
@@ -158,8 +158,8 @@ class Segments:
         self._fd, self._written = fd, size
 
     def _tell_lost(self, first: int, error: OSError) -> None:
-        if first not in self._told:
-            self._told.add(first)
+        if first not in self._logged:
+            self._logged.add(first)
             logger.error("a part of a log cannot be read", path=str(self.path(first)), reason=error.strerror)
 
 

@@ -180,9 +180,9 @@ class Shipper:
         tail, now = stream.tail, time.monotonic()
         if not tail.due(now):
             return []
-        tail.told, tail.told_at = tail.wanted, now
+        tail.sent, tail.sent_at = tail.wanted, now
         key = log_tail(self._node, stream.attempt)
-        pipe.xadd(key, signed_tail(self._key, stream.attempt, *tail.told), maxlen=1, approximate=False)
+        pipe.xadd(key, signed_tail(self._key, stream.attempt, *tail.sent), maxlen=1, approximate=False)
         pipe.expire(key, TAIL_KEPT_S)
         pipe.publish(WAKE_CHANNEL, f"{stream.attempt} tail")
         return [_ignored] * 3

@@ -91,7 +91,7 @@ class Spool:
             return Position(self._last_ns, self._at_last, dict(self._taken), self._newest_ns)
 
     @property
-    def unfinished(self) -> dict[int, bytes]:
+    def open_lines(self) -> dict[int, bytes]:
         """The last bytes of each stream that ends within a line."""
         with self._lock:
             return dict(self._drops.ends)

@@ -31,13 +31,13 @@ class Tail:
     again before Redis forgets it."""
 
     wanted: tuple[int, bytes] = (0, b"")
-    told: tuple[int, bytes] = (0, b"")
-    told_at: float = float("-inf")
+    sent: tuple[int, bytes] = (0, b"")
+    sent_at: float = float("-inf")
 
     def due(self, now: float) -> bool:
-        wanted, told = self.wanted, self.told
-        new = wanted[1] != told[1] or (bool(wanted[1]) and wanted != told)
-        return now - self.told_at >= (TAIL_S if new else TAIL_AGAIN_S) and bool(wanted[1] or told[1])
+        wanted, sent = self.wanted, self.sent
+        new = wanted[1] != sent[1] or (bool(wanted[1]) and wanted != sent)
+        return now - self.sent_at >= (TAIL_S if new else TAIL_AGAIN_S) and bool(wanted[1] or sent[1])
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class StreamState:
     def lost(self) -> None:
         """What Redis holds is unknown again."""
         self.shipped, self.full = None, False
-        self.tail.told_at = float("-inf")
+        self.tail.sent_at = float("-inf")
         self.blocks.clear()
 
     def found(self, last: int, first: int, count: int) -> None:

@@ -163,13 +163,13 @@ class Shell(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredImage:
     """An image on the node's disk. ``names``: all that it goes by; ``used``: a container was made from it, whosever;
-    ``again``: it can be fetched from a registry, or nothing names it; ``last_used_ms``: by a task, unix ms."""
+    ``refetchable``: it can be fetched from a registry, or nothing names it; ``last_used_ms``: by a task, unix ms."""
 
     id: str
     names: tuple[str, ...]
     bytes: int
     used: bool
-    again: bool
+    refetchable: bool
     last_used_ms: int
 
     @property
@@ -206,7 +206,7 @@ class ImageStore(Protocol):
         """False: somebody uses it by now."""
         ...
 
-    def writing(self) -> list[WritableLayer]: ...
+    def writable_layers(self) -> list[WritableLayer]: ...
 
     def layer(self, container: str, timeout_s: float) -> int | None:
         """Bytes that one has written into its own layer; None: it is gone."""

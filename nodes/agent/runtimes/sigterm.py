@@ -34,8 +34,8 @@ class SigtermSequence:
         waiting = {process: 0 for process, pipe in read.items() if written.get(pipe, set()) - {process.pid}}
         if waiting:
             self._waiting[attempt] = waiting
-        told = [_send_sigterm(process) for process in processes if process not in waiting]
-        return bool(told) and all(told)
+        sent = [_send_sigterm(process) for process in processes if process not in waiting]
+        return bool(sent) and all(sent)
 
     def rest(self, attempt: str, processes: Sequence[psutil.Process], *, last: bool) -> bool:
         """Tells those into whose pipes nobody writes any more. Whether some are still to be told. ``last``: nobody is
@@ -94,8 +94,8 @@ def _send_sigterm(process: psutil.Process) -> bool:
 def _input(pid: int) -> int:
     """The pipe that is its standard input; 0 where that is something else."""
     with contextlib.suppress(OSError):
-        told = os.stat(f"/proc/{pid}/fd/0")
-        return told.st_ino if stat.S_ISFIFO(told.st_mode) else 0
+        facts = os.stat(f"/proc/{pid}/fd/0")
+        return facts.st_ino if stat.S_ISFIFO(facts.st_mode) else 0
     return 0
 
 

@@ -57,5 +57,5 @@ class ProofWriter:
             raise FilesFailed(SessionFault.UNFIT, f"{root} {AWAY}") from error
         if process.returncode:
             otherwise = f"The process that writes in {root} ended with status {process.returncode}."
-            told = said.decode(errors="replace") if process.returncode == REFUSED else otherwise
-            raise FilesFailed(SessionFault.UNFIT, told)
+            message = said.decode(errors="replace") if process.returncode == REFUSED else otherwise
+            raise FilesFailed(SessionFault.UNFIT, message)

@@ -25,11 +25,11 @@ T = TypeVar("T")
 
 
 class BackgroundCall(Generic[T]):
-    """Something small that is done again and again with the files of one storage, for one controller. ``told``: what it
+    """Something small that is done again and again with the files of one storage, for one controller. ``last``: what it
     gave last."""
 
-    def __init__(self, root: str, work: Callable[[], T], told: T) -> None:
-        self.root, self.told = root, told
+    def __init__(self, root: str, work: Callable[[], T], last: T) -> None:
+        self.root, self.last = root, last
         self._work = work
         self._done = threading.Event()
         self._done.set()
@@ -42,7 +42,7 @@ class BackgroundCall(Generic[T]):
 
     def do(self) -> None:
         try:
-            self.told = self._work()
+            self.last = self._work()
         except Exception:
             log.exception("a look at a storage failed", root=self.root)
         self._done.set()
@@ -58,14 +58,14 @@ class BackgroundCalls:
         self._lock = threading.Lock()
         self._queues: dict[str, SimpleQueue[Callable[[], None] | None]] = {}
 
-    def run(self, errand: BackgroundCall[T]) -> T:
+    def run(self, call: BackgroundCall[T]) -> T:
         """Has it done once more, and gives what it told; where that takes longer than a moment, what it told before.
         One that is still under way is neither begun anew nor waited for."""
-        queue = self._queue(errand.root)
-        if errand.begin():
-            queue.put(errand.do)
-            errand.wait()
-        return errand.told
+        queue = self._queue(call.root)
+        if call.begin():
+            queue.put(call.do)
+            call.wait()
+        return call.last
 
     def close(self) -> None:
         """Ends the threads, one that hangs when its server answers. The agent's end waits for none of them."""

@@ -19,7 +19,7 @@ class MountPoint(NamedTuple):
     parent: int
     device: str
     folder: str
-    place: str
+    target: str
     options: frozenset[str]
 
     @property
@@ -35,8 +35,8 @@ def mount_table() -> list[MountPoint]:
 def table_of(text: str) -> list[MountPoint]:
     lines = (line.split() for line in text.splitlines())
     return [
-        MountPoint(int(id), int(parent), device, plain(folder), plain(place), frozenset(options.split(",")))
-        for id, parent, device, folder, place, options, *_ in lines
+        MountPoint(int(id), int(parent), device, plain(folder), plain(target), frozenset(options.split(",")))
+        for id, parent, device, folder, target, options, *_ in lines
     ]
 
 
@@ -44,27 +44,27 @@ def reached(table: Sequence[MountPoint], path: str) -> list[MountPoint]:
     """The mount in which ``path`` (without links) lies, and those that are reached below it. What another one is
     mounted upon is not: nobody gets there by a path."""
     top = PurePosixPath(path)
-    below = [one for one in table if one.place != path and PurePosixPath(one.place).is_relative_to(top)]
-    return [holding(table, top), *(one for one in below if holding(table, PurePosixPath(one.place)) == one)]
+    below = [one for one in table if one.target != path and PurePosixPath(one.target).is_relative_to(top)]
+    return [holding(table, top), *(one for one in below if holding(table, PurePosixPath(one.target)) == one)]
 
 
 def holding(table: Sequence[MountPoint], path: PurePosixPath) -> MountPoint:
     """The mount in which it lies."""
     numbers = {one.id for one in table}
-    here = next(one for one in table if one.place == "/" and one.parent not in numbers)
-    for place in (*reversed(path.parents), path):
-        while above := next((one for one in table if one.parent == here.id and one.place == str(place)), None):
+    here = next(one for one in table if one.target == "/" and one.parent not in numbers)
+    for target in (*reversed(path.parents), path):
+        while above := next((one for one in table if one.parent == here.id and one.target == str(target)), None):
             here = above
     return here
 
 
-def is_over_itself(table: Sequence[MountPoint], place: str) -> bool:
+def is_over_itself(table: Sequence[MountPoint], target: str) -> bool:
     """Whether what is mounted there is the very folder that is there without it."""
-    here = holding(table, PurePosixPath(place))
+    here = holding(table, PurePosixPath(target))
     below = next((one for one in table if one.id == here.parent), None)
-    if below is None or here.place != place:
+    if below is None or here.target != target:
         return False
-    covered = PurePosixPath(below.folder) / PurePosixPath(place).relative_to(below.place)
+    covered = PurePosixPath(below.folder) / PurePosixPath(target).relative_to(below.target)
     return (here.device, here.folder) == (below.device, str(covered))
 
 

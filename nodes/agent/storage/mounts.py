@@ -85,7 +85,7 @@ class StorageManager:
         self._wishes = wishes_load(state)
         self._mounted_path = state.with_name(f"{state.stem}-mounted.json")
         self._mounted_with = _read_mounted(self._mounted_path)
-        self._looks, self._guards = FolderProbe(timeout_s), guards
+        self._probe, self._guards = FolderProbe(timeout_s), guards
         self._closed, self._woken, self._looked = threading.Event(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="storages", daemon=True)
         self.state = StorageState()
@@ -107,17 +107,17 @@ class StorageManager:
             self._wishes = wanted
             self._woken.set()
 
-    def answers(self, root: str) -> bool:
+    def is_available(self, root: str) -> bool:
         """False where the last look at this storage found something wrong."""
         return root not in self.state.faults
 
     def look(self) -> StorageState:
         """Brings about what shall be, and tells what is."""
         wishes = self._wishes
-        self._keep(wishes)
-        self._take_off({one.root for one in wishes if one.export})
+        self._save_wishes(wishes)
+        self._unmount_unwanted({one.root for one in wishes if one.export})
         faults = {one.root: fault for one in wishes if (fault := self._fault(one))}
-        roots = [root for root in self._allowed if not self._looks.fault(root)]
+        roots = [root for root in self._allowed if not self._probe.fault(root)]
         mounted = [one.root for one in wishes if one.export and one.root not in faults]
         unguarded = {one.root: fault for one in wishes if one.root not in faults and (fault := self._unguarded(one))}
         self.state = StorageState(tuple(dict.fromkeys([*roots, *mounted])), faults, unguarded)
@@ -147,14 +147,14 @@ class StorageManager:
             return f"its agent allows no storage at {wish.root} (BERTH_NODE_MOUNT_ROOTS){where}"
         if is_mount(wish) and mounted_at(wish.root) is None:
             return f"nothing is mounted at {wish.root}"
-        return self._looks.fault(wish.root) or self._elsewhere(wish.root, above)
+        return self._probe.fault(wish.root) or self._link_fault(wish.root, above)
 
-    def _elsewhere(self, root: str, above: Iterable[str]) -> str:
+    def _link_fault(self, root: str, above: Iterable[str]) -> str:
         """What the policy refuses when a task comes: a link below the allowed folder, which users could have made."""
         for one in above:
             rest = os.path.relpath(root, one)
             steps = [root, one, "" if rest == "." else f"/{rest}"]
-            if not self._process(["sh", "-c", _STAYS, "sh", *steps], self._timeout_s):
+            if not self._run_command(["sh", "-c", _STAYS, "sh", *steps], self._timeout_s):
                 return ""
         return f"a link leads away from {root}: name the folder itself"
 
@@ -179,7 +179,7 @@ class StorageManager:
 
     def _around(self, root: str) -> str:
         """Another storage that is or shall be mounted, in which this one would lie."""
-        others = [one.root for one in self._wishes if one.export] + [one.place for one in mounts()]
+        others = [one.root for one in self._wishes if one.export] + [one.target for one in mounts()]
         mine = [one for one in others if self._is_own(one) and one != root]
         return next((one for one in mine if PurePosixPath(root).is_relative_to(one)), "")
 
@@ -193,26 +193,28 @@ class StorageManager:
                 return fault
             there = None
         if there is not None:
-            fault = self._looks.fault(wish.root)
-            if self._looks.hangs(wish.root):
+            fault = self._probe.fault(wish.root)
+            if self._probe.hangs(wish.root):
                 return fault
             if not fault and self._is_as_wished(wish):
                 return ""
             log.warning("a storage is mounted anew", root=wish.root, why=fault or "its options are others now")
             self._umount(wish.root, lazy=True)
-        return self._mount(wish) or self._looks.fault(wish.root)
+        return self._mount(wish) or self._probe.fault(wish.root)
 
     def _is_as_wished(self, wish: StorageWish) -> bool:
         """Whether it was mounted with these options; of what an agent mounted that noted none, nobody knows better."""
         return self._mounted_with.get(wish.root, _options(wish)) == _options(wish)
 
     def _mount(self, wish: StorageWish) -> str:
-        fault = self._process(["mkdir", "-p", "--", wish.root], self._timeout_s)
+        fault = self._run_command(["mkdir", "-p", "--", wish.root], self._timeout_s)
         if fault:
             return f"the mount point cannot be made: {fault}"
         options = _options(wish)
         self._note_mounted(self._mounted_with | {wish.root: options})  # before: what is noted in vain is mounted next
-        fault = self._process(["mount", "-t", self._kind, "-o", options, "--", wish.export, wish.root], self._mount_s)
+        fault = self._run_command(
+            ["mount", "-t", self._kind, "-o", options, "--", wish.export, wish.root], self._mount_s
+        )
         if not fault:
             log.info("a storage is mounted", root=wish.root, export=wish.export)
             return "" if mounted_at(wish.root) else f"{wish.export} is not mounted though mount said so"
@@ -222,22 +224,22 @@ class StorageManager:
         return f"{wish.export} cannot be mounted: {fault}"
 
     def _umount(self, root: str, *, lazy: bool = False) -> str:
-        fault = self._process(["umount", *(["--lazy"] if lazy else []), "--", root], self._mount_s)
+        fault = self._run_command(["umount", *(["--lazy"] if lazy else []), "--", root], self._mount_s)
         return f"{root} cannot be unmounted: {fault}" if fault else ""
 
-    def _take_off(self, wanted: set[str]) -> None:
+    def _unmount_unwanted(self, wanted: set[str]) -> None:
         """Unmounts what was mounted here and is not wanted any more. What a container has of it stays to the container:
         its mount is one of its own."""
         for one in mounts():
-            mine = self._is_own(one.place) and one.kind.startswith(self._family)
-            if mine and one.place not in wanted:
-                fault = self._umount(one.place) and self._umount(one.place, lazy=True)
-                log.info("a storage is unmounted", root=one.place, fault=fault)
+            mine = self._is_own(one.target) and one.kind.startswith(self._family)
+            if mine and one.target not in wanted:
+                fault = self._umount(one.target) and self._umount(one.target, lazy=True)
+                log.info("a storage is unmounted", root=one.target, fault=fault)
                 if not fault:
-                    self._process(["rmdir", one.place], self._timeout_s)
-        self._note_mounted({root: told for root, told in self._mounted_with.items() if root in wanted})
+                    self._run_command(["rmdir", one.target], self._timeout_s)
+        self._note_mounted({root: options for root, options in self._mounted_with.items() if root in wanted})
 
-    def _process(self, command: list[str], seconds: float) -> str:
+    def _run_command(self, command: list[str], seconds: float) -> str:
         """What went wrong; empty where nothing did."""
         process = subprocess.Popen(
             command,
@@ -254,7 +256,7 @@ class StorageManager:
             return f"{command[0]} took longer than {seconds:.0f} s: does the server answer?"
         return "" if process.returncode == 0 else last_line(errors, f"{command[0]} failed")
 
-    def _keep(self, wishes: tuple[StorageWish, ...]) -> None:
+    def _save_wishes(self, wishes: tuple[StorageWish, ...]) -> None:
         """So that a restarted agent offers the same before it hears of the portal."""
         _write(self._path, msgspec.json.encode(wishes))
 

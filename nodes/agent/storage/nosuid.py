@@ -66,7 +66,7 @@ class UnguardedMount:
 def unguarded_mounts(real: str, how: GuardMode) -> list[UnguardedMount]:
     """Of a storage at ``real``. By ``REMOUNT`` a plain folder is left out: no task of that runtime is root."""
     found = [
-        UnguardedMount(one, folder=not PurePosixPath(one.place).is_relative_to(real))
+        UnguardedMount(one, folder=not PurePosixPath(one.target).is_relative_to(real))
         for one in reached(mount_table(), real)
         if not one.guarded
     ]
@@ -93,15 +93,15 @@ class MountGuard:
         self._real: dict[str, str] = {}
         self._hanging: dict[str, subprocess.Popen[bytes]] = {}
 
-    def hold(self, root: str, *, is_mount: bool) -> None:
+    def guard_now(self, root: str, *, is_mount: bool) -> None:
         """Guards it now, before a task writes there; hangs where its file server does. Raises nothing: what could not
         be guarded is told by ``fault``."""
         if mount_refusal():
             return
         how = self._how(is_mount)
         with suppress(OSError):
-            if unguarded_mounts(_real(self._over(root), root), how):
-                self._see_to(root, how)
+            if unguarded_mounts(_real(self._allowed_root(root), root), how):
+                self._guard(root, how)
 
     def fault(self, root: str, *, is_mount: bool) -> str:
         """Guards it where that is not so, and tells why it could not be; empty where it is. Where its real path has
@@ -110,47 +110,47 @@ class MountGuard:
         why = mount_refusal()
         if why or (root in self._real and not unguarded_mounts(self._real[root], how)):
             return self.look(root, is_mount=is_mount)
-        done = self._see_to(root, how)
-        return self._told(root, how, done.fault)
+        done = self._guard(root, how)
+        return self._result(root, how, done.fault)
 
     def look(self, root: str, *, is_mount: bool) -> str:
         """The same, and nothing is done."""
-        done = GuardResult() if root in self._real else self._see_to(root, GuardMode.LOOK)
-        return self._told(root, self._how(is_mount), done.fault or mount_refusal())
+        done = GuardResult() if root in self._real else self._guard(root, GuardMode.LOOK)
+        return self._result(root, self._how(is_mount), done.fault or mount_refusal())
 
-    def _told(self, root: str, how: GuardMode, why: str) -> str:
+    def _result(self, root: str, how: GuardMode, why: str) -> str:
         if root not in self._real:
             return unguarded(root, why)
         left = unguarded_mounts(self._real[root], how)
-        return unguarded(_place(left[0], self._real[root]), why or "nobody has yet") if left else ""
+        return unguarded(_target_of(left[0], self._real[root]), why or "nobody has yet") if left else ""
 
     def _how(self, is_mount: bool) -> GuardMode:
         return GuardMode.BIND if self._binds and not is_mount else GuardMode.REMOUNT
 
-    def _see_to(self, root: str, how: GuardMode) -> GuardResult:
+    def _guard(self, root: str, how: GuardMode) -> GuardResult:
         """By a process of its own; one that hangs is waited for before there is another."""
         before = self._hanging.get(root)
         if before is not None and before.poll() is None:
             return GuardResult(fault=AWAY)
-        process = _begun([self._over(root), root, how])
+        process = _spawn([self._allowed_root(root), root, how])
         try:
-            told, _ = process.communicate(timeout=self._timeout_s)
+            output, _ = process.communicate(timeout=self._timeout_s)
         except subprocess.TimeoutExpired:
             process.kill()  # in vain where the kernel waits for the server
             self._hanging[root] = process
             return GuardResult(fault=AWAY)
-        done = _said(told, process.returncode)
+        done = _decode_result(output, process.returncode)
         if done.real:
             self._real[root] = done.real
         return done
 
-    def _over(self, root: str) -> str:
+    def _allowed_root(self, root: str) -> str:
         """The nearest folder of the administrator's; itself it may be a link."""
         return max((one for one in self._above if PurePosixPath(root).is_relative_to(one)), key=len, default=root)
 
 
-def unguarded(place: str, why: str) -> str:
-    return f"setuid programs that jobs leave there count on this server: {place} is not mounted nosuid,nodev ({why})"
+def unguarded(target: str, why: str) -> str:
+    return f"setuid programs that jobs leave there count on this server: {target} is not mounted nosuid,nodev ({why})"
 
 
 def cure(root: str) -> str:
@@ -168,20 +168,20 @@ def _real(above: str, root: str) -> str:
     return str(Path(above).resolve(strict=True) / PurePosixPath(root).relative_to(above))
 
 
-def _place(one: UnguardedMount, real: str) -> str:
-    return real if one.folder else one.mount.place
+def _target_of(one: UnguardedMount, real: str) -> str:
+    return real if one.folder else one.mount.target
 
 
-def _begun(words: Sequence[str]) -> subprocess.Popen[bytes]:
+def _spawn(words: Sequence[str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "nodes.agent.storage.nosuid", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL, start_new_session=True, cwd=_HOME,
     )  # fmt: skip
 
 
-def _said(told: bytes, status: int) -> GuardResult:
+def _decode_result(output: bytes, status: int) -> GuardResult:
     try:
-        return decoded(told, GuardResult)
+        return decoded(output, GuardResult)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return GuardResult(fault=f"the look at it ended with status {status}")
 
@@ -193,18 +193,18 @@ def guard_storage(above: str, root: str, how: GuardMode) -> GuardResult:
     """Guards one storage as far as it can be; one fault keeps no other mount from it."""
     try:
         real = _real(above, root)
-        os.close(_opened(real, os.O_DIRECTORY))
+        os.close(_open_path(real, os.O_DIRECTORY))
     except OSError as error:
         return GuardResult(fault=str(error.strerror))
     if how is GuardMode.LOOK:
         return GuardResult(real)
-    faults = [_tried(partial(_bind, real))] if any(one.folder for one in unguarded_mounts(real, how)) else []
+    faults = [_fault_of(partial(_bind, real))] if any(one.folder for one in unguarded_mounts(real, how)) else []
     found = [one.mount for one in unguarded_mounts(real, how) if not one.folder]
-    faults += [_tried(partial(_remount, mount)) for mount in found[:MOST]]
+    faults += [_fault_of(partial(_remount, mount)) for mount in found[:MOST]]
     return GuardResult(real, next(filter(None, faults), ""))
 
 
-def _tried(act: Callable[[], None]) -> str:
+def _fault_of(act: Callable[[], None]) -> str:
     """Why it failed; empty where it did not."""
     try:
         act()
@@ -219,7 +219,7 @@ def _bind(real: str) -> None:
     with LOCK.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if any(one.folder for one in unguarded_mounts(real, GuardMode.BIND)):
-            folder = _opened(real, os.O_DIRECTORY)
+            folder = _open_path(real, os.O_DIRECTORY)
             try:
                 _mount(f"/proc/self/fd/{folder}", folder, _BIND | _REC)
             finally:
@@ -228,40 +228,40 @@ def _bind(real: str) -> None:
 
 def _remount(one: MountPoint) -> None:
     """Adds the options to a mount, which keeps its own. Raises OSError."""
-    place = _opened(one.place, 0)
+    fd = _open_path(one.target, 0)
     try:
-        if _mount_of(place) != one.id:
-            raise OSError(0, f"{one.place} leads elsewhere")
+        if _mount_of(fd) != one.id:
+            raise OSError(0, f"{one.target} leads elsewhere")
         kept = sum(flag for word, flag in _KEPT.items() if word in one.options)
-        _mount(None, place, _REMOUNT | _BIND | _NOSUID | _NODEV | kept)
+        _mount(None, fd, _REMOUNT | _BIND | _NOSUID | _NODEV | kept)
     finally:
-        os.close(place)
+        os.close(fd)
 
 
-def _opened(path: str, last: int) -> int:
+def _open_path(path: str, last: int) -> int:
     """Step by step, through no link. Raises OSError."""
-    place = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    fd = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     steps = PurePosixPath(path).parts[1:]
     for number, step in enumerate(steps, 1):
         kind = os.O_DIRECTORY if number < len(steps) else last
         try:
-            place, before = os.open(step, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC | kind, dir_fd=place), place
+            fd, before = os.open(step, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC | kind, dir_fd=fd), fd
         except OSError:
-            os.close(place)
+            os.close(fd)
             raise
         os.close(before)
-    return place
+    return fd
 
 
-def _mount_of(place: int) -> int:
-    lines = Path(f"/proc/self/fdinfo/{place}").read_text().splitlines()
+def _mount_of(fd: int) -> int:
+    lines = Path(f"/proc/self/fdinfo/{fd}").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("mnt_id:"))
 
 
 def _mount(source: str | None, target: int, flags: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
-    told = source.encode() if source else None
-    if libc.mount(told, f"/proc/self/fd/{target}".encode(), None, ctypes.c_ulong(flags), None) != 0:
+    encoded = source.encode() if source else None
+    if libc.mount(encoded, f"/proc/self/fd/{target}".encode(), None, ctypes.c_ulong(flags), None) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 

@@ -16,7 +16,7 @@ AWAY = "does not answer: its file server is away"
 class MountEntry(NamedTuple):
     """A line of the kernel's list."""
 
-    place: str
+    target: str
     kind: str
     source: str
 
@@ -55,12 +55,12 @@ class FolderProbe:
 def mounts() -> list[MountEntry]:
     """What is mounted, in the order in which it was; the kernel's own list, which no server can hang."""
     lines = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
-    return [MountEntry(plain(place), kind, plain(source)) for source, place, kind, *_ in lines]
+    return [MountEntry(plain(target), kind, plain(source)) for source, target, kind, *_ in lines]
 
 
 def mounted_at(root: str) -> MountEntry | None:
     """The last thing that was mounted there; None where nothing is, but perhaps the folder over itself."""
-    last = next((one for one in reversed(mounts()) if one.place == root), None)
+    last = next((one for one in reversed(mounts()) if one.target == root), None)
     return None if last is None or is_over_itself(mount_table(), root) else last
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nodes.agent.check.finding import Finding, Verdict
-from nodes.agent.check.machine import driver_line
+from nodes.agent.check.machine import driver_finding
 from nodes.agent.config.options import options_load
 from nodes.agent.hardware.gpus.base import GpusUnavailable
 from nodes.agent.hardware.gpus.choice import backend_from, nvidia_cards
@@ -147,26 +147,26 @@ def test_the_check_of_a_server_tells_its_driver_and_names_the_gpus_that_are_not_
     told = {"NAME": "gpu07", "REDIS_URL": "redis://127.0.0.1/0", "GPUS": "nvml",
             "PORTAL_PUBLIC_KEY": PortalKey.generate().public}  # fmt: skip
     options = options_load([], {f"BERTH_NODE_{name}": value for name, value in told.items()})
-    line, cards = driver_line(options)
+    line, cards = driver_finding(options)
     assert line == Finding("driver", Verdict.OK, "580.159.04, 2 x NVIDIA H200")
     assert cards is not None
     assert len(cards.uuids) == 2
     machine.gpu(1).ecc_uncorr = 3
-    line, sick = driver_line(options)
+    line, sick = driver_finding(options)
     assert (line.verdict, line.cure, sick) == (Verdict.WARNING, "Look at nvidia-smi -q.", cards)
     assert line.text == ("580.159.04; not healthy: GPU 1: 3 uncorrectable memory errors since the driver was loaded")
     machine.gpu(0).mig = 1
-    assert driver_line(options)[0].cure == "Look at nvidia-smi -q."
+    assert driver_finding(options)[0].cure == "Look at nvidia-smi -q."
     machine.gpu(1).ecc_uncorr = 0
-    line, _ = driver_line(options)
+    line, _ = driver_finding(options)
     assert (line.verdict, "GPU 0: it is in MIG mode" in line.text, "-dci" in line.cure) == (Verdict.WARNING, True, True)
     machine.state.ngpu = 0
-    assert driver_line(options)[0].text == "the driver lists no GPUs"
+    assert driver_finding(options)[0].text == "the driver lists no GPUs"
     machine.no_driver()
-    line, none = driver_line(options)
+    line, none = driver_finding(options)
     assert (line.verdict, none) == (Verdict.FAILED, None)
     assert line.text == "no NVIDIA driver: the NVIDIA driver does not answer: Driver Not Loaded"
-    line, none = driver_line(replace(options, gpus="auto"))
+    line, none = driver_finding(replace(options, gpus="auto"))
     assert (line.verdict, none) == (Verdict.WARNING if not nvidia_cards() else Verdict.FAILED, None)
 
 

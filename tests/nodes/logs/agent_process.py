@@ -34,7 +34,7 @@ class GrowingFile:
                     return
                 self._closed.wait(0.01)
 
-    def unfinished(self) -> dict[int, OpenLine]:
+    def open_lines(self) -> dict[int, OpenLine]:
         return {}
 
     def missing(self) -> str:

@@ -70,7 +70,7 @@ class Printed:
             if (record.time_ns, at_last) > (after.last_time_ns, after.at_last) or not after.at_last:
                 yield record
 
-    def unfinished(self) -> dict[int, OpenLine]:
+    def open_lines(self) -> dict[int, OpenLine]:
         return self.open
 
     def missing(self) -> str:

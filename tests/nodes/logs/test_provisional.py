@@ -37,7 +37,7 @@ SECRET = "hf_s3cr3tT0ken"
 KEY_OF_TAIL = log_tail(NODE, "a1")
 
 
-def told(client: redis.Redis) -> tuple[int, str]:
+def sent(client: redis.Redis) -> tuple[int, str]:
     """(offset, text) of what is told now."""
     entries: Any = client.xrange(KEY_OF_TAIL)
     at, data = verified_tail(KEY.public, "a1", entries[0][1]) if entries else (0, b"")
@@ -84,14 +84,14 @@ def test_a_tail_is_told_each_half_second_at_most_and_again_before_it_is_forgotte
     assert not tail.due(begun)
     tail.wanted = (10, b"a")
     assert tail.due(begun)
-    tail.told, tail.told_at = tail.wanted, begun
+    tail.sent, tail.sent_at = tail.wanted, begun
     tail.wanted = (20, b"a")
     assert [tail.due(begun + s) for s in (0.9 * TAIL_S, TAIL_S)] == [False, True]
-    tail.told, tail.told_at = tail.wanted, begun
+    tail.sent, tail.sent_at = tail.wanted, begun
     assert [tail.due(begun + s) for s in (TAIL_S, TAIL_AGAIN_S)] == [False, True]
     tail.wanted = (30, b"")
     assert tail.due(begun + TAIL_S)
-    tail.told, tail.told_at = tail.wanted, begun
+    tail.sent, tail.sent_at = tail.wanted, begun
     tail.wanted = (40, b"")
     assert not tail.due(begun + TAIL_AGAIN_S)
 
@@ -101,9 +101,9 @@ def test_what_has_no_end_is_told_and_replaced_and_never_in_the_log(start: Start,
     pipeline, source, log = start(), Printed(), reader(client)
     pipeline.attach("a1", source, Masks([SECRET]))
     source.open = {STDOUT: OpenLine(time.time_ns(), f"\r 10% {SECRET} ".encode())}
-    wait_until(lambda: told(client) == (0, f"\r 10% {'*' * len(SECRET)} "), "the first tail")
+    wait_until(lambda: sent(client) == (0, f"\r 10% {'*' * len(SECRET)} "), "the first tail")
     source.open = {STDOUT: OpenLine(time.time_ns(), b"\r 20%"), STDERR: OpenLine(time.time_ns(), b"loading")}
-    wait_until(lambda: told(client) == (0, "\r 20%loading"), "the next one")
+    wait_until(lambda: sent(client) == (0, "\r 20%loading"), "the next one")
     assert 0 < client.ttl(KEY_OF_TAIL) <= TAIL_KEPT_S
     assert client.xlen(KEY_OF_TAIL) == 1
     with client.pubsub() as hints:  # type: ignore[no-untyped-call]
@@ -115,14 +115,14 @@ def test_what_has_no_end_is_told_and_replaced_and_never_in_the_log(start: Start,
 
     source.open = {}
     source.print(line(time.time_ns(), "done\n"))
-    wait_until(lambda: told(client) == (18, ""), "the line in its place")
+    wait_until(lambda: sent(client) == (18, ""), "the line in its place")
     log.take()
     assert text_of(log.records) == "done\n"
 
     source.open = {STDOUT: OpenLine(time.time_ns(), b"last words")}
-    wait_until(lambda: told(client) == (18, "last words"), "what hangs")
+    wait_until(lambda: sent(client) == (18, "last words"), "what hangs")
     source.end()
-    wait_until(lambda: told(client) == (18, ""), "the end")
+    wait_until(lambda: sent(client) == (18, ""), "the end")
 
 
 @pytest.mark.redis
@@ -131,10 +131,10 @@ def test_what_has_no_end_is_told_to_a_redis_that_came_back_empty(start: Start, r
     pipeline.attach("a1", source, NO_MASKS)
     source.open = {STDOUT: OpenLine(time.time_ns(), b"calling ...")}
     with redis.Redis.from_url(redis_server.url) as before:
-        wait_until(lambda: told(before)[1] == "calling ...", "the tail")
+        wait_until(lambda: sent(before)[1] == "calling ...", "the tail")
     redis_server.restart_empty()
     with redis.Redis.from_url(redis_server.url) as after:
-        wait_until(lambda: told(after)[1] == "calling ...", "the tail once more", deadline_s=TAIL_AGAIN_S / 2)
+        wait_until(lambda: sent(after)[1] == "calling ...", "the tail once more", deadline_s=TAIL_AGAIN_S / 2)
 
 
 def test_of_a_stream_whose_record_has_just_come_nothing_is_told(tmp_path: Path) -> None:
@@ -159,10 +159,10 @@ def test_what_is_heard_a_moment_late_is_not_told_beside_its_record(start: Start,
     pipeline, source = start(), Printed()
     pipeline.attach("a1", source, NO_MASKS)
     source.open = {STDERR: OpenLine(time.time_ns(), b"bar"), STDOUT: OpenLine(time.time_ns(), b"half a line")}
-    wait_until(lambda: told(client)[1] == "half a linebar", "both")
+    wait_until(lambda: sent(client)[1] == "half a linebar", "both")
     source.print(line(time.time_ns(), "half a line, whole\n"))
     source.open = {STDERR: OpenLine(time.time_ns(), b"bar")}
-    wait_until(lambda: told(client) == (32, "bar"), "the other one alone")
+    wait_until(lambda: sent(client) == (32, "bar"), "the other one alone")
 
 
 def test_a_tail_that_its_node_has_not_signed_is_none() -> None:

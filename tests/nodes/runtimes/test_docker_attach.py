@@ -38,7 +38,7 @@ class Read:
         self.records.extend(self.source.frames(Position()))
 
     def open(self, stream: int = STDOUT) -> bytes:
-        line = self.source.unfinished().get(stream, OpenLine(0, b""))
+        line = self.source.open_lines().get(stream, OpenLine(0, b""))
         return line.text[line.new :]
 
 
@@ -54,7 +54,7 @@ def test_an_open_line_is_heard_no_more_once_it_has_its_end_or_the_container_has(
     log = Read(runtime.source(found.attempt))
     wait_until(lambda: log.open() == b"one", "the first half")
     wait_until(lambda: log.open() == b"two", "the next line")
-    wait_until(lambda: len(log.records) == 2 and not log.source.unfinished(), "the end")
+    wait_until(lambda: len(log.records) == 2 and not log.source.open_lines(), "the end")
     assert [record.payload for record in log.records] == [b"one line\n", b"two"]
 
 
@@ -69,7 +69,7 @@ def test_of_a_line_without_end_what_the_engine_has_written_is_not_heard_twice(ru
     rest = 40_000 % FLUSHED
 
     def whole() -> bool:
-        line = source.unfinished().get(STDOUT, OpenLine(0, b""))
+        line = source.open_lines().get(STDOUT, OpenLine(0, b""))
         return len(line.text) - line.new == rest
 
     wait_until(whole, "the rest of the line")
@@ -86,9 +86,9 @@ def test_a_later_agent_hears_what_comes_from_then_on(
     wait_until(lambda: first.open() == b"before", "the first half")
     later = runtime_of(docker_engine, tmp_path)
     log = Read(later.source(found.attempt))
-    wait_until(lambda: log.source.unfinished().keys() == {STDOUT, STDERR}, "the later one to listen")
+    wait_until(lambda: log.source.open_lines().keys() == {STDOUT, STDERR}, "the later one to listen")
     with docker_engine.client() as client:
         client.containers.get(found.container).exec_run(["touch", "/tmp/on"])
-    wait_until(lambda: log.source.unfinished()[STDOUT][1:] == (b"behind", 0, True), "the second half")
+    wait_until(lambda: log.source.open_lines()[STDOUT][1:] == (b"behind", 0, True), "the second half")
     later.remove(found.attempt)
     later.close()

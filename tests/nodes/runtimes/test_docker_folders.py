@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from nodes.agent.check import check_lines
+from nodes.agent.check import findings
 from nodes.agent.check.finding import Finding, Verdict
 from nodes.agent.clock import SystemClock
 from nodes.agent.disk.guard import DiskGuard, DiskLimits
@@ -72,7 +72,7 @@ def checked(node: ScriptedNode) -> Finding:
         "BERTH_NODE_STATE_DIR": str(node.folder), "BERTH_NODE_GPUS": "simulated:1xA100-80GB",
         "BERTH_NODE_DOCKER_URL": node.engine.url,
     }  # fmt: skip
-    return next(line for line in check_lines([], told) if line.name == "disk")
+    return next(line for line in findings([], told) if line.name == "disk")
 
 
 @pytest.mark.docker  # as root, who may mount

@@ -41,10 +41,10 @@ def engine_client(
 ) -> docker.APIClient:
     """One for the Engine at this address, which is asked what it speaks. Raises what its silence raises."""
     with closing(EngineClient(url, tls=tls, version=NEWEST_API, timeout=timeout)) as asking:
-        told = asking.version(api_version=False)
-    if "ApiVersion" not in told:
+        version = asking.version(api_version=False)
+    if "ApiVersion" not in version:
         raise EngineUnavailable(f"what answers at {url} is no Docker Engine", "correct BERTH_NODE_DOCKER_URL")
-    return EngineClient(url, tls=tls, version=api_version(told), timeout=timeout, max_pool_size=pool)
+    return EngineClient(url, tls=tls, version=api_version(version), timeout=timeout, max_pool_size=pool)
 
 
 def _mutual(folder: Path) -> TLSConfig:
@@ -52,11 +52,11 @@ def _mutual(folder: Path) -> TLSConfig:
     return TLSConfig(client_cert=(certificate, key), ca_cert=authority, verify=True)
 
 
-def api_version(told: Mapping[str, Any]) -> str:
+def api_version(version: Mapping[str, Any]) -> str:
     """The Engine's newest (``GET /version``), but none that is newer than this code; of an Engine that has left that
     one behind its oldest, which is the nearest."""
-    known = min(str(told["ApiVersion"]), NEWEST_API, key=_numbers)
-    return max(known, str(told.get("MinAPIVersion") or known), key=_numbers)
+    known = min(str(version["ApiVersion"]), NEWEST_API, key=_numbers)
+    return max(known, str(version.get("MinAPIVersion") or known), key=_numbers)
 
 
 def keeps_in_containerd(client: docker.APIClient) -> bool:

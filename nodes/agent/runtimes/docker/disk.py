@@ -73,7 +73,7 @@ class DockerStore:
                     raise RuntimeUnavailable(f"the Engine cannot remove an image: {error.explanation}") from error
         return True
 
-    def writing(self) -> list[WritableLayer]:
+    def writable_layers(self) -> list[WritableLayer]:
         with engine_failures():
             listed = self._client.containers(filters={"label": self._engine.labels})
         return [
@@ -128,7 +128,7 @@ class DockerStore:
             names=names,
             bytes=int(one.get("Size") or 0),
             used=one["Id"] in used,
-            again=fetched_again or not names,
+            refetchable=fetched_again or not names,
             last_used_ms=self._uses.last(one["Id"]),
         )
 

@@ -40,7 +40,7 @@ _STAMP = 30
 
 class DockerOutput:
     """A ``FrameSource`` over one container. ``connect`` makes a client of its own, for the read blocks for days;
-    ``engine_age_s`` tells for how long the Engine has run; ``unfinished`` hears what it keeps back of open lines.
+    ``engine_age_s`` tells for how long the Engine has run; ``open_lines`` hears what it keeps back of open lines.
 
     A log that cannot have been rotated yet is read from its start, and the bytes that were taken of each stream are
     passed over. A longer one is resumed at the newest record that was taken in: Docker's file keeps its order, so
@@ -60,9 +60,9 @@ class DockerOutput:
         container: str,
         connect: Callable[[], docker.APIClient],
         engine_age_s: Callable[[], float | None],
-        unfinished: OpenLines,
+        open_lines: OpenLines,
     ) -> None:
-        self._container, self._unfinished = container, unfinished
+        self._container, self._open_lines = container, open_lines
         self._engine_age_s = engine_age_s
         self._connect = connect
         self._closed = threading.Event()
@@ -80,7 +80,7 @@ class DockerOutput:
                 state = client.inspect_container(self._container)["State"]
                 self._running = fresh = bool(state["Running"])
                 if self._running:
-                    self._unfinished.attach(started=True)
+                    self._open_lines.attach(started=True)
                 if not self._running and not self._ended_unseen:
                     self._ended_unseen = self._may_be_cut(client, state)
                 self._cut = False
@@ -103,8 +103,8 @@ class DockerOutput:
     def thaw(self) -> None:
         self._call(lambda client: client.unpause(self._container))
 
-    def unfinished(self) -> dict[int, OpenLine]:
-        return self._unfinished.lines() if self._running else {}
+    def open_lines(self) -> dict[int, OpenLine]:
+        return self._open_lines.lines() if self._running else {}
 
     def missing(self) -> str:
         return ENDED_UNSEEN if self._ended_unseen else ""

@@ -46,10 +46,10 @@ def status_lost(client: docker.APIClient, details: dict[str, Any], age_s: float 
     if not (ended_unread(state, began_s) and _unix_s(state["FinishedAt"]) >= began_s):
         return False
     until: Any = f"{now_s:.6f}"  # the Engine takes fractions of a second, of which its client knows nothing
-    told = list(client.events(since=int(began_s), until=until, decode=True))
-    if any(one["Actor"]["ID"] == details["Id"] and one["Action"] == "die" for one in told):
+    events = list(client.events(since=int(began_s), until=until, decode=True))
+    if any(one["Actor"]["ID"] == details["Id"] and one["Action"] == "die" for one in events):
         return False
-    return len(told) < EVENTS_KEPT or state["ExitCode"] != 0  # else most programs that end so have ended so
+    return len(events) < EVENTS_KEPT or state["ExitCode"] != 0  # else most programs that end so have ended so
 
 
 def _unix_s(text: str) -> float:

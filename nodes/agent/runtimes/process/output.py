@@ -52,7 +52,7 @@ class ProcessOutput:
     def thaw(self) -> None:
         self._send(signal.SIGCONT)
 
-    def unfinished(self) -> dict[int, OpenLine]:
+    def open_lines(self) -> dict[int, OpenLine]:
         return {}  # the wrapper writes whatever it reads
 
     def missing(self) -> str:

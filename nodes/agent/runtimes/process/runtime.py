@@ -67,7 +67,7 @@ class ProcessRuntime:
         self._folder, self._homes = folder, homes
         self._closed = threading.Event()
         self._ends: ProcessWatch | None = None
-        self._terms = SigtermSequence()
+        self._sigterms = SigtermSequence()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         homes.mkdir(parents=True, exist_ok=True, mode=0o711)
 
@@ -144,12 +144,12 @@ class ProcessRuntime:
     def signal(self, attempt: str, number: int) -> None:
         folder = self._folder / attempt
         if number == signal.SIGTERM:
-            self._terms.begin(attempt, _told(folder))
+            self._sigterms.begin(attempt, _sigterm_targets(folder))
         else:
             _send_all(folder, number)
 
     def signal_pipe_readers(self, attempt: str, *, last: bool) -> bool:
-        return self._terms.rest(attempt, _told(self._folder / attempt), last=last)
+        return self._sigterms.rest(attempt, _sigterm_targets(self._folder / attempt), last=last)
 
     def write_notice(self, attempt: str, text: str) -> None:
         notice_write(self._notice_folder(attempt), text)
@@ -162,7 +162,7 @@ class ProcessRuntime:
         while _alive(folder):
             _send_all(folder, signal.SIGKILL)
             self._closed.wait(0.02)
-        self._terms.forget(attempt)
+        self._sigterms.forget(attempt)
         (folder / "meta.json").unlink(missing_ok=True)
         for made in (folder, self._homes / attempt, self._notice_folder(attempt)):
             folder_remove_or_log(made)
@@ -359,7 +359,7 @@ def _state(folder: Path) -> tuple[Status, ContainerExit | None, int | None]:
     return Status.ENDED, ContainerExit(code=None, error="its wrapper was killed"), None
 
 
-def _told(folder: Path) -> list[psutil.Process]:
+def _sigterm_targets(folder: Path) -> list[psutil.Process]:
     """Who is told to end."""
     child, process = _read(folder / "child.json"), _alive(folder)
     with contextlib.suppress(psutil.Error):

@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Any, Literal
 from urllib.parse import quote
 
-from berth.calls import LONG, Call, Listing, get, given, nothing, send, text
-from berth.endpoint import Resource, WayT_co, endpoint, rows
+from berth.calls import LONG, Call, Listing, get, not_none, nothing, send, text
+from berth.endpoint import ExecutorT_co, Resource, endpoint, rows
 from berth.model.accounts import Me, NewToken, Token
 from berth.model.cluster import Alert, AlertSilence, LeafGpu, Sku
 from berth.model.jobs import Queued
@@ -21,7 +21,7 @@ AlertSilences = list[AlertSilence]
 Skus = list[Sku]
 
 
-class Tokens(Resource[WayT_co]):
+class Tokens(Resource[ExecutorT_co]):
     """One's own tokens."""
 
     @rows
@@ -45,7 +45,7 @@ class Tokens(Resource[WayT_co]):
         return Call("DELETE", "tokens/current", nothing)
 
 
-class Everything(Resource[WayT_co]):
+class RootResource(Resource[ExecutorT_co]):
     """What stands alone: the account, signing in, the queue, the hardware."""
 
     @endpoint
@@ -64,7 +64,7 @@ class Everything(Resource[WayT_co]):
     @rows
     def queue(self, *, vc: str | None = None) -> Listing[Queued]:
         """Every waiting job in the order in which the scheduler takes them."""
-        return Listing("queue", Queued, given({"vc": vc, **LONG}))
+        return Listing("queue", Queued, not_none({"vc": vc, **LONG}))
 
     @endpoint
     def alerts(self) -> Call[Alerts]:
@@ -93,7 +93,9 @@ class Everything(Resource[WayT_co]):
     ) -> Listing[LeafGpu]:
         """Every GPU: where it is, who holds it (``vc``: of which team), what it showed last. ``state``: free, held,
         faulty, unavailable."""
-        return Listing("gpus", LeafGpu, given({"node": node, "sku": sku, "vc": vc, "state": [*state] or None, **LONG}))
+        return Listing(
+            "gpus", LeafGpu, not_none({"node": node, "sku": sku, "vc": vc, "state": [*state] or None, **LONG})
+        )
 
     @endpoint
     def skus(self) -> Call[Skus]:
@@ -133,7 +135,7 @@ class Everything(Resource[WayT_co]):
         sku: str | None = None,
     ) -> Call[str]:
         """The same as CSV."""
-        params = given({**_usage(first, last, by, vc, user, sku), "format": "csv"})
+        params = not_none({**_usage(first, last, by, vc, user, sku), "format": "csv"})
         return Call("GET", "usage", text, params, repeatable=True)
 
 

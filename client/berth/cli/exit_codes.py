@@ -45,7 +45,7 @@ ANSWERS: tuple[tuple[type[BerthError], int, str], ...] = (
 )
 
 
-def told(error: BerthError) -> tuple[str, int]:
+def error_text(error: BerthError) -> tuple[str, int]:
     """The lines for standard error, and the exit code."""
     code, advice = next((code, advice) for kind, code, advice in ANSWERS if isinstance(error, kind))
     advice = error.cure if isinstance(error, TlsFailed) else advice
@@ -53,14 +53,14 @@ def told(error: BerthError) -> tuple[str, int]:
     lines = [f"berth: {sentence}{'' if sentence.endswith(('.', '?', '!')) else '.'} {advice}".rstrip()]
     if isinstance(error, Problem):
         if len(error.errors) == 1 and error.errors[0].message in error.detail:
-            lines = [f"berth: {place(error.errors[0].path, error.errors[0].line)}{sentence}"]
+            lines = [f"berth: {location(error.errors[0].path, error.errors[0].line)}{sentence}"]
         elif error.errors:
             lines = [f"berth: refused for {len(error.errors)} reasons:"]
-            lines += [f"  {place(one.path, one.line)}{clean(one.message)}" for one in error.errors]
+            lines += [f"  {location(one.path, one.line)}{clean(one.message)}" for one in error.errors]
     return "\n".join(lines), code
 
 
-def place(path: str, line: int | None) -> str:
+def location(path: str, line: int | None) -> str:
     """Where in a file something is wrong, to stand before what."""
     where = clean(path) + (f" (line {line})" if line else "")
     return f"{where}: " if where else ""
