@@ -1,1 +1,2 @@
-"""The agent on a GPU server: takes orders from its portal, runs the attempts of tasks, and reports what there is."""
+"""The agent on a GPU server: takes orders from the portal, runs task attempts, and reports. ``README.md`` is its
+map."""

@@ -1,4 +1,4 @@
-"""The Celery app of an agent, and the step that starts and ends the agent with its worker."""
+"""The agent's Celery app, and the worker step that starts and ends the agent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nodes.protocol.names import CELERY_DEFAULTS, agent_transport_options, node_
 
 
 def app_make(options: Options) -> Celery:
-    """An app that consumes only the node's own queue. Makes the agent, which the worker starts."""
+    """Builds an app that consumes only the node's own queue, with the agent that its worker starts."""
     clock = SystemClock()
     app = Celery("nodes", set_as_current=False)
     app.conf.update(
@@ -34,7 +34,7 @@ def app_make(options: Options) -> Celery:
 
 
 def agent_step(agent: Agent) -> type[bootsteps.StartStopStep]:
-    """A worker step over ``agent``. It stands before the consumer, so a broker that is away delays nothing."""
+    """The worker step over ``agent``. It comes before the consumer, so a broker that is down delays nothing."""
 
     class AgentStep(bootsteps.StartStopStep):
         requires = ("celery.worker.components:Pool",)

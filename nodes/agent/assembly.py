@@ -1,4 +1,4 @@
-"""The agent put together: runtime, logs, GPUs, supervisor and reporter, in the order in which they start and end."""
+"""Assembly of the agent: runtime, logs, GPUs, supervisor and reporter, in the order in which they start and end."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ class Agent:
         self._gpus.close()
 
     def _inventory(self) -> Inventory:
-        """As last read, with what disk and storages were like, and whether the runtime answers."""
+        """The inventory as last read, with the state of disk and storages, and whether the runtime answers."""
         disk, found, ours = self._disk.state, self._sampler.inventory, self._supervisor.ports()
         storages = self._storages.state
         return replace(

@@ -1,4 +1,4 @@
-"""Time as an argument: whoever needs it is given a ``Clock``."""
+"""Clocks as arguments: code that needs the time is given a ``Clock``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Two clocks: one that people and other machines understand, one that never jumps."""
+    """Two clocks: wall time, which may jump, and monotonic time."""
 
     def now_ms(self) -> int:
         """Unix time in ms; may jump."""
@@ -25,8 +25,8 @@ class Clock(Protocol):
 
 
 def portal_skew_s(date: str | None, *, now_ms: int) -> float | None:
-    """Seconds by which this clock is ahead of the one that wrote an HTTP ``Date`` header; negative: behind. None where
-    the header says no time. It counts whole seconds."""
+    """Seconds by which this clock is ahead of an HTTP ``Date`` header; negative: behind. None where the header has no
+    time. Its resolution is one second."""
     try:
         said = parsedate_to_datetime(date or "")
     except ValueError:

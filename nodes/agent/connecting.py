@@ -1,4 +1,4 @@
-"""Redis and the portal as an agent finds them, for sentences that say why they cannot be used."""
+"""Endpoints of Redis and portal, for sentences that say why they cannot be used."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ FORBIDDEN = "bring agent and portal to one version"
 
 
 def redis_endpoint(url: str) -> Endpoint:
-    """Where an agent finds Redis."""
+    """Redis as the agent's settings name it."""
     return Endpoint("Redis", url, "BERTH_NODE_REDIS_URL", "BERTH_NODE_REDIS_CA", REFUSED, FORBIDDEN)
 
 
 def portal_endpoint(url: str) -> Endpoint:
-    """Where an agent finds the portal's code, at an address that the portal gives."""
+    """The portal's code, at an address that the portal gives."""
     return Endpoint("the portal", url, "BERTH_URL of the portal", "BERTH_NODE_PORTAL_CA")
 
 
 def redis_fault(error: BaseException, url: str, *, now_ms: int) -> str:
-    """Why something did not get to Redis, or from it: there it may be a disk of this server."""
+    """Why something did not get to Redis or back; it may be a disk of this server."""
     if isinstance(error, OSError) and error.errno in NO_ROOM:
         return cannot_write(error, Path("the agent's state folder"))
     return connection_fault(error, redis_endpoint(url), now_ms=now_ms)

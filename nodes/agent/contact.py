@@ -1,4 +1,5 @@
-"""How long ago the portal last heard of this node for certain: whoever it has given up begins nothing any more."""
+"""Contact with the portal: how long ago it certainly heard of this node. A node that may have been given up starts
+nothing."""
 
 from __future__ import annotations
 
@@ -8,16 +9,15 @@ from collections import deque
 from nodes.agent.clock import Clock
 
 _MARGIN_S = 15.0
-"""Kept of the time after which the portal gives a node up: for the start itself to come to pass, and for the answer to
-a report of this agent's life before, which is valid for so long and may bear the number of one of this life."""
+"""Subtracted from the time after which the portal gives a node up: for the start itself, and for the answer to a report
+of the agent's previous run, which may bear the number of a report of this one."""
 _KEPT = 2000
-"""Reports of more than a minute at their fastest pace."""
+"""More than a minute of reports at their fastest pace."""
 
 
 class Contact:
-    """Counts from the moment at which the newest report that a list has answered was *sent*: the portal heard of the
-    node then or later, however late reports and lists are in coming, and nobody's clock but this machine's has a part
-    in it. All methods may be called from any thread."""
+    """Counts from the moment at which the newest answered report was *sent*: the portal heard of the node then or
+    later, however late reports and lists are, and by this machine's clock alone. Thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -27,14 +27,14 @@ class Contact:
         self._good_until: float | None = None
 
     def sent(self, seq: int) -> None:
-        """A report is about to go out. ``seq`` grows with each."""
+        """Notes that a report is about to go out. ``seq`` grows with each."""
         with self._lock:
             self._newest = seq
             self._sent.append((seq, self._clock.monotonic()))
 
     def answered(self, seq: int, *, lost_after_s: float) -> None:
-        """A list that answers that report was taken in, with every order in it. ``lost_after_s``: how long a node may
-        be silent before it is given up."""
+        """Notes that a list answering that report was taken in, with every order in it. ``lost_after_s``: how long a
+        node may be silent before it is given up."""
         with self._lock:
             if seq > self._newest:  # of an earlier life of this agent
                 return

@@ -11,8 +11,8 @@ _NUMBER = re.compile(r"[0-9]+")
 
 
 class LogThrottle:
-    """Of one thing that is tried again and again. Sentences that differ in their numbers alone (a time, an age) are one
-    and the same."""
+    """Throttle for one thing that is retried again and again. Messages that differ only in numbers (a time, an age)
+    count as the same."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -20,7 +20,7 @@ class LogThrottle:
         self._at = 0.0
 
     def new(self, why: str) -> bool:
-        """Whether it is to be said now."""
+        """Whether to log the message now."""
         key, now = _NUMBER.sub("", why), self._monotonic()
         if key == self._last and now - self._at < AGAIN_S:
             return False
@@ -28,6 +28,6 @@ class LogThrottle:
         return True
 
     def over(self) -> bool:
-        """It works again: the next failure is new. Whether anything was said before."""
+        """Resets after a success: the next failure is new. Whether anything was logged before."""
         said, self._last = bool(self._last), ""
         return said

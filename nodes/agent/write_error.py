@@ -1,4 +1,4 @@
-"""Why a file of the agent's cannot be written, in one sentence with its cure."""
+"""Write errors of the agent's files, as one sentence with the cure."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
 
 def cannot_write(error: OSError, folder: Path) -> str:
-    """Of something below the state folder."""
+    """The sentence for a file below the state folder."""
     cure = _CURES.get(error.errno or 0, f"{error.strerror or error}: name another folder in BERTH_NODE_STATE_DIR")
     return f"{error.filename or folder} cannot be written: {cure}."
 
 
 def is_known(error: OSError) -> bool:
-    """Whether there is a cure for it."""
+    """Whether there is a cure for the error."""
     return error.errno in _CURES
 
 
 class NoRoomOnce:
-    """A step of structlog: what fails since a disk is full is said once, and again after a while, in place of the
-    traceback of each of the many things that are tried again."""
+    """structlog processor: failures from a full disk are logged once, and again after a while, instead of a traceback
+    for each of the many retries."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._throttle = folder, LogThrottle()

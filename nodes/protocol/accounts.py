@@ -1,8 +1,8 @@
-"""A node's two accounts in Redis, and what each of them may touch: exactly what an agent does, and nothing else.
+"""Redis accounts of a node, two of them, and what each may touch: exactly what an agent does, and nothing else.
 
-Two, because Redis 6 gives an account one list of commands for all of its keys: whoever may push a report and take
-orders would also be allowed to take other nodes' reports off the queue. So reports have an account of their own, which
-can push them, and ask how many wait, and nothing else. Both open with one password.
+Two, because Redis 6 gives an account one list of commands for all of its keys: an account that may push a report and
+take orders could also take other nodes' reports off the queue. So reports have an account of their own, which can push
+them, and ask how many wait, and nothing else. Both open with one password.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from urllib.parse import quote, unquote, urlsplit
 from nodes.protocol.names import REPORTS_QUEUE, WAKE_CHANNEL, node_queue
 
 NODE_PREFIX, REPORTS_PREFIX = "node.", "reports."
-"""How the accounts' names begin; every account with such a name belongs to the portal."""
+"""Prefixes of the accounts' names; every account with such a name belongs to the portal."""
 
 _STREAMS = ("xadd", "xread", "xrevrange", "xtrim", "xlen", "xinfo|stream", "exists", "expire", "del", "publish")
-"""Of log streams and sessions."""
+"""Commands for log streams and sessions."""
 _QUEUE = ("llen", "sadd", "multi", "exec", "brpop", "lpush", "smembers")
-"""Of the queue as Kombu declares, reads and closes it."""
+"""Commands for the queue as Kombu declares, reads and closes it."""
 _CONNECTION = ("ping", "select")
 
 
@@ -32,8 +32,8 @@ def reports_account(node: str) -> str:
 
 
 def node_account_rules(node: str) -> list[str]:
-    """Rules of ``ACL SETUSER``, without the password. Node names have no characters that patterns know; Redis 6 lets a
-    new account into all channels, unless told otherwise."""
+    """Rules of ``ACL SETUSER``, without the password. Node names have no pattern characters; Redis 6 lets a new account
+    into all channels unless told otherwise."""
     queue = node_queue(node)
     keys = (f"berth:node:{node}:*", queue, f"_kombu.binding.{queue}", f"_kombu.binding_permanent.{queue}")
     commands = (*_CONNECTION, *_QUEUE, *_STREAMS)
@@ -41,19 +41,19 @@ def node_account_rules(node: str) -> list[str]:
 
 
 def reports_account_rules() -> list[str]:
-    """Likewise, of the account for reports."""
+    """Rules of the account for reports."""
     return ["resetchannels", f"~{REPORTS_QUEUE}", *(f"+{command}" for command in (*_CONNECTION, "lpush", "llen"))]
 
 
 def url_with_account(url: str, *, account: str, password: str) -> str:
-    """The address of Redis with another account in it."""
+    """The address of Redis with another account."""
     parts = urlsplit(url)
     place = parts.netloc.rpartition("@")[2]
     return parts._replace(netloc=f"{quote(account, safe='')}:{quote(password, safe='')}@{place}").geturl()
 
 
 def reports_url(url: str, node: str) -> str:
-    """The address by which an agent sends its reports: with the account for that, if it was given the node's own."""
+    """The address by which an agent sends its reports: with their account, if it was given the node's own."""
     parts = urlsplit(url)
     if unquote(parts.username or "") != node_account(node):
         return url

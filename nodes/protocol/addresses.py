@@ -1,5 +1,5 @@
-"""Addresses of Redis and of the Docker Engine, as portal and agents take them: Redis beyond the machine itself only
-with TLS, an Engine only by its socket or with TLS by which both sides are known."""
+"""Rules for addresses of Redis and of the Docker Engine, for portal and agents: Redis on another machine only with TLS,
+an Engine only by its socket or with mutual TLS."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from ipaddress import ip_address
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 ENGINE_CERTIFICATES = ("ca.pem", "cert.pem", "key.pem")
-"""Files by which an Engine's client knows it and is known, called as Docker's own client calls them."""
+"""Files for mutual TLS with an Engine, named as Docker's own client names them."""
 ENGINE_ANYHOW = "i_accept_that_every_job_can_become_root"
-"""What ``BERTH_NODE_DOCKER_WITHOUT_TLS`` must say for an Engine that anybody may ask."""
+"""Value of ``BERTH_NODE_DOCKER_WITHOUT_TLS`` that allows an Engine open to anybody."""
 
 
 class AddressInvalid(ValueError):
@@ -17,8 +17,8 @@ class AddressInvalid(ValueError):
 
 
 def engine_guarded(url: str, *, has_certificates: bool) -> None:
-    """Raises AddressInvalid for an Engine that answers whoever reaches it. Jobs of several tasks share the network of
-    their server: what they reach there, and is an Engine, makes them root."""
+    """Refuses an Engine that answers anybody who reaches it. Jobs of several tasks share the network of their server:
+    an Engine they reach there makes them root. Raises AddressInvalid."""
     scheme = url.partition("://")[0]
     if scheme in {"unix", "http+unix"} or (scheme in {"tcp", "https"} and has_certificates):
         return
@@ -31,7 +31,7 @@ def engine_guarded(url: str, *, has_certificates: bool) -> None:
 
 
 def redis_is_local(url: str) -> bool:
-    """Whether it leads to this very machine."""
+    """Whether the address leads to this very machine."""
     host = urlsplit(url).hostname or "localhost"
     try:
         return host == "localhost" or ip_address(host).is_loopback
@@ -40,9 +40,9 @@ def redis_is_local(url: str) -> bool:
 
 
 def redis_secured(url: str, ca: str = "") -> str:
-    """The address with all that Redis's clients need to be told of TLS: Kombu checks no certificate unless asked to.
-    ``ca``: file of the authority that signed the server's (empty: the system's). Raises AddressInvalid for what is no
-    address of Redis, and for a way that others could listen on or walk."""
+    """The address with all TLS options that Redis's clients need: Kombu checks no certificate unless asked to. ``ca``:
+    file of the authority that signed the server's certificate (empty: the system's). Raises AddressInvalid for what is
+    no address of Redis, and for a connection that others could read or intercept."""
     try:
         parts = urlsplit(url)
         has_server = parts.scheme in {"redis", "rediss"} and bool(parts.hostname or parts.scheme == "redis")

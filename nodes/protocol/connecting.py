@@ -1,4 +1,4 @@
-"""Why a server cannot be reached, in one sentence that names the cause and its cure."""
+"""Connection failures as one sentence with the cause and its cure."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _UNREADABLE = urlsplit("")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """``what`` is reached at ``url``; ``setting`` names where that address stands, ``ca`` where the file of its
-    authority is named. What is said after "does not" where the account is not let in (``refused``), and what to do
-    where it may not do what is asked (``forbidden``). ``hidden``: who reads it need not know the address, so that the
-    sentence names the setting alone."""
+    """A server as settings name it: ``what`` is reached at ``url``; ``setting`` names where that address is set, ``ca``
+    where the file of its authority is. ``refused`` follows "does not" where the account is not let in, ``forbidden`` is
+    what to do where it lacks a right. ``hidden``: readers need not know the address, so that the sentence names the
+    setting alone."""
 
     what: str
     url: str
@@ -50,7 +50,7 @@ class Endpoint:
 
     @property
     def unnamed(self) -> bool:
-        """Its address is hidden, or cannot be read: the setting is named alone."""
+        """Whether its address is hidden or unreadable: the setting is named alone."""
         return self.hidden or self._parts == _UNREADABLE
 
     @property
@@ -63,7 +63,7 @@ class Endpoint:
 
 
 def connection_fault(error: BaseException, place: Endpoint, *, now_ms: int) -> str:
-    """One sentence. Where the cause is not known, what the library says of it."""
+    """The sentence. Where the cause is not known, it quotes the library."""
     words = _fault(error, place, now_ms)
     return words[:1].upper() + words[1:]
 
@@ -86,7 +86,7 @@ def _fault(error: BaseException, place: Endpoint, now_ms: int) -> str:
 
 
 def _is_close(cause: BaseException) -> bool:
-    """Redis's client and that of SMTP have words for it alone."""
+    """Whether the connection was closed; clients of Redis and SMTP have their own words for it."""
     said = str(cause)
     return isinstance(cause, ConnectionResetError) or "closed by server" in said or "unexpectedly closed" in said
 
@@ -99,7 +99,7 @@ def _closed(place: Endpoint) -> str:
 
 
 def causes_of(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and what it came of, innermost first: libraries wrap what the system said."""
+    """The error and its causes, innermost first: libraries wrap what the system said."""
     seen: list[BaseException] = []
     while error is not None and error not in seen:
         seen.append(error)
@@ -108,15 +108,14 @@ def causes_of(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _wrapped(error: BaseException) -> BaseException | None:
-    """requests and urllib3 hold what they wrap in ``args`` or ``reason``."""
+    """The error inside: requests and urllib3 keep what they wrap in ``args`` or ``reason``."""
     reason = getattr(error, "reason", None)
     held = (reason, *error.args)
     return next((one for one in held if isinstance(one, BaseException) and one is not error), None)
 
 
 def _innermost(error: BaseException) -> str:
-    """What is said within all that only wraps it. The wraps of requests name the whole address, which may be good for
-    whoever has it."""
+    """Text of the innermost error. The wrappers of requests name the whole address, which may be a credential."""
     while inner := _wrapped(error):
         error = inner
     return str(error)
@@ -133,7 +132,7 @@ def _certificate(cause: BaseException, place: Endpoint, now_ms: int) -> str:
 
 
 def _no_authorities(cause: BaseException) -> bool:
-    """The file that names them is away, or holds none."""
+    """Whether the file of authorities is missing, or holds none."""
     if isinstance(cause, ssl.SSLError):
         return cause.reason == "NO_CERTIFICATE_OR_CRL_FOUND"
     return isinstance(cause, OSError) and "TLS CA certificate bundle" in str(cause)
@@ -171,7 +170,7 @@ def _network(cause: BaseException, place: Endpoint) -> str:
 
 
 def _no_name(cause: BaseException) -> bool:
-    """What DNS is not even asked for, such as two dots in a row."""
+    """Whether the name is malformed, such as two dots in a row, so that DNS is not even asked."""
     return isinstance(cause, UnicodeError) and not isinstance(cause, UnicodeDecodeError)
 
 
@@ -182,9 +181,9 @@ def _silent(place: Endpoint) -> str:
 
 
 _SECURE = {"redis": "rediss", "http": "https", "smtp": "smtps"}
-"""How an address begins where TLS is spoken, by how it does where it is not."""
+"""Schemes with TLS, by those without."""
 _WAITS_FOR_TLS = dict.fromkeys(("smtp", "smtp+tls"), ", or it speaks TLS from the beginning; then that is smtps://")
-"""Of SMTP the server speaks first, unless it waits for TLS."""
+"""In SMTP the server speaks first, unless it waits for TLS."""
 _NO_WAY = frozenset({101, 113})
 """ENETUNREACH, EHOSTUNREACH."""
 

@@ -1,4 +1,4 @@
-"""JSON, MessagePack and plain values as the types that messages, files and rows have, in any thread."""
+"""Decoding of JSON, MessagePack and plain values to the types of messages, files and rows, in any thread."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ _lock = threading.Lock()
 
 
 def decoded(body: bytes | str, kind: type[T]) -> T:
-    """Raises ``msgspec.ValidationError`` or ``msgspec.DecodeError``, and UnicodeDecodeError of a text within it."""
+    """Decodes JSON. Raises ``msgspec.ValidationError`` or ``msgspec.DecodeError``, and UnicodeDecodeError of a text
+    within it."""
     return _decode_of(msgspec.json.Decoder, kind)(body)  # type: ignore[no-any-return]
 
 
 def unpacked(body: bytes, kind: type[T]) -> T:
-    """The same of MessagePack."""
+    """Decodes MessagePack; raises the same."""
     return _decode_of(msgspec.msgpack.Decoder, kind)(body)  # type: ignore[no-any-return]
 
 
 def converted(value: object, kind: type[T]) -> T:
-    """The same of values as JSON has them. Raises ``msgspec.ValidationError``."""
+    """Converts values as JSON has them. Raises ``msgspec.ValidationError``."""
     _decode_of(msgspec.json.Decoder, kind)
     return msgspec.convert(value, type=kind)
 
 
 def _decode_of(made: type[Decoder], kind: Any) -> Callable[[Any], Any]:
-    """msgspec works a type out when it first meets it, and what it has of it so far is there for other threads: one
-    that decodes the same type meanwhile crashes the process. So each type is worked out by one thread, before its first
-    use."""
+    """The decoder of a type, made by one thread before the type's first use: msgspec builds a type's description lazily
+    and shares it half done, and a thread that decodes the same type meanwhile crashes the process."""
     decoder = _decoders.get((made, kind))
     if decoder is None:
         with _lock:

@@ -1,5 +1,5 @@
-"""Signed envelopes. Each node has an Ed25519 key of its own and so has the portal; bodies are signed by the one
-and addressed to the other, and secrets inside are sealed to the node's key (libsodium sealed boxes, by PyNaCl)."""
+"""Signed envelopes. Portal and nodes each have an Ed25519 key; bodies are signed by the one and addressed to the other,
+and secrets inside are sealed to the node's key (libsodium sealed boxes, by PyNaCl)."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ class EnvelopeForged(EnvelopeRejected):
 
 
 class SignedByAnother(EnvelopeForged):
-    """The signature is not of the key that is known here."""
+    """The signature is not of the known key."""
 
 
 class EnvelopeExpired(EnvelopeRejected):
-    """It came too late by the reader's clock. ``body`` is the sender's all the same, to learn of its clock from."""
+    """The message came too late by the reader's clock. ``body`` is authentic all the same: the sender's clock can be
+    learned from it."""
 
     def __init__(self, late_ms: int, body: bytes) -> None:
         super().__init__(f"the message expired {late_ms} ms ago by this machine's clock")
@@ -42,7 +43,7 @@ class EnvelopeExpired(EnvelopeRejected):
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What is signed: body with sender, addressee, kind and expiry (unix ms)."""
+    """The signed content: body with sender, addressee, kind and expiry (unix ms)."""
 
     sender: str
     to: str
@@ -83,13 +84,13 @@ class PortalKey(_Key):
 
     @staticmethod
     def seal_for(node_public: str, data: bytes) -> str:
-        """``data`` readable only with that node's key (base64)."""
+        """Encrypts ``data`` for that node's key alone (base64)."""
         return base64.b64encode(_box(node_public).encrypt(data)).decode()
 
 
 @lru_cache(maxsize=1024)
 def _box(node_public: str) -> SealedBox[PublicKey]:
-    """To turn the key into one for boxes takes as long as to seal."""
+    """The sealed box of a node's key, cached: converting the key takes as long as sealing."""
     return SealedBox(VerifyKey(node_public.encode(), Base64Encoder).to_curve25519_public_key())
 
 
@@ -105,7 +106,7 @@ class NodeKey(_Key):
         return cls(SigningKey(secret.encode(), Base64Encoder))
 
     def unseal(self, sealed: str) -> bytes:
-        """The inverse of ``PortalKey.seal_for``. Raises EnvelopeForged when it was sealed for another."""
+        """The inverse of ``PortalKey.seal_for``. Raises EnvelopeForged when it was sealed for another key."""
         try:
             return SealedBox(self._signing.to_curve25519_private_key()).decrypt(base64.b64decode(sealed))
         except (CryptoError, ValueError) as error:
@@ -113,13 +114,13 @@ class NodeKey(_Key):
 
 
 def envelope_seal(key: _Key, envelope: Envelope) -> str:
-    """Text that travels as the only argument of the Celery task: ``<signature>.<envelope>``, both base64."""
+    """Signs the envelope; the text is the only argument of the Celery task: ``<signature>.<envelope>``, both base64."""
     inner = msgspec.json.encode(envelope)
     return f"{base64.b64encode(key.sign(inner)).decode()}.{base64.b64encode(inner).decode()}"
 
 
 def envelope_open(text: str, *, public: str, sender: str, to: str, kind: str, now_ms: int) -> bytes:
-    """The body, once signature, sender, addressee, kind and expiry hold. Raises EnvelopeRejected otherwise."""
+    """The body, once signature, sender, addressee, kind and expiry are verified. Raises EnvelopeRejected."""
     signature, _, inner_text = text.partition(".")
     try:
         inner = base64.b64decode(inner_text, validate=True)
@@ -137,7 +138,7 @@ def envelope_open(text: str, *, public: str, sender: str, to: str, kind: str, no
 
 
 def envelope_sender(text: str) -> str:
-    """Who claims to have sent it, unverified: to look the public key up. Raises EnvelopeForged when unreadable."""
+    """The claimed sender, unverified, to look the public key up. Raises EnvelopeForged when unreadable."""
     try:
         inner = base64.b64decode(text.partition(".")[2], validate=True)
         return decoded(inner, Envelope).sender
@@ -146,8 +147,8 @@ def envelope_sender(text: str) -> str:
 
 
 def public_key_check(text: str) -> None:
-    """Raises ValueError for what is no node's public key, written as ``NodeKey.public`` writes it, by which signatures
-    can be checked and to which can be sealed."""
+    """Checks a node's public key, written as ``NodeKey.public`` writes it, usable for signatures and for sealing.
+    Raises ValueError."""
     raw = base64.b64decode(text, validate=True)
     if base64.b64encode(raw).decode() != text:
         raise ValueError("not the one way to write it")
@@ -158,7 +159,7 @@ def public_key_check(text: str) -> None:
 
 
 def verify(public: str, data: bytes, signature: bytes) -> None:
-    """Raises SignedByAnother unless ``signature`` is that of ``public`` over ``data``."""
+    """Verifies ``signature`` of ``public`` over ``data``. Raises SignedByAnother."""
     try:
         VerifyKey(public.encode(), Base64Encoder).verify(data, signature)
     except (BadSignatureError, ValueError, TypeError) as error:

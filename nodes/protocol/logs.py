@@ -1,8 +1,8 @@
 """Log records: the bytes of a spool, of a stream entry and of an archive segment are the same.
 
-A record is a header of 13 bytes (unix time in ns: u64, stream: u8, length: u32, big endian) and the payload as
-the container wrote it. An offset is a byte position in the whole sequence of records of one task attempt; every
-entry and every segment begins and ends at a record's boundary.
+A record is a header of 13 bytes (unix time in ns: u64, stream: u8, length: u32, big endian) and the payload as the
+container wrote it. An offset is a byte position in the whole sequence of records of one task attempt; every entry and
+every segment begins and ends at a record's boundary.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nodes.protocol.envelope import EnvelopeForged, NodeKey, verify
 RECORD_HEADER = struct.Struct(">QBI")
 _OFFSET_DIGITS = 20
 TAIL_BYTES = 4096
-"""Most that is told of a line that has no end yet."""
+"""Most bytes sent of an unfinished line."""
 STDOUT, STDERR, MARK = 1, 2, 3
 """Streams; MARK is a line of Berth's own (dropped lines, stop notices)."""
 
@@ -37,7 +37,7 @@ class LogRecord:
 
     @property
     def size(self) -> int:
-        """Bytes it takes in the spool, header included."""
+        """Bytes that it takes in the spool, header included."""
         return RECORD_HEADER.size + len(self.payload)
 
 
@@ -47,9 +47,7 @@ def record_encode(record: LogRecord) -> bytes:
 
 def records_decode(data: bytes | memoryview, *, partial: bool = False) -> Iterator[LogRecord]:
     """Records of ``data``. ``partial`` allows an unfinished last record (a spool being written), which is left out.
-
-    Raises BrokenRecord.
-    """
+    Raises BrokenRecord."""
     view, position, end = memoryview(data), 0, len(data)
     while position < end:
         if end - position < RECORD_HEADER.size:
@@ -76,8 +74,8 @@ def signed_batch(key: NodeKey, attempt: str, start: int, data: bytes) -> dict[st
 
 
 def signed_tail(key: NodeKey, attempt: str, at: int, data: bytes) -> dict[str, bytes]:
-    """Fields of the entry that says what stands behind offset ``at`` of lines that have no end yet: ``data``, records
-    that count for nothing once others come, or none."""
+    """Fields of the entry with the unfinished lines behind offset ``at``: ``data``, records that later ones replace, or
+    none."""
     return {"at": str(at).encode(), **signed_batch(key, f"{attempt} tail", at, data)}
 
 

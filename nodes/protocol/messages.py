@@ -1,5 +1,5 @@
-"""Orders and reports as plain data. Unknown fields are ignored and new ones have defaults, so that agents one
-release apart understand each other; everything travels as JSON inside a signed envelope."""
+"""Orders and reports as plain data. Unknown fields are ignored and new ones have defaults, so that agents one release
+apart understand each other; everything travels as JSON inside a signed envelope."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
 
 PROTOCOL_VERSION = 1
 Natural = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
-"""A natural number that a column of 64 bits holds, also when it is counted on."""
+"""A natural number that a column of 64 bits holds, also when it is incremented."""
 
 
 # ---------------------------------------------------------------- down: what a node shall have
@@ -69,7 +69,8 @@ class Code:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerSpec:
-    """Everything a node needs to make the container of one task attempt. Sealed in transit: it may hold secrets."""
+    """Everything that a node needs to make the container of one task attempt. Sealed in transit: it may hold
+    secrets."""
 
     attempt: str  # the task attempt's id (UUID text)
     job: str  # "user/name#run", for labels and people
@@ -109,8 +110,8 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshAccess:
-    """A task that is reached by SSH. ``keys``: lines of authorized_keys as they are now, without options; they may
-    change while the task runs."""
+    """SSH access to a task. ``keys``: lines of authorized_keys as they are now, without options; they may change while
+    the task runs."""
 
     port: int
     keys: tuple[str, ...]
@@ -118,7 +119,7 @@ class SshAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """One task attempt of the node's list."""
+    """One task attempt in the node's list."""
 
     attempt: str
     phase: Phase
@@ -135,7 +136,7 @@ class Order:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageWish:
     """A storage that the node shall have. ``export``: ``server:/path``, which the agent mounts at ``root`` with
-    ``options``; without one the folder is the server's own matter."""
+    ``options``; without one the server provides the folder."""
 
     name: str
     root: str
@@ -147,7 +148,7 @@ class StorageWish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
-    """The node's whole list. Replaces every earlier one; one with a lower generation is ignored."""
+    """The node's complete list. Replaces every earlier one; a list with a lower generation is ignored."""
 
     cluster: str
     node: str
@@ -178,8 +179,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What a container that has not begun is doing: "image 34 %", "attempt 1 still writes from gpu07". With
-    "code_unavailable" the message says why its code is not to be had now."""
+    """What a container that has not begun is waiting for: "image 34 %", "attempt 1 still writes from gpu07"."""
 
     code: str  # "image" | "lease" | "storage" | "engine" | "spec" | "code" | "code_unavailable" | "portal"
     percent: int | None = None
@@ -188,8 +188,8 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshServer:
-    """What became of a task's SSH server. Said by the container, so nothing in it is to be trusted: ``user`` whom it
-    lets in, ``host_key`` as in known_hosts ("ssh-ed25519 AAAA…"). Without a user there is none, and why."""
+    """Outcome of a task's SSH server. It comes from the container, so nothing in it is trusted: ``user`` whom it lets
+    in, ``host_key`` as in known_hosts ("ssh-ed25519 AAAA…"). Without a user there is none, and ``message`` says why."""
 
     user: str = ""
     host_key: str = ""
@@ -239,7 +239,7 @@ class GpuInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskShare:
-    """Something on the node's disk and the MB that it takes; ``name``: of one of several, as a container's job."""
+    """Something on the node's disk and its size in MB; ``name``: of one of several, such as a container's job."""
 
     what: str  # "images" | "layer" | "volumes" | "build cache" | "logs" | "code" | "workspaces"
     mb: int
@@ -247,13 +247,13 @@ class DiskShare:
 
 
 MOST_LISTENERS = 32
-"""So many that answer without authentication are told of one server."""
+"""Most listeners without authentication reported per server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Something on the server that answers without authentication. ``kind``: a ``ListenerKind``; ``address``: one of
-    the loopback, or of all its addresses ("0.0.0.0", "::")."""
+    """A listener on the server without authentication. ``kind``: a ``ListenerKind``; ``address``: one of the loopback,
+    or of all its addresses ("0.0.0.0", "::")."""
 
     kind: str
     address: str
@@ -263,7 +263,7 @@ class Listener:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
     """What the node has. ``simulated`` GPUs are declared, not found; beside them more CPU and memory may be promised
-    than is there."""
+    than exists."""
 
     hostname: str
     cpu_milli: int  # promised to jobs, as the memory
@@ -303,7 +303,7 @@ class GpuProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSample:
-    """One reading; None where the GPU does not tell. Utilisation in percent, power in watts, clocks in MHz."""
+    """One reading; None where the GPU reports nothing. Utilisation in percent, power in watts, clocks in MHz."""
 
     uuid: str
     utilisation: int | None = None
@@ -330,7 +330,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Everything an agent knows, each 5 s and soon after a change. Ordered by (boot, seq)."""
+    """Everything that an agent knows, every 5 s and soon after a change. Ordered by (boot, seq)."""
 
     cluster: str
     node: str

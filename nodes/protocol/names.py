@@ -1,4 +1,4 @@
-"""Names both sides agree on: queues, tasks, Redis keys, container names and labels."""
+"""Names that both sides agree on: queues, tasks, Redis keys, container names and labels."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ REPORTS_QUEUE = "reports"
 REPORT_TASK = "reports.node_report"
 DESIRED_TASK = "node.desired"
 WAKE_CHANNEL = "berth:logs"
-"""Redis pub/sub channel of log hints, ``<task attempt id> <end offset>``, and ``<task attempt id> tail`` of lines that
-have no end yet; a hint may be lost, never trusted."""
+"""Redis pub/sub channel of log hints, ``<task attempt id> <end offset>``, and ``<task attempt id> tail`` for unfinished
+lines; a hint may be lost, and is never trusted."""
 OWN_COMMANDS = "# berth: the job's own commands\n"
-"""A line of a script: what stands before it is no part of the job's own commands, whose lines are counted from here."""
+"""Line of a script before which nothing is part of the job's own commands, whose lines are counted from here."""
 
 
 FOREIGN_PROCESS = "a process that no job started uses it: "
-"""How a node begins to say so of a GPU: no fault of the hardware, and over when the process is."""
+"""How a GPU's fault begins when a foreign process uses it: no fault of the hardware, and over when the process ends."""
 MIG_MODE = "it is in MIG mode, "
-"""The same of a GPU that its administrator has switched to that: over when it is switched back."""
+"""How it begins for a GPU that its administrator has switched to MIG: over when it is switched back."""
 
 
 def node_queue(node: str) -> str:
@@ -35,8 +35,8 @@ def log_stream(node: str, attempt: str) -> str:
 
 
 def log_tail(node: str, attempt: str) -> str:
-    """Redis stream of one entry at most: what the attempt has printed of lines that have no end yet (``signed_tail``).
-    It goes by itself a minute after it was written last."""
+    """Redis stream of at most one entry: the attempt's unfinished lines (``signed_tail``). It expires a minute after it
+    was last written."""
     return f"berth:node:{node}:tail:{attempt}"
 
 
@@ -52,12 +52,12 @@ def session_streams(node: str, session: str) -> tuple[str, str]:
 
 
 def samples_key(node: str) -> str:
-    """Redis key that holds the newest samples of a node as JSON (expires after a minute)."""
+    """Redis key of a node's newest samples as JSON (expires after a minute)."""
     return f"berth:node:{node}:samples"
 
 
 def container_name(attempt: str) -> str:
-    """The container's name: a repeated launch of the same task attempt finds it."""
+    """The container's name, by which a repeated launch of the same task attempt finds it."""
     return f"berth-{attempt}"
 
 
@@ -112,7 +112,7 @@ def transport_options() -> dict[str, Any]:
 
 
 def agent_transport_options() -> dict[str, Any]:
-    """Kombu's Redis options of an agent. A list of orders that gets lost comes again with the next report, so nothing
-    is noted as not acknowledged: those notes need scripts in Redis, which an agent's account may not run. Lists have
-    one priority, so that the queue is one key."""
+    """Kombu's Redis options of an agent. A lost list of orders comes again with the next report, so nothing is kept as
+    unacknowledged: that needs scripts in Redis, which an agent's account may not run. Lists have one priority, so that
+    the queue is one key."""
     return {"ack_emulation": False, "priority_steps": [0], **_CONNECTION}

@@ -1,7 +1,7 @@
-"""A packed folder: a gzip-compressed tar archive of plain files, folders and symbolic links that stay inside it.
+"""Packed folders: gzip-compressed tar archives of plain files, folders and symbolic links that stay inside.
 
-The one home of what such an archive may hold: the portal checks it when it is uploaded, the agent once more while it
-unpacks. The archive is read once, forwards, and never held in memory.
+The one home of what such an archive may hold: the portal checks it at upload, the agent once more while it unpacks. The
+archive is read once, forwards, and never held in memory.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ LONGEST_NAME, LONGEST_PATH = 255, 1024
 _PIECE = 64 * 1024
 _LARGEST_HEADER = 64 * 1024
 _HEADERS_EACH, _HEADERS_MORE = 4096, 1 << 20
-"""So many bytes of headers may come with each path of the archive, and so many beyond: tarfile takes a microsecond or
-more for each byte of them, and a megabyte of zeros unpacks to a gigabyte of headers."""
+"""Bytes of headers allowed with each path of the archive, and in addition: tarfile takes a microsecond or more for each
+byte of them, and a megabyte of zeros unpacks to a gigabyte of headers."""
 _GLOBAL_HEADERS = 16
-"""Records for all members that follow, each of which goes through them; ``git archive`` writes one."""
+"""Most global headers, each of which is processed for every member; ``git archive`` writes one."""
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _BROKEN = (tarfile.TarError, EOFError, zlib.error, ValueError, OverflowError, RecursionError)
 
@@ -68,10 +68,10 @@ class Entry:
 
 
 def packed_read(file: IO[bytes], bounds: Bounds) -> Iterator[tuple[Entry, Iterator[bytes]]]:
-    """Each entry with its bytes, in the archive's order; a folder stands before what lies in it, where it is named.
+    """Each entry with its bytes, in the archive's order; a folder comes before what lies in it, where it is named.
 
-    A file's bytes must be taken before the next entry is, or they are passed over. Raises PackedInvalid, also after
-    the last entry; OSError when ``file`` cannot be read.
+    A file's bytes must be taken before the next entry is, or they are skipped. Raises PackedInvalid, also after the
+    last entry; OSError when ``file`` cannot be read.
     """
     unzipped, layout = _Unzipped(file, bounds.unpacked), _Layout(bounds.entries)
     try:
@@ -88,8 +88,8 @@ def packed_read(file: IO[bytes], bounds: Bounds) -> Iterator[tuple[Entry, Iterat
 
 
 def packed_check(file: IO[bytes], bounds: Bounds) -> Bounds:
-    """How much the archive unpacks to, once all of it is found good: bytes of its files, and entries with the folders
-    that only paths name. Raises PackedInvalid."""
+    """Size of the archive once all of it is found valid: bytes of its files, and entries with the folders that only
+    paths name. Raises PackedInvalid."""
     paths: set[str] = set()
     unpacked = 0
     for entry, _ in packed_read(file, bounds):
@@ -99,7 +99,7 @@ def packed_check(file: IO[bytes], bounds: Bounds) -> Bounds:
 
 
 class _Few(dict[str, str]):
-    """What an archive says of all its members."""
+    """Limits the archive's global headers."""
 
     def __setitem__(self, keyword: str, value: str) -> None:
         super().__setitem__(keyword, value)
@@ -111,8 +111,9 @@ class _Unzipped:
     """The tar inside, forwards only, as far as ``tarfile`` needs a file: no more than ``most`` bytes of it, none of its
     headers (which it reads at once) larger than 64 kB, and all so far no more than ``headers_most``.
 
-    By zlib alone: Python's ``gzip`` goes through a header, what stands behind the end, and files of nothing one after
-    another in Python, a minute for 100 MB of them."""
+    By zlib alone: Python's ``gzip`` handles headers, what stands behind the end, and empty members one after another in
+    Python, a minute for 100 MB of them.
+    """
 
     def __init__(self, file: IO[bytes], most: int) -> None:
         self._file, self._gzip = file, zlib.decompressobj(wbits=31)
@@ -123,7 +124,7 @@ class _Unzipped:
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        """Headers, which alone tarfile reads: files' bytes are ``pieces``."""
+        """Reads headers, the only thing that tarfile reads: files' bytes come from ``pieces``."""
         if not 0 <= size <= _LARGEST_HEADER:
             raise PackedInvalid("one of its headers is larger than 64 kB")
         self._headers += size
@@ -139,7 +140,7 @@ class _Unzipped:
         return data
 
     def _unzipped(self, size: int) -> bytes:
-        """The next ``size`` bytes, fewer at the end alone."""
+        """The next ``size`` bytes, fewer only at the end."""
         data = b""
         while len(data) < size and not self._gzip.eof:
             packed = self._gzip.unconsumed_tail or self._file.read(_PIECE)
@@ -166,7 +167,7 @@ class _Unzipped:
             yield data
 
     def to_end(self) -> None:
-        """Reads on to the end, which has the checksum; behind it stands nothing but zeros."""
+        """Reads to the end, for the checksum; only zeros may stand behind it."""
         while self._take(_PIECE):
             pass
         behind = self._gzip.unused_data
@@ -179,7 +180,7 @@ class _Unzipped:
 
 
 class _Layout:
-    """What has been seen: no path twice, none below something that is no folder."""
+    """Paths seen so far: none twice, none below something that is no folder."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -187,7 +188,7 @@ class _Layout:
 
     @property
     def paths(self) -> int:
-        """How many have been seen."""
+        """Number of paths seen."""
         return len(self._kinds)
 
     def entry(self, member: tarfile.TarInfo) -> Entry | None:
@@ -247,8 +248,8 @@ def _kind(member: tarfile.TarInfo) -> Kind:
 
 
 def _check_target(path: str, depth: int, target: str) -> None:
-    """Steps up stand before all others, and there are no more of them than folders above the link: whatever other
-    links the rest goes through, it stays inside."""
+    """Checks that a link stays inside: steps up come before all others, and there are no more of them than folders
+    above the link, whatever other links the rest passes. Raises PackedInvalid."""
     parts = [part for part in target.split("/") if part not in ("", ".")]
     up = 0
     while up < len(parts) and parts[up] == "..":

@@ -1,8 +1,8 @@
 """Sessions: bytes both ways between the portal and one node, for a shell in a task and for the files of a job folder.
 
-The portal asks for one by a signed ``SessionRequest`` with a fresh secret that is sealed to the node's key. What the
-two say then are frames under that secret (XSalsa20-Poly1305), numbered on each side, in one Redis stream for each
-direction; an entry's id is ``<number>-0``. So nobody else can read, add, leave out, repeat or reorder anything.
+The portal requests one by a signed ``SessionRequest`` with a fresh secret that is sealed to the node's key. Both sides
+then send frames under that secret (XSalsa20-Poly1305), numbered on each side, in one Redis stream per direction; an
+entry's id is ``<number>-0``. So nobody else can read, add, omit, repeat or reorder anything.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from nodes.protocol.messages import Mount
 CHUNK = 64 * 1024
 """Most bytes in one frame."""
 WINDOW = 256 * 1024
-"""Bytes that a side may have under way, sent and not yet taken by the other one."""
+"""Most bytes that a side may have sent and the other not yet taken."""
 REQUESTS_KEPT = 256
-"""Requests that lie in a node's stream at most."""
+"""Most requests in a node's stream."""
 STREAM_TTL_S = 120
-"""A stream of a session to which nobody adds anything vanishes after so long."""
+"""Time after which a session's stream expires when nobody adds to it."""
 _TAKEN = struct.Struct(">Q")
 _SIZE = struct.Struct(">HH")
 _NONCE = struct.Struct(">B15xQ")
@@ -91,16 +91,16 @@ class ReadRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRequest:
-    """A job's folder, the mount's source, to be deleted for good; asked again until it is. The answer's kind is
-    ``going`` or ``gone``. ``unwritten_s``: so long its leases must not have been written, as the times of the files and
-    the node's clock say, whatever the portal takes for the job's end."""
+    """A job's folder, the mount's source, to be deleted for good; repeated until it is. The answer's kind is ``going``
+    or ``gone``. ``unwritten_s``: how long its leases must not have been written, by the files' times and the node's
+    clock, whatever the portal takes for the job's end."""
 
     mount: Mount
     unwritten_s: int
 
 
 PROOFS = ".berth-proofs"
-"""The folder in a storage into which agents write values for ``ProofRequest``."""
+"""Folder in a storage into which agents write values for ``ProofRequest``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,10 +116,10 @@ class ProofRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRequest:
-    """Exactly one of ``shell``, ``listing``, ``reading``, ``deleting`` and ``proving`` is asked for.
+    """A request for exactly one of ``shell``, ``listing``, ``reading``, ``deleting`` and ``proving``.
 
     ``boot`` is that of the agent that shall answer: one started since then refuses, since it does not know what its
-    forerunner has answered already. ``silence_s``: after so long without a frame a side takes the other for gone.
+    predecessor has answered. ``silence_s``: after this long without a frame a side takes the other for gone.
     """
 
     session: str
@@ -135,7 +135,7 @@ class SessionRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionAnswer:
-    """The node begins. Of files: what is at the path, its size in bytes, and when it changed (unix ms)."""
+    """The node's first answer. Of files: what is at the path, its size in bytes, and when it changed (unix ms)."""
 
     kind: str = ""
     size: int = 0
@@ -144,7 +144,8 @@ class SessionAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionEnd:
-    """``fault`` is empty where all went well; ``code`` is a program's exit status, 128 + signal for a killed one."""
+    """The end of a session. ``fault`` is empty where all went well; ``code`` is a program's exit status, 128 + signal
+    for a killed one."""
 
     code: int | None = None
     fault: str = ""
@@ -163,7 +164,7 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderListing:
-    """Names in order of their bytes; ``more``: there are others behind the last one."""
+    """Names in byte order; ``more``: there are others behind the last one."""
 
     entries: tuple[FileEntry, ...]
     more: bool
@@ -175,7 +176,7 @@ class SessionBroken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One frame as it was opened."""
+    """One frame, decrypted."""
 
     kind: FrameKind
     payload: bytes
@@ -210,11 +211,11 @@ class SessionSide:
 
     @property
     def acknowledged(self) -> int:
-        """Bytes that the other side has taken, of all that were sent."""
+        """Bytes of all sent that the other side has taken."""
         return self._acknowledged
 
     def seal(self, kind: FrameKind, payload: bytes = b"") -> tuple[str, bytes]:
-        """(entry id, sealed frame); the frames must be added to the stream in the order of this."""
+        """(entry id, sealed frame); frames must be added to the stream in this order."""
         if kind in _COUNTED:
             self._sent += len(payload)
         self._sent_frames += 1
@@ -222,7 +223,7 @@ class SessionSide:
         return f"{self._sent_frames}-0", self._box.encrypt(bytes((kind,)) + payload, nonce).ciphertext
 
     def take(self, size: int) -> tuple[str, bytes]:
-        """The frame that says that ``size`` more bytes have been taken."""
+        """The frame that acknowledges ``size`` more bytes."""
         self._taken += size
         return self.seal(FrameKind.TAKEN, _TAKEN.pack(self._taken))
 

@@ -1,4 +1,4 @@
-"""States of a container on a node, the phases an order asks for, and why a container ended."""
+"""States of a container on a node, phases that an order asks for, and causes of a container's end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Phase(StrEnum):
 
 
 class ContainerState(StrEnum):
-    """Where a task attempt stands on its node, in the order in which it may move (jumps allowed, never back)."""
+    """State of a task attempt on its node, in the order in which it may move (jumps allowed, never back)."""
 
     ACCEPTED = "accepted"  # the order is known; waiting (for a lease, a spec, a slot)
     PULLING = "pulling"  # the image is on its way
@@ -29,17 +29,17 @@ _RANK = {state: rank for rank, state in enumerate(ContainerState)}
 
 
 def moves_forward(old: ContainerState, new: ContainerState) -> bool:
-    """True when ``new`` lies strictly after ``old``: late and repeated reports answer False."""
+    """Whether ``new`` lies strictly after ``old``: False for late and repeated reports."""
     return _RANK[new] > _RANK[old]
 
 
 def reached(state: ContainerState, goal: ContainerState) -> bool:
-    """True when ``state`` is ``goal`` or lies after it."""
+    """Whether ``state`` is ``goal`` or lies after it."""
     return _RANK[state] >= _RANK[goal]
 
 
 class ListenerKind(StrEnum):
-    """What answers on a server without authentication, known by its answer."""
+    """Kinds of listeners without authentication, known by their answers."""
 
     DOCKER = "docker"
     REDIS = "redis"
@@ -56,7 +56,7 @@ class ListenerKind(StrEnum):
 
 
 class StopReason(StrEnum):
-    """Why the portal asked for a stop. The agent hands it back in the exit."""
+    """Why the portal asked for a stop. The agent returns it in the exit."""
 
     USER = "user"  # the owner or an administrator stopped the job
     SIBLING = "sibling"  # another task decided the attempt
@@ -104,4 +104,4 @@ NODE_FAULTS = frozenset(
         Cause.IMAGE_MISMATCH,
     }
 )
-"""Causes that mark the node, not the job: the job is tried elsewhere without using up its retries."""
+"""Causes that are the node's fault, not the job's: the job is tried elsewhere without using up its retries."""

@@ -1,4 +1,4 @@
-"""Releases of agents and portal: those that are one apart understand each other."""
+"""Versions of agents and portal: releases one apart understand each other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _NUMBER = re.compile("[0-9]{1,9}")
 
 
 def release(version: str) -> tuple[int, int]:
-    """``0.3.1`` is of the release (0, 3); what is no number of at most nine digits counts as 0."""
+    """The release of a version: (0, 3) of ``0.3.1``; what is no number of at most nine digits counts as 0."""
     numbers = [int(word) if _NUMBER.fullmatch(word) else 0 for word in f"{version}.0".split(".")[:2]]
     return numbers[0], numbers[1]
 

@@ -1,1 +1,1 @@
-"""The life of a task attempt on this node, from its order to the report of its end."""
+"""Task attempts of this node, from order to report of the end."""

@@ -18,7 +18,7 @@ log = structlog.get_logger(__name__)
 
 
 class AttemptState:
-    """Changed by the attempt's own thread alone; ``report`` may be called from any."""
+    """State of one attempt, changed by its own thread alone; ``report`` may be called from any."""
 
     def __init__(self, record: Record, context: AttemptContext) -> None:
         self.record = record

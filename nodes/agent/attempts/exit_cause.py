@@ -1,4 +1,4 @@
-"""From what a runtime says about an ended container to the cause that the portal is told."""
+"""Exit causes: from what a runtime says of an ended container to what the portal is told."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ _UNBEGUN = re.compile(
 
 
 def exit_of(found: RuntimeContainer, stopping: Stopping | None, *, rebooted: bool = False) -> Exit:
-    """The exit of an ended container. Out of memory only when it was killed *and* the kernel killed: after another end
-    the kernel had killed some process of it, which is told beside it. Ours when a stop was recorded before the end.
-    ``rebooted``: the machine was started anew since it was seen to run."""
+    """The exit of an ended container.
+
+    OOM only when the container was killed and the kernel killed for memory; after another end, an OOM kill inside it is
+    mentioned beside the cause. STOPPED when a stop was recorded before the end. ``rebooted``: the machine was restarted
+    since the container was seen running.
+    """
     ending = found.ending
     if ending is None:
         return Exit(cause=Cause.VANISHED, message="the container ended and nobody saw how")
@@ -47,7 +50,7 @@ def exit_of(found: RuntimeContainer, stopping: Stopping | None, *, rebooted: boo
 
 
 def blames_nobody(exit: Exit) -> bool:
-    """Whether a program failed by itself: a GPU that failed under it may be why."""
+    """Whether a program failed by itself: a GPU that failed under it may be the reason."""
     return exit.cause is Cause.SIGNALLED or (exit.cause is Cause.EXITED and exit.code != 0)
 
 
@@ -57,8 +60,8 @@ def exit_of_fault(exit: Exit, fault: str) -> Exit:
 
 
 def exit_unbegun(exit: Exit, tail: str) -> Exit:
-    """The exit of a container whose shell could not be started, as its first process (Docker's init) says at the end
-    of its log; any other as it is."""
+    """The exit of a container whose shell could not be started, as its init process says at the end of the log; any
+    other exit unchanged."""
     found = _UNBEGUN.search(tail) if exit.cause is Cause.EXITED and exit.code != 0 else None
     if found is None:
         return exit
@@ -76,7 +79,7 @@ def exit_stopped_before_start(stopping: Stopping) -> Exit:
 
 
 def exit_unkillable(stopping: Stopping) -> Exit:
-    """The exit of a container that outlived SIGKILL."""
+    """The exit of a container that survived SIGKILL."""
     return Exit(
         cause=Cause.UNKILLABLE, stop_reason=stopping.reason, message="it is still there 2 minutes after SIGKILL"
     )

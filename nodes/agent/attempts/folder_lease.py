@@ -1,4 +1,4 @@
-"""The lease of a job folder: while its file still changes, an earlier attempt may still write there."""
+"""Leases of job folders: while a lease file still changes, an earlier attempt may still be writing there."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from nodes.protocol.messages import ContainerSpec
 
 @dataclass(slots=True)
 class LeaseWatch:
-    """Watches one lease file by this agent's own monotonic clock; its times on the file server do not matter.
-
-    ``still_s``: how long it must not change. ``since``: when the present content was first seen.
-    """
+    """Watches one lease file by this agent's own monotonic clock; times on the file server do not matter. ``still_s``:
+    how long the file must not change."""
 
     root: str
     path: str
@@ -22,7 +20,7 @@ class LeaseWatch:
     _since: float | None = None
 
     def remaining(self, now: float) -> float:
-        """Seconds that are left to wait; 0 when it stood still long enough, or is not there."""
+        """Seconds left to wait; 0 when the lease has stood still long enough, or is not there."""
         reading = lease_reading(self.root, self.path)
         if reading is None:
             return 0.0

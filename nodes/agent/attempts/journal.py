@@ -1,8 +1,7 @@
-"""What the agent keeps on its disk: one small file per task attempt, without any secret that others could read.
+"""The journal: one small file per task attempt on the agent's disk, without secrets in the clear.
 
-A restarted agent reads them, compares them with what the runtime has and goes on; see
-``docs/decisions/agent-state.md``. A removed attempt leaves a tombstone for an hour, so that a message that was
-late in coming does not bring it back.
+A restarted agent reads them, compares them with the runtime and goes on; see ``docs/decisions/agent-state.md``. A
+removed attempt leaves a tombstone for an hour, so that a late message does not bring it back.
 """
 
 from __future__ import annotations
@@ -30,10 +29,8 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopping:
-    """A stop that was asked for. Recorded before the first signal, so that the end is known for ours.
-
-    ``asked_ms`` is unix time, ``term_at`` and ``kill_at`` are this machine's monotonic seconds.
-    """
+    """A requested stop, recorded before the first signal, so that the end is known to be ours. ``asked_ms`` is unix
+    time, ``term_at`` and ``kill_at`` are this machine's monotonic seconds."""
 
     reason: StopReason | None  # None: the node's own
     message: str
@@ -45,18 +42,18 @@ class Stopping:
 
     @property
     def why(self) -> str:
-        """In a word, for programs."""
+        """The reason in one word, for programs."""
         return str((self.reason or self.cause).value)
 
     @property
     def words(self) -> str:
-        """For people."""
+        """The reason for people."""
         return self.message or f"stopped: {self.why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One task attempt. ``body`` names its spec without the image's digest."""
+    """The saved state of one task attempt. ``body`` hashes its spec without the image's digest."""
 
     attempt: str
     spec_hash: str
@@ -85,11 +82,11 @@ class Record:
     removed_ms: int | None = None
 
     def forward(self, state: ContainerState) -> Record:
-        """The record in ``state``, unless it is there or further."""
+        """The record in ``state``, unless it has reached that already."""
         return replace(self, state=state) if moves_forward(self.state, state) else self
 
     def report(self, generation: int) -> ContainerReport:
-        """What the record itself tells the portal; ``generation``: of the newest list that was taken in before."""
+        """The report from the record alone; ``generation``: of the newest list of orders taken in before."""
         return ContainerReport(
             attempt=self.attempt,
             state=self.state,
@@ -110,18 +107,18 @@ class Record:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether the portal goes on at this state: a gang's start waits for the prepared, everybody for an end."""
+        """Whether the portal waits for this state: a gang's start for PREPARED, everybody for an end."""
         gang = self.state is ContainerState.PREPARED and self.phase is Phase.PREPARE
         return gang or self.state in (ContainerState.RUNNING, ContainerState.TERMINATED)
 
 
 def attempt_is_safe(attempt: str) -> bool:
-    """True when the id may be part of a file's and a container's name."""
+    """Whether an id may be part of a file's and a container's name."""
     return _SAFE_ID.fullmatch(attempt) is not None
 
 
 class Journal:
-    """The records under one folder. Each write replaces its file at once and is on the disk when it returns."""
+    """Record files in one folder. Each write replaces its file atomically and is on disk when it returns."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -137,7 +134,7 @@ class Journal:
         fresh.replace(self._path(record.attempt))
 
     def read(self, attempt: str) -> Record | None:
-        """None where there is none that says anything. Raises OSError when it cannot be read now."""
+        """The record; None where there is none that can be decoded. Raises OSError when it cannot be read now."""
         path = self._path(attempt)
         try:
             return decoded(path.read_bytes(), Record)
@@ -152,7 +149,7 @@ class Journal:
             return None
 
     def has(self, attempt: str) -> bool:
-        """Whether there is a record of it, also one that cannot be read."""
+        """Whether there is a record, also one that cannot be read."""
         try:
             self._path(attempt).lstat()
         except FileNotFoundError:
@@ -163,7 +160,7 @@ class Journal:
         return True
 
     def records(self) -> Iterator[Record]:
-        """Every record, tombstones too; a file that cannot be read is passed over."""
+        """All records, tombstones included; unreadable files are skipped."""
         for path in sorted(self._folder.glob("*.json")):
             try:
                 record = self.read(path.stem)
@@ -174,7 +171,7 @@ class Journal:
                 yield record
 
     def forget_old(self, now_ms: int) -> None:
-        """Drops tombstones that are older than an hour."""
+        """Deletes tombstones older than an hour."""
         for record in self.records():
             if record.removed_ms is not None and abs(now_ms - record.removed_ms) > TOMBSTONE_MS:
                 self._path(record.attempt).unlink(missing_ok=True)
@@ -186,8 +183,8 @@ class Journal:
 def boot_next(path: Path, now_ms: int) -> int:
     """A number that grows with every start of the agent, also when the clock was set back.
 
-    A full disk keeps no agent from starting that has started before: its containers run on, and are watched. Its number
-    is then the clock's alone, and not kept. Raises OSError.
+    A full disk keeps no agent from restarting: its containers run on and need watching. The number is then the clock's
+    alone, and not saved. Raises OSError.
     """
     try:
         last = int(path.read_text())

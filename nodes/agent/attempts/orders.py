@@ -1,4 +1,4 @@
-"""The one task of an agent: a list of orders came."""
+"""The agent's one Celery task: receives a list of orders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 def tasks_register(
     app: Celery, *, node: str, portal_public_key: str, clock: Clock, take: Callable[[Desired], None]
 ) -> None:
-    """Registers ``node.desired`` on the app: check, decode, ``take``, return."""
+    """Registers ``node.desired`` on the app: verify, decode, ``take``, return."""
     throttle = LogThrottle(clock.monotonic)
 
     @app.task(name=DESIRED_TASK, ignore_result=True, shared=False)

@@ -1,7 +1,7 @@
-"""Sends the full report: every few seconds, and soon after a change. Never blocks the supervisor.
+"""Sends the full report every few seconds, and soon after a change. Never blocks the supervisor.
 
-A report that cannot be sent is dropped, for the next one says everything anew. So is one that would only make the
-queue longer: where nobody takes reports in, they would fill the memory of Redis, with which everything else stops too.
+A report that cannot be sent is dropped: the next one says everything anew. So is one that would only lengthen a queue
+that nobody reads: it would fill the memory of Redis, and everything else would stop with it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ log = structlog.get_logger(__name__)
 COALESCE_S = 0.05
 """Least time between two reports."""
 SOON_S = 0.25
-"""How long a change that nobody waits for may wait for others: each report costs the portal some work."""
+"""How long a change that nobody waits for may wait for more: each report costs the portal some work."""
 EXPIRES_S = 30
 _RETRY_S = 1.0
 _QUIET_AFTER_S, _QUIET_EVERY_S = 600.0, 15.0
-"""After ten minutes without any answer reports become rarer: they cost a portal that is overwhelmed its time."""
+"""After ten minutes without an answer reports become rarer: an overwhelmed portal needs its time."""
 MOST_WAITING = 5000
-"""Reports of all nodes that may wait in Redis: more than 800 nodes send before the first of them has expired, and of
-20 kB each (a full node's) 100 MB of memory."""
+"""Most reports of all nodes in Redis: more than 800 nodes send before the first has expired, and of 20 kB each (a full
+node's) they take 100 MB."""
 FULL = (
     f"{MOST_WAITING} reports wait in Redis, and none more is sent until some are taken in: see that the portal's "
     "worker for reports runs (celery -A portal worker -Q reports) and reaches Redis."
@@ -45,9 +45,9 @@ FULL = (
 
 
 class Reporter:
-    """See the module. ``change`` may be called from any thread, however often. The file ``reported`` is touched with
-    each report that went out, or that only the length of the queue kept back: whoever watches the agent's health looks
-    at its age."""
+    """Sends reports from a thread of its own. ``change`` may be called from any thread, however often. The file
+    ``reported`` is touched with each report that went out, or that only the queue's length kept back: health checks
+    look at its age."""
 
     def __init__(
         self,
@@ -81,19 +81,19 @@ class Reporter:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends the thread after the report in hand."""
+        """Ends the thread after the current report."""
         self._closed.set()
         self.change(True)
         self._thread.join(2)
 
     def change(self, at_once: bool) -> None:
-        """Something is different: report soon, or at once where the portal waits for it."""
+        """Requests a report soon, or at once where the portal waits for it."""
         if at_once:
             self._at_once.set()
         self._changed.set()
 
     def report(self) -> Report:
-        """The next report. Raises nothing of the network."""
+        """Builds the next report. Raises nothing of the network."""
         view = self._view()
         self._seq += 1
         self._contact.sent(self._seq)
@@ -164,7 +164,7 @@ class Reporter:
             log.warning("reports are not sent", reason=why)
 
     def _send(self, report: Report) -> None:
-        """One Celery message that the portal drops when it comes too late."""
+        """Sends one Celery message, which the portal drops when it comes too late."""
         expires_ms = report.sent_ms + EXPIRES_S * 1000
         body = encode(report).decode()
         envelope = Envelope(sender=self._node, to="portal", kind="report", expires_ms=expires_ms, body=body)

@@ -1,5 +1,5 @@
-"""What the log and the messages of one task hide: told with its spec, and kept in its record, sealed to the node's own
-key, since an agent that is started anew reads the log on before the portal tells it anything."""
+"""Secrets that one task's log and messages mask. They come with the spec, and are kept in the record, sealed to the
+node's own key: a restarted agent reads the log on before the portal tells it anything."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from nodes.protocol.messages import ContainerSpec, Exit, Progress, SshServer
 
 
 def with_secrets(context: AttemptContext, record: Record, spec: ContainerSpec | None) -> Record:
-    """The record with what its spec has to hide, where one is known."""
+    """The record with the secrets of its spec, where the spec is known."""
     if record.hidden is not None or spec is None:
         return record
     return replace(record, hidden=context.seal(json.dumps(spec.hidden).encode()) if spec.hidden else "")
 
 
 class AttemptSecrets:
-    """Of one task. ``masks`` is None until it is known what they are: of a task whose record was lost, until the portal
-    tells again."""
+    """Masks the secrets of one task. ``masks`` is None until they are known: of a task whose record was lost, until the
+    portal sends its spec again."""
 
     def __init__(self, context: AttemptContext) -> None:
         self._context = context
         self.masks: Masks | None = None
 
     def load(self, record: Record, spec: ContainerSpec | None) -> None:
-        """Takes it from the spec, or else from the record, once."""
+        """Takes the secrets from the spec, or else from the record, once."""
         if self.masks is None:
             hidden = spec.hidden if spec else self._kept(record.hidden)
             self.masks = None if hidden is None else Masks(hidden)
 
     def _kept(self, sealed: str | None) -> Sequence[str] | None:
-        """None where none is kept, or under a key that this node had before."""
+        """The secrets in a record; None where there are none, or under an earlier key of this node."""
         if not sealed:
             return None if sealed is None else ()
         try:

@@ -1,4 +1,4 @@
-"""Towards its end: how the container of one task attempt is warned and stopped, and when its GPUs are free.
+"""Termination of an attempt: how its container is warned and stopped, and when its GPUs are free.
 
 Each step may be repeated, and the agent may die between any two.
 """
@@ -26,14 +26,13 @@ GRACE_S = 30
 UNKILLABLE_AFTER_S = 120.0
 _POLL_EVERY_S = 5.0
 _REST_EVERY_S, _LAST_S = 1.0, 5.0
-"""How often it is looked whether who reads what others write may be told to end, and how long before SIGKILL that is
-done."""
+"""How often processes that read what others write are checked, and how long before SIGKILL all of them get SIGTERM."""
 _KILLED_WITHIN_S = 1.0
 _MOST_FAILED_SIGTERMS = 5
 
 
 class Termination:
-    """Signals and warnings of one attempt. ``save`` takes the record: what is told of before it is done, SIGKILL
+    """Signals and warnings of one attempt. ``save`` takes the record: a step is recorded before it is done, SIGKILL
     after."""
 
     def __init__(self, context: AttemptContext, save: Callable[[Record], None]) -> None:
@@ -44,8 +43,8 @@ class Termination:
         self._left_since: float | None = None
 
     def layer(self, record: Record, taken: LayerSize) -> None:
-        """Warns of a container that has written ``taken`` bytes into its own layer, where that is too much, and has it
-        stopped where a count that began after its grace says the same: it had that time to delete some."""
+        """Warns a container that has written too many bytes into its own layer, and stops it when a count begun after
+        the grace period still says so: it had that time to delete some."""
         rule, now, warned_ms = self._context.layers, self._context.clock.now_ms(), record.layer_warned_ms
         if taken <= rule.most:
             self._withdraw_warning(record, taken)
@@ -61,8 +60,7 @@ class Termination:
 
     def _withdraw_warning(self, record: Record, taken: LayerSize) -> None:
         """Takes the warning back: the notice first, for programs look for it, and the record last, so that an agent
-        that is killed in between does it again. One that was killed before it recorded its warning has left a notice,
-        too."""
+        killed in between does it again. One killed before it recorded its warning has left a notice, too."""
         if self._notice_written:
             self._remove_notice(record)
         if record.layer_warned_ms is not None:
@@ -70,8 +68,8 @@ class Termination:
             self._save(replace(record, layer_warned_ms=None))
 
     def stop(self, record: Record, found: RuntimeContainer | None) -> float | Exit:
-        """SIGTERM, then SIGKILL after the grace, then the admission that it cannot be killed. Seconds until the next
-        look, or how it ended without the runtime's telling."""
+        """Sends SIGTERM, SIGKILL after the grace period, and at last gives up. Seconds until the next look, or the exit
+        where the runtime reports none."""
         stopping = record.stopping
         assert stopping is not None
         if found is None or found.status is Status.CREATED:
@@ -92,8 +90,8 @@ class Termination:
         return _KILLED_WITHIN_S
 
     def kill_survivor(self, record: Record, found: RuntimeContainer | None) -> bool:
-        """Sends SIGKILL to what is told to have outlived it and runs yet; True where there is such a one. Whatever kept
-        it from ending, or the signal from it, may be over by now."""
+        """Sends SIGKILL again to a container reported unkillable that still runs; True where there is one. What kept it
+        from ending may be over by now."""
         outlived = record.exit is not None and record.exit.cause is Cause.UNKILLABLE
         if not outlived or found is None or found.status is not Status.RUNNING:
             return False
@@ -101,8 +99,8 @@ class Termination:
         return True
 
     def release_gpus(self, record: Record) -> Record:
-        """The record of a container that is gone: without GPUs once none of its processes is on them, or these were
-        waited for in vain. By then each is told of as a process that no job started, which fences its GPU."""
+        """The record of an ended container: without GPUs once none of its processes is on them, or the timeout is over.
+        By then each is reported as a foreign process, which fences its GPU."""
         now, since = self._context.clock.monotonic(), self._left_since
         waits = record.gpus and (since is None or now - since < self._context.gpu_release_timeout_s)
         left = self._context.processes_on_gpus(record) if waits else ()
@@ -114,8 +112,8 @@ class Termination:
         return record
 
     def _term(self, record: Record, stopping: Stopping) -> float:
-        """Records the signal, then sends it; before it the task's notice is there. One that did not get through is sent
-        again, and the grace begins with it; but not for ever."""
+        """Records the stop, then sends SIGTERM; the notice is there before. A signal that did not get through is sent
+        again, and the grace period begins with it; but not for ever."""
         if not self._failed_sigterms:
             self._context.logs.note(record.attempt, stopping.words)
             self._write_notice(record, stopping)
@@ -130,8 +128,8 @@ class Termination:
         return min(float(stopping.grace_s), _REST_EVERY_S)
 
     def _term_rest(self, record: Record, stopping: Stopping, left_s: float) -> float:
-        """SIGTERM for who has waited for others to end, all of them shortly before SIGKILL. Seconds until the next
-        look."""
+        """Sends SIGTERM to processes that waited for others to end, to all of them shortly before SIGKILL. Seconds
+        until the next look."""
         last_s = min(_LAST_S, stopping.grace_s / 2)
         if self._context.runtime.signal_pipe_readers(record.attempt, last=left_s <= last_s):
             return min(left_s - last_s, _REST_EVERY_S) if left_s > last_s else left_s

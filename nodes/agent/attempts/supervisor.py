@@ -1,7 +1,8 @@
-"""All task attempts of this node: takes ``Desired`` in, keeps one controller per attempt, shows what there is.
+"""Supervisor of all attempts on this node: takes lists of orders, keeps one controller per attempt, builds the view for
+reports.
 
-Level-triggered: a ``Desired`` replaces what came before, and whatever was missed is found again in the runtime's
-own listing, which is read every few seconds.
+Level-triggered: a list replaces the one before, and whatever was missed is found again in the runtime's own listing,
+which is read every few seconds.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _CLOSE_WITHIN_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What the supervisor shows at one moment. Every state in it was read after ``generation`` had been taken in."""
+    """All attempts at one moment. Every state in it was read after ``generation`` had been taken in."""
 
     generation: int
     answers: int  # the newest report that a list answered, maybe of an earlier boot
@@ -49,7 +50,7 @@ class View:
 
 
 class Supervisor:
-    """See the module. Threads: one of its own, one per attempt; ``take`` and ``view`` may come from any."""
+    """Runs one thread of its own and one per attempt; ``take`` and ``view`` may be called from any."""
 
     def __init__(
         self,
@@ -133,7 +134,7 @@ class Supervisor:
         self._background.close()
 
     def take(self, desired: Desired) -> None:
-        """Takes a list of orders in, unless a newer one was seen. Returns at once."""
+        """Takes a list of orders, unless a newer one was seen. Returns at once."""
         if (desired.cluster, desired.node) != (self._cluster, self._node):
             log.warning("a list for another node", cluster=desired.cluster, node=desired.node)
             return
@@ -179,23 +180,23 @@ class Supervisor:
         return {spec.image for spec in specs} | pinned | {digest for digest in digests if digest}
 
     def ports(self) -> set[int]:
-        """Those that its tasks hold."""
+        """Host ports that the node's tasks hold."""
         with self._lock:
             return {port for spec in self._specs.values() for ports in spec.ports.values() for port in ports}
 
     def engine_away(self) -> str:
-        """Why the runtime has carried out nothing for a while; empty else, also of an agent that has just begun."""
+        """Why the runtime has carried out nothing for a while; empty otherwise, also of an agent just started."""
         return self._engine.away()
 
     def layer_graces(self) -> dict[str, int]:
-        """Of tasks that were warned of their container's layer, when their grace is over, unix ms."""
+        """When the grace period of each task warned of its layer ends, unix ms."""
         with self._lock:
             warned = {attempt: controller.record.layer_warned_ms for attempt, controller in self._controllers.items()}
         grace_ms = int(self._context.layers.grace_s * 1000)
         return {attempt: at_ms + grace_ms for attempt, at_ms in warned.items() if at_ms is not None}
 
     def layers(self, taken: Mapping[str, LayerSize]) -> None:
-        """Tells each controller what its container has written into its own layer."""
+        """Passes each controller the size of its container's own layer."""
         with self._lock:
             controllers = {attempt: self._controllers.get(attempt) for attempt in taken}
         for attempt, controller in controllers.items():
@@ -233,12 +234,13 @@ class Supervisor:
         controller.give(order)
 
     def _may_have_run(self, order: Order) -> bool:
-        """Of what no record tells of: the portal knows that it has begun, or its record is there and cannot be read."""
+        """Whether an attempt without a readable record may have run: the portal has seen it begin, or its record cannot
+        be read."""
         return order.begun or self._journal.has(order.attempt)
 
     def _lost_record(self, order: Order) -> Record:
-        """Of what ran here once, of which neither the journal nor the runtime knows: this server was set up anew, its
-        disk has lost the record, or the portal was restored to when it ran."""
+        """The record of an attempt that once ran here and of which neither journal nor runtime knows: the server was
+        set up anew, its disk lost the record, or the portal was restored to an earlier state."""
         return Record(
             attempt=order.attempt,
             spec_hash=order.spec_hash,
@@ -264,14 +266,14 @@ class Supervisor:
         self._specs[order.spec_hash] = self._machine.held_to(spec)
 
     def _changed_if_new(self, desired: Desired) -> None:
-        """A list that was sent early is answered soon, so that the portal knows it was seen."""
+        """Answers a list that was sent early soon, so that the portal knows it arrived."""
         if desired.answers == 0:
             self._changed(False)
 
     # ------------------------------------------------------------ controllers
 
     def _start_controller(self, record: Record, order: Order | None = None) -> None:
-        """Begins to keep an attempt; the order is there before the first look, which then does the first step."""
+        """Starts a controller; the order is set before its first look, which then does the first step."""
         controller = AttemptController(record, self._context)
         if order is not None:
             controller.give(order)
@@ -287,7 +289,7 @@ class Supervisor:
         self._changed(False)
 
     def _gpu_conflict(self, attempt: str, gpus: tuple[str, ...]) -> str | None:
-        """Another attempt that holds one of the GPUs; of two that were prepared for the same, the first keeps it."""
+        """Another attempt that holds one of the GPUs; of two prepared for the same, the first keeps it."""
         with self._lock:
             others = [k for k in self._controllers.values() if k.record.attempt != attempt]
         live = (k for k in others if reached(k.record.state, ContainerState.STARTING))
@@ -318,7 +320,7 @@ class Supervisor:
             self._closed.wait(POLL_EVERY_S if self._ready else 1.0)
 
     def _reconcile(self) -> None:
-        """Compares the runtime's listing with the controllers; the first one takes up what an earlier agent left."""
+        """Compares the runtime's listing with the controllers; the first time, restores what an earlier agent left."""
         with self._engine.asked():
             found = self._runtime.found()
         if self._throttle.over():
@@ -348,8 +350,8 @@ class Supervisor:
         self._context.logs.sweep(known=known, removed=removed)
 
     def _restore(self) -> None:
-        """Keeps what the records tell of. Raises what failed of it, once all others are kept: the next pass does the
-        rest."""
+        """Starts controllers for all records. Failures are raised once all others are started; the next pass
+        retries."""
         failures: list[Exception] = []
         for record in self._journal.records():
             if record.removed_ms is None and record.attempt not in self._controllers:
@@ -361,7 +363,7 @@ class Supervisor:
             raise ExceptionGroup("some attempts cannot be kept", failures)
 
     def _adopt(self, container: RuntimeContainer) -> None:
-        """A container that no record tells of: it keeps running and is reported."""
+        """Adopts a container without a record: it keeps running and is reported."""
         buried = self._journal.read(container.attempt)
         if buried is not None and buried.removed_ms is not None:
             self._start_controller(replace(buried, removed_ms=None))

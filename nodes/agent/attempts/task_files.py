@@ -1,4 +1,4 @@
-"""The files by which a task that runs tells of itself, on storages whose server may die at any time."""
+"""Files by which a running task reports: checkpoint and lease, on storages whose server may die at any time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = structlog.get_logger(__name__)
 
 
 class TaskFiles:
-    """Checkpoint file and lease of one attempt. Nothing here waits for a file server for longer than a moment."""
+    """Checkpoint file and lease of one attempt. Nothing here waits for a file server longer than a moment."""
 
     def __init__(self, context: AttemptContext) -> None:
         self._context = context
@@ -23,8 +23,8 @@ class TaskFiles:
         self._lease: BackgroundCall[None] | None = None
 
     def checkpoint_ms(self, record: Record) -> int | None:
-        """When the checkpoint file last changed, as far as that is known: nobody looks at a file server that does not
-        answer, nor for an attempt that has not begun, or is over."""
+        """When the checkpoint file last changed, as far as known: a file server that does not answer is not asked, nor
+        for an attempt that has not begun or is over."""
         root, path = record.checkpoint_root, record.checkpoint
         if (
             root is None
@@ -39,7 +39,7 @@ class TaskFiles:
         return self._context.background.run(self._checkpoint)
 
     def lease_touch(self, record: Record) -> None:
-        """For a container that is frozen and cannot do it."""
+        """Touches the lease for a frozen container, which cannot."""
         root, path = record.lease_root, record.lease
         if not root or not path or not self._context.storage_available(root):
             return

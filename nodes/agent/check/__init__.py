@@ -1,4 +1,4 @@
-"""``python -m nodes check``: what is wrong on this server, a line for each thing, with its cure."""
+"""``python -m nodes check``: finds what is wrong on this server, one line each, with its cure."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ UNSET = {
     "BERTH_NODE_PORTAL_URL": "",
     "BERTH_NODE_PORTAL_PUBLIC_KEY": PortalKey.generate().public,
 }
-"""What a server that has not joined has not been told; nothing is asked by it, and the key is nobody's."""
+"""Settings that a server has before it joins; nothing is asked by them, and the key is nobody's."""
 
 
 def check(argv: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Prints the lines. Exit status: 1 where something failed, 0 else, warnings included. Raises OptionInvalid for a
-    setting of the server itself that cannot be used."""
+    """Prints the findings. Exit status: 1 where something failed, 0 otherwise, warnings included. Raises OptionInvalid
+    for a setting of the server itself that cannot be used."""
     parser = argparse.ArgumentParser(
         prog="berth-node check",
         description="Says what is wrong on this server: a line for each thing, ok, warning or failed, with its cure. "
@@ -43,7 +43,7 @@ def check(argv: Sequence[str], environ: Mapping[str, str]) -> int:
 
 
 def findings(argv: Sequence[str], environ: Mapping[str, str]) -> Iterator[Finding]:
-    """What concerns the server alone also where it has not joined."""
+    """All findings; those of the server alone also where it has not joined."""
     yield _files(argv, environ)
     try:
         options = options_load(argv, environ)
@@ -60,7 +60,7 @@ def findings(argv: Sequence[str], environ: Mapping[str, str]) -> Iterator[Findin
 
 
 def _files(argv: Sequence[str], environ: Mapping[str, str]) -> Finding:
-    """Where settings are read from, beside the environment."""
+    """The files that settings are read from, beside the environment."""
     files = server_file(environ), state_dir_load(argv, environ) / SETTINGS_NAME
     closed = [str(path) for path in files if is_closed(path)]
     if closed:

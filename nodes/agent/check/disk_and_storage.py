@@ -1,4 +1,4 @@
-"""Where tasks and their logs are written: the disks of Docker and of the agent's own folder, storages, NFS."""
+"""Findings about disks and storages: where tasks and their logs are written, mounts, NFS."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from nodes.agent.storage.probe import AWAY, FolderProbe, mounted_at, mounts
 
 TIMEOUT_S = 5.0
 HELPERS = "/sbin:/usr/sbin"
-"""Where `mount` looks for what can mount NFS."""
+"""Where `mount` looks for its NFS helper."""
 
 
 def disk_findings(options: Options, docker_folder: str) -> Iterator[Finding]:
-    """``docker_folder``: where the Engine keeps images and containers; empty where there is none. A disk that both are
-    on is told once."""
+    """Findings about disk space. ``docker_folder``: where the Engine keeps images and containers; empty where there is
+    none. A disk that both are on is listed once."""
     state = _nearest(options.state_dir)
     if not docker_folder:
         yield _disk(options, "disk", state, "Make room: the state folder's disk keeps the logs that wait.")
@@ -43,12 +43,12 @@ def _disk(options: Options, name: str, path: str, cure: str) -> Finding:
 
 
 def _nearest(folder: Path) -> str:
-    """It, or the folder in which it will be made."""
+    """The folder, or the one in which it will be made."""
     return str(next((one for one in (folder, *folder.parents) if one.is_dir()), Path("/")))
 
 
 def storage_findings(options: Options, helpers: str = HELPERS, timeout_s: float = TIMEOUT_S) -> Iterator[Finding]:
-    """None of these waits for a file server that does not answer."""
+    """Findings about storages; none of them waits for a file server that does not answer."""
     probe = FolderProbe(timeout_s)
     try:
         roots = policy_load(options.policy_file, options.mount_roots).mount_roots
@@ -71,8 +71,8 @@ def storage_findings(options: Options, helpers: str = HELPERS, timeout_s: float 
 
 
 def guard_findings(options: Options, above: Sequence[str]) -> Iterator[Finding]:
-    """Of the storages in which jobs write here, by what the portal told the agent: whether a setuid program that one
-    leaves there counts. Looks, and mounts nothing."""
+    """Whether setuid programs count in the storages in which jobs write here, as the portal last named them. Mounts
+    nothing."""
     guards = MountGuard(above, binds=options.runtime == "docker", timeout_s=TIMEOUT_S)
     for wish in wishes_load(storages_path(options.state_dir)):
         fault = "" if wish.read_only else guards.look(wish.root, is_mount=is_mount(wish))
@@ -94,7 +94,7 @@ def _storage(probe: FolderProbe, root: str) -> Finding:
 
 
 def _answering(probe: FolderProbe, root: str) -> Finding | None:
-    """None where it does."""
+    """A finding where the folder does not answer; None where it does."""
     fault = probe.fault(root)
     if fault.endswith(AWAY):
         return failed(f"storage {root}", AWAY, f"Bring its file server back, or give it up: umount --lazy {root}")

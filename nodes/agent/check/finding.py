@@ -1,4 +1,4 @@
-"""One line of what ``berth-node check`` finds."""
+"""One finding of ``berth-node check``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """How a thing is."""
+    """How serious a finding is."""
 
     OK = "ok"
     WARNING = "warning"
@@ -16,7 +16,8 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``text``: what was found; ``cure``: what to do about it, empty where nothing is to be done."""
+    """One line of the result. ``text``: what was found; ``cure``: what to do about it, empty where there is nothing to
+    do."""
 
     name: str
     verdict: Verdict

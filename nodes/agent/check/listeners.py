@@ -1,4 +1,4 @@
-"""What answers on the server without authentication, and who reaches it."""
+"""Findings about listeners without authentication, and who reaches them."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ CURES = {
 
 
 class RunningTasks(NamedTuple):
-    """Of the tasks that run here the containers, and the ports that the Engine forwards to them."""
+    """Containers of running tasks, and the ports that the Engine forwards to them."""
 
     containers: frozenset[str]
     ports: frozenset[int]
 
 
 def listener_findings(options: Options, apart: Container[int] = ()) -> Iterator[Finding]:
-    """One for each that answers without authentication; tasks' own are left out, and ports that stand ``apart``."""
+    """One for each listener that answers without authentication, except tasks' own, and ports in ``apart``."""
     if not options.listeners_every_s:
         yield ok("listeners", "not asked: BERTH_NODE_LISTENERS_EVERY_S is 0")
         return
@@ -68,7 +68,7 @@ def _finding(one: Listener) -> Finding:
 
 
 def _tasks(options: Options) -> RunningTasks:
-    """None where the Engine does not answer, which another line tells."""
+    """The running tasks; none where the Engine does not answer, which is another finding."""
     if options.runtime != "docker":
         return RunningTasks(frozenset(), frozenset())
     try:

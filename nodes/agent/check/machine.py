@@ -1,4 +1,4 @@
-"""What of the server itself an agent needs: GPUs, Docker, cgroups, address, ports, key."""
+"""Findings about the server itself: GPUs, Docker, cgroups, address, ports, key."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ _LOCAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 @dataclass(frozen=True, slots=True)
 class Cards:
-    """GPUs that are to be given to containers. ``uuids``: none where they are not seen from here; ``contained``: here
-    is a container, which sees none of the server's commands."""
+    """GPUs to be given to containers. ``uuids``: empty where they are not seen from here; ``contained``: this is a
+    container, which sees none of the server's commands."""
 
     uuids: tuple[str, ...] = ()
     contained: bool = False
 
 
 def machine_findings(options: Options) -> Iterator[Finding]:
-    """In the order in which they are best put right."""
+    """Findings in the order in which they are best put right."""
     driver, cards = driver_finding(options)
     yield driver
     info: Mapping[str, Any] = {}
@@ -76,7 +76,7 @@ def machine_findings(options: Options) -> Iterator[Finding]:
 
 
 def driver_finding(options: Options, *, root: Path = Path("/")) -> tuple[Finding, Cards | None]:
-    """And the GPUs that are to be given to containers. ``root``: where this container's or server's files lie."""
+    """The finding, and the GPUs to be given to containers. ``root``: where this container's or server's files lie."""
     if options.gpus.startswith("simulated"):
         return ok("driver", f"not needed: {options.gpus}"), None
     contained = (root / ".dockerenv").exists()
@@ -102,7 +102,7 @@ def driver_finding(options: Options, *, root: Path = Path("/")) -> tuple[Finding
 
 
 def _unseen_driver(root: Path) -> str:
-    """The version of the driver that the kernel has loaded; empty: there is none."""
+    """Version of the driver that the kernel has loaded; empty: there is none."""
     try:
         text = (root / "proc/driver/nvidia/version").read_text()
     except OSError:
@@ -118,7 +118,7 @@ def _engine(options: Options) -> Mapping[str, Any]:
 
 
 def engine_findings(info: Mapping[str, Any], cards: Cards | None) -> Iterator[Finding]:
-    """What an Engine tells of itself (``docker info``), and whether it can give these GPUs to containers."""
+    """Findings from ``docker info``, and whether this Engine can give these GPUs to containers."""
     yield ok("docker", f"{info.get('ServerVersion', '?')}")
     if cards:
         yield _toolkit(info, cards)
@@ -128,7 +128,7 @@ def engine_findings(info: Mapping[str, Any], cards: Cards | None) -> Iterator[Fi
 
 
 def _toolkit(info: Mapping[str, Any], cards: Cards) -> Finding:
-    """Whether a container gets its GPUs, in the way in which it is made to ask for them."""
+    """Whether a container gets its GPUs, by the way in which it will ask for them."""
     if _by_cdi(info, cards):
         return ok("toolkit", "there: Docker gives the GPUs by CDI")
     if "nvidia" in (info.get("Runtimes") or {}) or shutil.which(_HOOK) is not None:
@@ -157,14 +157,14 @@ def _cdi(info: Mapping[str, Any], cards: Cards) -> Finding:
 
 
 def _reload(info: Mapping[str, Any], cards: Cards) -> Iterator[Finding]:
-    """Devices that NVIDIA's hook adds to a running container are unknown to systemd, which sets its own rules anew."""
+    """systemd does not know devices that NVIDIA's hook adds to a running container, and resets its own rules."""
     if not _by_cdi(info, cards) and info.get("CgroupDriver") == "systemd":
         text = "systemctl daemon-reload, which installing packages does, too, takes the GPUs from running containers"
         yield warning("daemon-reload", text, f"Give them by CDI: {CDI_CURE}; until then, drain the server before it.")
 
 
 def _by_cdi(info: Mapping[str, Any], cards: Cards) -> bool:
-    """As containers are made; GPUs that are not seen from here are taken to be those that the Engine knows."""
+    """Whether containers ask by CDI; GPUs not seen from here are taken to be those that the Engine knows."""
     devices = cdi_devices(info)
     return bool(cdi_names(cards.uuids, devices) if cards.uuids else devices)
 
@@ -212,7 +212,7 @@ def _ports(options: Options) -> Finding:
 
 
 def key_finding(options: Options) -> Finding:
-    """Whether only its owner reads the server's key."""
+    """Whether only its owner can read the server's key."""
     path = options.key_path
     try:
         mode = stat.S_IMODE(path.stat().st_mode)

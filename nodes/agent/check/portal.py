@@ -1,4 +1,4 @@
-"""What the server needs of its portal: Redis by the node's own account, the same time, versions that fit."""
+"""Findings about the portal: Redis by the node's own account, clocks, versions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from nodes.protocol.versions import release, releases_fit
 
 ANSWER_S = 5
 SKEW_WARNING_S, SKEW_FAILED_S = 5, 15
-"""Times are wrong by more than anybody should bear; every order has expired when it comes."""
+"""Skews that are more than anybody should bear, and at which every order has expired when it comes."""
 PORTAL_CURE = "Set BERTH_NODE_PORTAL_URL to the portal's address."
 
 

@@ -1,1 +1,1 @@
-"""The agent's settings, the policy of its server, and how a server joins."""
+"""Configuration: the agent's settings, the policy of its server, and joining."""

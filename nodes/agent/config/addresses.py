@@ -1,4 +1,4 @@
-"""Addresses that an agent is told: of the portal and of the Docker Engine."""
+"""Checks of addresses that an agent is given: of the portal and of the Docker Engine."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ WEB = ("http", "https")
 
 
 def portal_address(text: str) -> str:
-    """It, as it was written. Raises ValueError, one sentence."""
+    """The address unchanged, if it is one. Raises ValueError, one sentence."""
     if fault := _fault(text, WEB):
         raise ValueError(f"{text!r} is no address of a portal, such as https://berth.example.org: {fault}")
     return text
 
 
 def engine_address(text: str) -> str:
-    """It, as it was written. Raises ValueError, one sentence."""
+    """The address unchanged, if it is one. Raises ValueError, one sentence."""
     is_socket = text.startswith(("unix:///", "http+unix:///"))
     if not is_socket and (fault := _fault(text, ("unix", "tcp", *WEB))):
         raise ValueError(f"{text!r} is no address of a Docker Engine, such as unix:///var/run/docker.sock: {fault}")
@@ -38,7 +38,7 @@ def _fault(text: str, schemes: tuple[str, ...]) -> str:
 
 
 def _has_port(text: str) -> bool:
-    """Or none at all."""
+    """Whether its port is valid, or missing."""
     try:
         return urlsplit(text).port != 0
     except ValueError:

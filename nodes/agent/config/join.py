@@ -38,7 +38,7 @@ from nodes.protocol.envelope import EnvelopeForged, NodeKey
 CA_NAME = "redis-ca.pem"
 PORTAL_CA_NAME = "portal-ca.pem"
 AUTHORITY_MOST = 100_000
-"""Bytes of an authority's file."""
+"""Most bytes of an authority's file."""
 ANSWER_S = 30
 SKEW_MOST_S = 5
 TOLD = tuple(f"BERTH_NODE_{one}" for one in (
@@ -55,13 +55,13 @@ ENVIRONMENT = {
 
 
 class JoinFailed(Exception):
-    """Its text is one sentence."""
+    """The server could not join. Its text is one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class JoinRequest:
     """The portal's address, the join token, this server's name, and the file of the authority of the portal's
-    certificate (empty: the system's), or the SHA-256 (hex) of the file in which the portal tells it."""
+    certificate (empty: the system's), or the SHA-256 (hex) of the file in which the portal has it."""
 
     url: str
     token: str
@@ -71,7 +71,7 @@ class JoinRequest:
 
 
 def join(argv: Sequence[str], environ: Mapping[str, str]) -> str:
-    """Joins and returns what to say of it. Raises JoinFailed, OptionInvalid."""
+    """Joins; returns the sentence to print. Raises JoinFailed, OptionInvalid."""
     request, rest = _parse(argv, environ)
     state = state_dir_load(rest, environ)
     try:
@@ -99,7 +99,7 @@ def _join(request: JoinRequest, state: Path, key: NodeKey) -> str:
 
 
 def join_at_start(argv: Sequence[str], environ: Mapping[str, str]) -> str:
-    """For the agent itself: joins where the variables say how and this server has not, and returns what to say of it,
+    """Joins at the agent's start where the environment says how and this server has not; returns the sentence to print,
     or nothing. Raises JoinFailed, OptionInvalid."""
     state = state_dir_load(argv, environ)
     if not environ.get(ENVIRONMENT["url"]) or (state / SETTINGS_NAME).exists():
@@ -151,13 +151,13 @@ def _from(variable: str, environ: Mapping[str, str]) -> str:
 
 
 def _host_name() -> str:
-    """As far as it can be a node's name."""
+    """The host name, as far as it can be a node's name."""
     return re.sub(r"[^a-z0-9.-]+", "-", socket.gethostname().lower()).strip("-.")[:63]
 
 
 @contextmanager
 def _with_authority(request: JoinRequest, state: Path) -> Iterator[JoinRequest]:
-    """With the file of the authority that the digest names. Raises JoinFailed."""
+    """The request with the file of the authority that the digest names. Raises JoinFailed."""
     if request.ca or not request.ca_sha256:
         yield request
         return
@@ -174,8 +174,8 @@ def _with_authority(request: JoinRequest, state: Path) -> Iterator[JoinRequest]:
 
 
 def _authority(request: JoinRequest) -> str:
-    """Fetched from whoever answers there, and taken only where it is the one that the line names: nothing is told to
-    anybody before. Raises JoinFailed."""
+    """Fetches the authority from whoever answers, and accepts only the one that the join line names; nothing is sent
+    before. Raises JoinFailed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InsecureRequestWarning)
@@ -195,8 +195,8 @@ def _authority(request: JoinRequest) -> str:
 
 
 def _register(request: JoinRequest, key: NodeKey) -> tuple[str, dict[str, str], str]:
-    """This server's name, its agent's variables, and the authority of Redis's certificate (PEM; empty: the system's),
-    as the portal tells them."""
+    """Registers; this server's name, its agent's variables, and the authority of Redis's certificate (PEM; empty: the
+    system's)."""
     answer = _ask(request, {"token": request.token, "name": request.name, "public_key": key.public})
     skew = portal_skew_s(answer.headers.get("Date"), now_ms=int(time.time() * 1000))
     if skew is not None and abs(skew) > SKEW_MOST_S:
@@ -215,7 +215,7 @@ def _register(request: JoinRequest, key: NodeKey) -> tuple[str, dict[str, str], 
 
 
 def _checked_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Raises ValueError for what is no line of a file."""
+    """The variables that a portal may set. Raises ValueError for a value that does not fit on a line."""
     taken = {one: str(environment[one]) for one in TOLD if one in environment}
     if not all(value.isprintable() for value in taken.values()):
         raise ValueError("no line")
@@ -249,7 +249,7 @@ def _refusal(answer: requests.Response, request: JoinRequest) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replaces a file of mode 0600 whole."""
+    """Replaces a file of mode 0600 atomically."""
     fresh = path.with_name(f".{path.name}.new")
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
         file.write(text)

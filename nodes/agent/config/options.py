@@ -1,6 +1,6 @@
-"""The agent's settings: each a variable ``BERTH_NODE_<NAME>`` and a flag ``--<name>``; the flag wins.
+"""Settings of the agent: each a variable ``BERTH_NODE_<NAME>`` and a flag ``--<name>``; the flag wins.
 
-``BERTH_NODE_<NAME>_FILE`` names a file that holds the value, for the ones that are secret.
+``BERTH_NODE_<NAME>_FILE`` names a file that holds the value, for secret ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from nodes.protocol.envelope import NodeKey, public_key_check
 
 KEY_NAME = "node.key"
 SETTINGS_NAME = "node.env"
-"""What a server that joined was told, as lines NAME=value in the state folder."""
+"""What a server got when it joined, as lines NAME=value in the state folder."""
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
 _RACK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -46,7 +46,7 @@ class OptionInvalid(Exception):
 
 
 class OptionMissing(OptionInvalid):
-    """It has no default and nobody has said it."""
+    """A setting without a default is not set."""
 
 
 def _text(value: str) -> str:
@@ -185,7 +185,7 @@ def _seconds(least: float, most: float, default: str, help: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Everything an agent is told at its start."""
+    """All settings of an agent."""
 
     name: str = _option(_name, None, "the node's name, as the portal knows it")
     cluster: str = _option(_name, "berth", "the cluster's name")
@@ -255,8 +255,8 @@ class Options:
 
 
 def options_load(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
-    """Options from flags, variables, and what the server was told when it joined, in this order. Raises OptionInvalid
-    for the first bad one."""
+    """Options from flags, variables, and what the server got when it joined, in this order. Raises OptionInvalid for
+    the first bad one."""
     flags = _flags(argv)
     environ = {**beneath(_settings_file(state_dir_load(argv, environ) / SETTINGS_NAME), environ), **environ}
     values = {one.name: _value(one.name, one.metadata, flags[one.name], environ) for one in fields(Options)}
@@ -272,21 +272,21 @@ def options_load(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
 
 
 def key_path_load(argv: Sequence[str], environ: Mapping[str, str]) -> Path:
-    """Where the key lies, when nothing else of the settings is known yet."""
+    """Where the key lies, before other settings are known."""
     flags, known = _flags(argv), {one.name: one.metadata for one in fields(Options)}
     path: Path | None = _value("key_file", known["key_file"], flags["key_file"], environ)
     return path or state_dir_load(argv, environ) / KEY_NAME
 
 
 def state_dir_load(argv: Sequence[str], environ: Mapping[str, str]) -> Path:
-    """The agent's state folder, when nothing else of the settings is known yet."""
+    """The agent's state folder, before other settings are known."""
     known = {one.name: one.metadata for one in fields(Options)}
     folder: Path = _value("state_dir", known["state_dir"], _flags(argv)["state_dir"], environ)
     return folder
 
 
 def name_check(name: str) -> str:
-    """Raises ValueError, one sentence, for what cannot be a node's name."""
+    """Checks a node's name. Raises ValueError, one sentence."""
     return _name(name)
 
 
@@ -309,8 +309,8 @@ def key_load(path: Path) -> NodeKey:
 
 
 def key_make(path: Path) -> NodeKey:
-    """The key of the file, made with mode 0600 where there is none: it has its name only once it is whole, and of two
-    that are made at one moment one stays."""
+    """The key of the file, made with mode 0600 where there is none. It has its name only once it is whole, and of two
+    made at one moment one stays."""
     if path.exists():
         return key_load(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -365,7 +365,7 @@ def _from_environment(variable: str, environ: Mapping[str, str]) -> str | None:
 
 
 def authority_check(name: str, path: Path | None) -> None:
-    """Raises OptionInvalid where the file that this variable names holds no certificates."""
+    """Checks that the file that this variable names holds certificates. Raises OptionInvalid."""
     if path is None:
         return
     try:

@@ -28,7 +28,7 @@ _NETWORKS = ("bridge", "host")
 
 
 class PolicyInvalid(Exception):
-    """The policy file cannot be obeyed. ``reason`` is one sentence with the file's name."""
+    """The policy file cannot be used. ``reason`` is one sentence with the file's name."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -45,7 +45,7 @@ class Policy:
     networks: tuple[str, ...] = _NETWORKS
 
     def check(self, spec: ContainerSpec) -> None:
-        """Raises ``AttemptFailed`` with ``Cause.REFUSED`` unless this node may run the spec."""
+        """Checks that this node may run the spec. Raises ``AttemptFailed`` with ``Cause.REFUSED``."""
         if not any(fnmatchcase(_image_name(spec.image), pattern) for pattern in self.images):
             raise _refused(f"the image {spec.image}")
         if spec.profile not in self.profiles:
@@ -59,7 +59,7 @@ class Policy:
                 raise _refused(f"mounts from {mount.root}")
 
     def allows_root(self, root: str) -> bool:
-        """True when ``root`` is one of the mount roots or lies below one, also when links are followed: below them are
+        """Whether ``root`` is one of the mount roots or lies below one, also with links followed: below them are
         folders of users, who could put a link where an order expects a folder."""
         path = PurePosixPath(root)
         above = [one for one in self.mount_roots if path.is_relative_to(one)]
@@ -70,7 +70,7 @@ class Policy:
 
 
 def _image_name(image: str) -> str:
-    """As a job gives it; where it names a digest, without the tag, which then chooses nothing."""
+    """The name as a job gives it; with a digest, without the tag, which then chooses nothing."""
     name, at, digest = image.partition("@")
     before, slash, last = name.rpartition("/")
     return f"{before}{slash}{last.partition(':')[0]}{at}{digest}" if at else image

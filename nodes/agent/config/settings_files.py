@@ -1,5 +1,5 @@
-"""Files in which an agent's settings stand: the server's own, which systemd gives to the agent, and the one with what
-the server was told when it joined. The environment is more than the first, and both are more than the second."""
+"""Files with an agent's settings: the server's own, which systemd gives to the agent, and the one with what the server
+got when it joined. The environment overrides the first, and both override the second."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 
 SERVER_FILE = Path("/etc/berth-node.env")
 SERVER_FILE_NAMED = "BERTH_NODE_SETTINGS"
-"""The variable that names another one."""
+"""The variable that names another file."""
 
 
 def server_file(environ: Mapping[str, str]) -> Path:
-    """The server's own settings, whether or not there are any."""
+    """The server's own settings file, whether or not it exists."""
     return Path(environ.get(SERVER_FILE_NAMED) or SERVER_FILE)
 
 
 def server_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """What the server's own file adds to this environment: for commands that somebody runs by hand, to whom systemd
-    gives nothing. Empty where there is none, or it is not for this user to read."""
+    """What the server's own file adds to this environment, for commands run by hand, to which systemd gives nothing.
+    Empty where there is none, or this user may not read it."""
     try:
         return beneath(settings_read(server_file(environ)), environ)
     except OSError:
@@ -26,20 +26,20 @@ def server_settings(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def settings_read(path: Path) -> dict[str, str]:
-    """Lines NAME=value, as systemd takes them: without remarks, and without quotes around a value. Raises OSError."""
+    """Parses lines NAME=value as systemd does: without comments, and without quotes around a value. Raises OSError."""
     lines = (line.strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines())
     found = (line.partition("=") for line in lines if "=" in line and not line.startswith(("#", ";")))
     return {name.strip(): _unquoted(value.strip()) for name, _, value in found}
 
 
 def beneath(settings: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Those that the environment says neither as a value nor as a file (``…_FILE``)."""
+    """Settings that the environment sets neither as a value nor as a file (``…_FILE``)."""
     said = {name.removesuffix("_FILE") for name in environ}
     return {name: value for name, value in settings.items() if name.removesuffix("_FILE") not in said}
 
 
 def is_closed(path: Path) -> bool:
-    """Whether the file is there, and not for this user to read."""
+    """Whether the file exists and this user may not read it."""
     try:
         path.open("rb").close()
     except PermissionError:

@@ -1,1 +1,1 @@
-"""Room on the node's disk: what containers and images take, and what goes when it runs out."""
+"""Disk space on the node: what containers and images use, and what is removed when it runs out."""

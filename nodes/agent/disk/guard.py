@@ -1,6 +1,6 @@
-"""Room on the disk for containers: unused images go, a node without room takes nothing new, and a container that writes
-without end into its own layer is warned and stopped. All of it is looked at anew each time, so that it ends by itself.
-"""
+"""Disk guard: removes unused images when space is short, closes a full node to new tasks, and has containers that write
+without end into their own layer warned and stopped. Everything is checked anew each time, so every state ends by
+itself."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ GB = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskLimits:
-    """Percent of the disk that are free, below which images go and below which nothing new is taken. ``clean``: which
-    images go (``off``, ``pulled``: those that a registry has, ``all``)."""
+    """Percent of free disk space below which images are removed, and below which nothing new is taken. ``clean``: which
+    images are removed (``off``, ``pulled``: those that a registry has, ``all``)."""
 
     clean: str = "pulled"
     clean_percent: float = 15
@@ -39,19 +39,20 @@ class DiskLimits:
 
 @dataclass(frozen=True, slots=True)
 class DiskState:
-    """What is told: whether the node takes nothing new, and what is largest where room is short."""
+    """State for the report: whether the node takes nothing new, and what is largest where space is short."""
 
     full: bool = False
     largest: tuple[DiskShare, ...] = ()
 
 
 class DiskGuard:
-    """A thread of its own that looks every ``every_s``; what takes long to count is left to ``sizes``.
+    """A thread that checks every ``every_s``; what takes long to count is left to ``sizes``.
 
-    ``state``: the agent's own folder, into which code of tasks is unpacked, so that it may not be full either;
-    ``wanted``: names and digests of images that live orders name; ``folders``: what else of the agent's lies on a disk,
-    by what it is; ``layers`` is told what a running task has written into its container's own layer; ``graces``: when
-    those that were warned of it are to be counted again; ``changed`` is told that there is something to report."""
+    ``state``: the agent's own folder, into which tasks' code is unpacked, so that it may not be full either;
+    ``wanted``: names and digests of images that live orders name; ``folders``: the agent's other folders on a disk, by
+    what they hold; ``layers`` receives the size of each running task's own layer; ``graces``: when warned tasks are to
+    be measured again; ``changed`` is called when there is something to report.
+    """
 
     def __init__(
         self,
@@ -98,7 +99,7 @@ class DiskGuard:
         self.sizes.close()
 
     def look(self) -> None:
-        """One look, and what follows from it. Each part of it stands by itself: what fails keeps none from the rest."""
+        """Checks once and acts. Each part stands by itself: one that fails keeps none of the others from running."""
         self._guarded("the folder of its disk", self._find)
         self._guarded("its room", self._see)
         self._guarded("images in use", self._note_images)
@@ -110,7 +111,7 @@ class DiskGuard:
             self._closed.wait(self._every_s)
 
     def _guarded(self, what: str, act: Callable[[], None]) -> None:
-        """What fails is said once, and again after a while if it stays."""
+        """Runs one part; a failure is logged once, and again after a while if it stays."""
         throttle = self._throttles[what]
         try:
             act()
@@ -124,12 +125,12 @@ class DiskGuard:
             self._throttles.pop(what, None)
 
     def _find(self) -> None:
-        """Folders are where they were while the Engine does not answer."""
+        """Updates the folders; they stay as they were while the Engine does not answer."""
         facts = self._runtime.facts()
         self._folder, self._images = _seen(facts.disk), _seen(facts.images or facts.disk)
 
     def _see(self) -> None:
-        """Tells whether there is room: by the file system alone, whatever the Engine can tell."""
+        """Checks free space, by the file system alone, whatever the Engine can say."""
         free = min(free_percent(folder) for folder in (self._state, self._folder, self._images) if folder)
         # A little more than what made it full, so that it does not open and close with every line of a log.
         bound = self._limits.full_percent * (1.2 if self.state.full else 1)
@@ -155,7 +156,7 @@ class DiskGuard:
             store.images_seen()
 
     def _clean(self) -> None:
-        """Removes images, the one unused for longest first, until there is room; past one that cannot be removed."""
+        """Removes images, the least recently used first, until there is space; skips images that cannot be removed."""
         store = self._runtime.store()
         if store is None or self._limits.clean == "off" or self._has_room():
             return
@@ -179,11 +180,11 @@ class DiskGuard:
 
 
 def _seen(folder: str) -> str:
-    """It, or what lies nearest to it of what an agent in a container sees: its own files are on the Engine's disk."""
+    """The folder, or the nearest that an agent in a container sees: its own files are on the Engine's disk."""
     return folder if os.path.isdir(folder) else "/"
 
 
 def free_percent(folder: str) -> float:
-    """Of the file system that the folder lies on, as its users see it."""
+    """Free space of the folder's file system in percent, as users see it."""
     disk = shutil.disk_usage(folder)
     return 100 * disk.free / disk.total

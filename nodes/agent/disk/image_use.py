@@ -1,5 +1,5 @@
-"""What the agent remembers of the node's images: when a task last used each, which were had by a login only, and which
-a registry has. One small file, so that a restarted agent knows it still."""
+"""Memory of the node's images: when a task last used each, which came by a login only, and which a registry has. One
+small file, so that a restarted agent still knows."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """``used``: unix ms by the image's id; ``private``, ``pulled``: ids; ``lost``: which are private was known and is
-    not any more."""
+    """``used``: unix ms by image id; ``private``, ``pulled``: ids; ``lost``: the list of private images could not be
+    read."""
 
     used: dict[str, int] = field(default_factory=dict)
     private: frozenset[str] = frozenset()
@@ -30,8 +30,8 @@ class _Known:
 
 
 class ImageUses:
-    """By the image's id. One that is seen for the first time counts as used then: of what was there before the agent
-    nobody knows. Thread-safe."""
+    """Uses of images, by image id. An image seen for the first time counts as used then: nothing is known of the time
+    before the agent. Thread-safe."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._lock = path, threading.Lock()
@@ -41,52 +41,52 @@ class ImageUses:
         self._unwritten = False
 
     def last(self, image: str) -> int:
-        """When a task used it, unix ms; 0: never heard of."""
+        """When a task last used it, unix ms; 0: never heard of."""
         return self._known.used.get(image, 0)
 
     def is_private(self, image: str, *, has_digest: bool) -> bool:
-        """Whether its registry gave it to a login and to nobody else. Where that is not known any more, each that may
-        have come from one counts so: ``has_digest``."""
+        """Whether its registry gave it to a login and to nobody else. Where that was lost, every image that may have
+        come from a registry (``has_digest``) counts as private."""
         known = self._known
         return image in known.private or (known.lost and has_digest)
 
     def is_pulled(self, image: str) -> bool:
-        """Whether this agent pulled it, or was told by a registry that it has it."""
+        """Whether this agent pulled it, or a registry confirmed that it has it."""
         return image in self._known.pulled
 
     def ask_once(self, image: str, name: str) -> bool:
-        """True the first time in the agent's life: who waits for a registry's answer waits once."""
+        """True the first time in the agent's life: a registry's answer is waited for once."""
         with self._lock:
             first = (image, name) not in self._asked
             self._asked.add((image, name))
             return first
 
     def note(self, images: Iterable[str], now_ms: int) -> None:
-        """A task uses these now."""
+        """Notes that a task uses these now."""
         with self._lock:
             noted = dict.fromkeys(images, now_ms)
             self._since |= noted.keys()
             self._write(replace(self._known, used=self._known.used | noted))
 
     def note_private(self, image: str) -> None:
-        """Its registry gives it to a login only."""
+        """Notes that its registry gives it to a login only."""
         with self._lock:
             self._since.add(image)
             self._write(replace(self._known, private=self._known.private | {image}))
 
     def note_pulled(self, image: str) -> None:
-        """A registry has it."""
+        """Notes that a registry has it."""
         with self._lock:
             self._since.add(image)
             self._write(replace(self._known, pulled=self._known.pulled | {image}))
 
     def listing(self) -> None:
-        """The node's images are going to be listed: what is noted from now on may not be in that list."""
+        """Notes that the images are about to be listed: what is noted from now on may not be in that list."""
         with self._lock:
             self._since.clear()
 
     def keep(self, there: Mapping[str, bool], now_ms: int) -> None:
-        """These were on the node when it was listed, and no others. By id, whether it has a digest."""
+        """Forgets images that are gone: these, by id and whether it has a digest, were there when they were listed."""
         with self._lock:
             known, kept = self._known, there.keys() | self._since
             used = {image: known.used.get(image, now_ms) for image in kept}
@@ -94,7 +94,7 @@ class ImageUses:
             self._write(_Known(used, (known.private & kept) | unsure, known.pulled & kept))
 
     def _write(self, known: _Known) -> None:
-        """On the disk when it returns: a mark that a power cut takes is one that nobody misses."""
+        """Writes to disk before it returns: losing a mark in a power cut would be noticed by nobody."""
         if known == self._known and not self._unwritten:
             return
         self._known = known

@@ -1,4 +1,4 @@
-"""A container that writes without end into its own layer: warned once, and stopped where it goes on."""
+"""Limit on what a container writes into its own layer: warned once, and stopped when it goes on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ GB = 1 << 30
 
 
 class LayerSize(int):
-    """Bytes that were counted. ``began_ms``: when that began, unix ms; what was deleted since may be among them."""
+    """A number of bytes counted. ``began_ms``: when the count began, unix ms; what was deleted since may be
+    included."""
 
     began_ms: int
 
@@ -26,18 +27,18 @@ class LayerLimit:
     grace_s: float
 
     def warning(self, taken: int) -> str:
-        """What the task is told, in its log and its notice."""
+        """The warning for the task's log and notice."""
         return (
             f"its container has written {_gb(taken)} outside all storages; more than {_gb(self.most)} are not allowed: "
             f"it is stopped in {self.grace_s:.0f} s unless it deletes some"
         )
 
     def relief(self, taken: int) -> str:
-        """What a task is told in its log that was warned and has deleted enough."""
+        """The log's note for a task that was warned and has deleted enough."""
         return f"its container has room again, with {_gb(taken)} outside all storages: it is not stopped for that"
 
     def verdict(self, taken: int) -> str:
-        """Why it is stopped."""
+        """The reason of the stop."""
         return f"its container wrote {_gb(taken)} outside all storages, more than the {_gb(self.most)} that are allowed"
 
 

@@ -1,6 +1,5 @@
-"""What containers, volumes and folders take on the disk. Each is counted file by file, which takes minutes where
-somebody made millions of them: so they are asked for one by one, and those that take long by a thread that nobody else
-waits for."""
+"""Disk usage of containers, volumes and folders. Each is counted file by file, which takes minutes with millions of
+files: so they are measured one by one, and slow ones in a thread that nobody else waits for."""
 
 from __future__ import annotations
 
@@ -23,15 +22,15 @@ from nodes.protocol.messages import DiskShare
 log = structlog.get_logger(__name__)
 
 SHARES = 6
-"""So many of the largest are told."""
+"""Most of the largest that are reported."""
 _AGAIN = 20
-"""What took so long is asked for again after this many times as long, at least."""
+"""Measured again only after this many times as long as it took."""
 Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds that one answer may take: of a container whose size was told soon the last time, and of all else."""
+    """Seconds that one answer may take: for a container that was fast the last time, and for everything else."""
 
     quick_s: float = 10
     slow_s: float = 600
@@ -42,7 +41,7 @@ TIMEOUTS = Timeouts()
 
 @dataclass(slots=True, kw_only=True)
 class _Poll:
-    """Something that is asked for again and again."""
+    """Something measured again and again."""
 
     slow: bool = False
     due_s: float = 0
@@ -65,11 +64,13 @@ class _Volumes:
 
 
 class SizeWatch:
-    """Two threads that look every ``every_s``: ``quick`` asks for the layers of containers that are told soon, ``slow``
-    for the others one after the other, for volumes, and, while ``wanted``, for what is largest. None is asked for twice
-    at one time: an Engine counts on when nobody waits any more. ``layers`` is told of each task as soon as it is known;
-    ``graces`` says of which tasks a count has to begin at what time (unix ms) or later, however long the one before
-    took; ``largest`` is told of what takes most, ``folders`` among it."""
+    """Measures sizes in two threads every ``every_s``: ``quick`` asks for layers of containers that answer fast,
+    ``slow`` for the others one after the other, for volumes, and, while ``wanted``, for what is largest. Nothing is
+    asked twice at one time: an Engine counts on when nobody waits any more.
+
+    ``layers`` receives each task's size as soon as it is known; ``graces``: tasks whose next count has to begin at that
+    time (unix ms) or later, however long the last one took; ``largest`` receives the largest, ``folders`` among them.
+    """
 
     def __init__(
         self,
@@ -107,14 +108,14 @@ class SizeWatch:
             wake.set()
 
     def want(self, wanted: bool) -> None:
-        """Whether what is largest is to be told; at once where it was not before."""
+        """Sets whether the largest are to be reported; at once where they were not before."""
         begins, self._wanted = wanted and not self._wanted, wanted
         if begins:
             self._shares.due_s = 0
             self._wakes[1].set()
 
     def quick(self) -> None:
-        """Asks for the layer of each running task that was told soon the last time, or was never asked for."""
+        """Measures the layer of each running task that was fast the last time, or was never measured."""
         tasks = self._ask(self._listing, "containers", self._list)
         if tasks is None or self._store is None:
             return
@@ -125,7 +126,7 @@ class SizeWatch:
                 self._measure(self._store, layer, self._patience.quick_s)
 
     def slow(self) -> None:
-        """Asks for all else that is due."""
+        """Measures everything else that is due."""
         store, known = self._store, list(self._known.values())
         if self._wanted and self._is_due(self._shares):
             self._measure_all(store)
@@ -162,13 +163,13 @@ class SizeWatch:
             self._layers({task.attempt: self._with_volumes(layer, self._counted)})
 
     def _with_volumes(self, layer: _Layer, volumes: _Volumes) -> LayerSize:
-        """As old as the older of both counts."""
+        """The size with volumes, as old as the older of both counts."""
         names = layer.task.volumes
         began_ms = min(layer.asked_ms, volumes.began_ms) if names else layer.asked_ms
         return LayerSize(layer.bytes + sum(volumes.bytes.get(name, 0) for name in names), began_ms)
 
     def _written(self, store: ImageStore, task: WritableLayer, timeout_s: float) -> int | None:
-        """Into its layer, and beside what came with it as code."""
+        """Bytes in its layer, and beside the code that came with it."""
         until = self._clock.monotonic() + timeout_s
         layer = store.layer(task.container, timeout_s)
         return None if layer is None else layer + folder_bytes(task.workspace, lambda: self._goes_on(until))
@@ -183,12 +184,12 @@ class SizeWatch:
             self._counted = _Volumes(found, self._volumes.asked_ms)
 
     def _is_due(self, asked: _Poll, grace_ms: int | None = None) -> bool:
-        """``grace_ms``: from when on it has to be asked once, too."""
+        """Whether it is due; ``grace_ms``: a time from which on it has to be measured once, too."""
         late = grace_ms is not None and asked.asked_ms < grace_ms <= self._clock.now_ms()
         return late or self._clock.monotonic() >= asked.due_s
 
     def _ask(self, asked: _Poll, what: str, call: Callable[[], Answer]) -> Answer | None:
-        """None: no answer, which is said once."""
+        """The answer; None where there is none, which is logged once."""
         began, asked.asked_ms = self._clock.monotonic(), self._clock.now_ms()
         try:
             answer = call()
@@ -209,8 +210,8 @@ class SizeWatch:
             asked.due_s = now + (now - began) * _AGAIN
 
     def _measure_all(self, store: ImageStore | None) -> None:
-        """Where the Engine cannot add up all that it has, the containers are told that it could tell one by one, and at
-        first too, since it may count for minutes."""
+        """Reports what is largest. Containers measured one by one stand in while the Engine counts, which may take
+        minutes, and where it cannot add up everything."""
         began, own = self._clock.monotonic(), list(self._own_shares())
         if store is None or not self._shares.due_s:
             self._tell_largest([*self._known_shares(), *own])
@@ -234,9 +235,9 @@ class SizeWatch:
 
 
 def folder_bytes(folder: Path, each: Callable[[], None] = lambda: None) -> int:
-    """What the files below it take on the disk; ``each`` is called before each of them, and may raise. What vanishes
-    meanwhile, or lies deeper than a path can say, counts for nothing. `os.walk` recurses before Python 3.12, and a job
-    can make folders within each other by the thousand."""
+    """Disk usage of the files below a folder; ``each`` is called before each of them, and may raise. Files that vanish
+    meanwhile, or lie too deep for a path, count for nothing. `os.walk` recurses before Python 3.12, and a job can nest
+    folders by the thousand."""
     taken, left = 0, [str(folder)]
     while left:
         with contextlib.suppress(OSError), os.scandir(left.pop()) as entries:

@@ -1,1 +1,1 @@
-"""GPUs, CPU and memory of this server, and their readings."""
+"""Hardware of this server: GPUs, CPU and memory, and their readings."""

@@ -1,4 +1,4 @@
-"""What this server has: for the report's inventory."""
+"""Inventory of this server, for reports."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _LOOPBACK = ("127.0.0.1", "lo")
 class InventoryReader:
     """Reads the inventory anew at each call; the runtime's facts stay as they were while it does not answer.
 
-    ``address`` and ``interface``: set by the administrator, or empty to find those of the default route. ``state``: the
-    agent's own folder; of its disk and that of containers the one with less room is told.
+    ``address`` and ``interface``: set by the administrator, or empty to use those of the default route. ``state``: the
+    agent's own folder; of its disk and the containers' the one with less space is reported.
     """
 
     state: Path

@@ -1,4 +1,4 @@
-"""CPU and memory of this server: what is there, and what of it jobs are promised."""
+"""CPU and memory of this server: what exists, and what jobs are promised."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ class Amounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """``least``: what is promised although less may be there. Only beside simulated GPUs, where nobody computes in
-    earnest: a small machine then takes the jobs of a large one, and each is held to what is there."""
+    """The machine. ``least``: amounts promised although less may exist. Only beside simulated GPUs, where nothing is
+    computed in earnest: a small machine then takes the jobs of a large one, limited to what exists."""
 
     least: Amounts = Amounts(0, 0)
 
     def there(self) -> Amounts:
-        """The cores that this process, and so what it starts, may run on, and the machine's memory."""
+        """The cores that this process, and so what it starts, may use, and the machine's memory."""
         return Amounts(1000 * len(os.sched_getaffinity(0)), psutil.virtual_memory().total >> 20)
 
     def promised(self) -> Amounts:
         return Amounts(*map(max, self.there(), self.least))
 
     def held_to(self, spec: ContainerSpec) -> ContainerSpec:
-        """The spec with no more than is there of what is promised beyond it: an Engine refuses more CPU than the
-        machine has, and a limit beyond its memory limits nothing."""
+        """The spec limited to what exists: an Engine refuses more CPU than the machine has, and a higher memory limit
+        would limit nothing."""
         there, promised, limits = self.there(), self.promised(), spec.limits
         if promised.cpu_milli > there.cpu_milli:
             limits = replace(limits, cpu_milli=min(limits.cpu_milli, there.cpu_milli))

@@ -1,5 +1,5 @@
-"""Readings of GPUs, containers and inventory every few seconds, in a thread of its own: a driver or an Engine
-that hangs delays no report."""
+"""Sampler of GPUs, containers and inventory, every few seconds in a thread of its own: a driver or an Engine that hangs
+delays no report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 
 class Sampler:
-    """``latest`` is the newest reading, or None before the first; ``inventory`` is at most one reading old."""
+    """``latest`` is the newest sample, or None before the first; ``inventory`` is at most one sample old."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Sampler:
         self._closed.set()
 
     def read(self) -> Sample:
-        """One reading. CPU per task is the mean since the reading before."""
+        """Reads one sample. CPU per task is the mean since the sample before."""
         usage = self._read_usage()
         return Sample(
             at_ms=self._clock.now_ms(),
@@ -69,7 +69,7 @@ class Sampler:
             self._closed.wait(self._every_s)
 
     def _look(self) -> Inventory:
-        """The inventory, with the GPUs that others use."""
+        """The inventory, with GPUs used by foreign processes marked."""
         found = self._inventory.read()
         if self.latest is not None:
             self._foreign.note(self.latest.gpus, self._clock.monotonic())

@@ -1,1 +1,1 @@
-"""What answers on the server without authentication, where tasks with the host network reach it."""
+"""Listeners on the server that ask for no authentication, where tasks with the host network reach them."""

@@ -1,5 +1,5 @@
-"""One question to a listener that may be anybody, a task of a job too: whatever comes, it ends at a moment and after
-so many bytes."""
+"""One question to an untrusted listener, which may be a job's task: whatever comes, it ends at a deadline and after a
+number of bytes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from typing import NamedTuple, TypeVar
 MOST = 16 << 10
 """Bytes of an answer that are read."""
 MOST_SECURED = 8 * MOST
-"""Bytes that come by TLS, with its certificates."""
+"""Bytes that come over TLS, with its certificates."""
 
 Done = TypeVar("Done")
 
 
 class SocketAddress(NamedTuple):
-    """Where it listens."""
+    """Address and port of a listener."""
 
     address: str
     port: int
@@ -32,7 +32,7 @@ def exchange(
     place: SocketAddress, said: bytes, ends_at: float, *, tls: bool = False, most: int = MOST,
     whole: Callable[[bytes], bool] = lambda read: False,
 ) -> bytes:  # fmt: skip
-    """What it says to that until it closes the connection, the answer is ``whole``, ``most`` bytes have come, or it is
+    """Its answer until it closes the connection, the answer is ``whole``, ``most`` bytes have come, or it is
     ``ends_at`` (monotonic seconds); empty where it says nothing. Raises OSError where it takes no connection, or speaks
     no TLS."""
     family = socket.AF_INET6 if ":" in place.address else socket.AF_INET
@@ -52,7 +52,7 @@ def exchange(
 
 
 class _Plain:
-    """A connection that waits for nothing longer than until ``ends_at``."""
+    """A connection that waits for nothing after ``ends_at``."""
 
     def __init__(self, opened: socket.socket, ends_at: float) -> None:
         self._socket, self._ends_at = opened, ends_at
@@ -66,7 +66,7 @@ class _Plain:
             raise OSError(code, os.strerror(code))
 
     def send(self, said: bytes) -> None:
-        """All of it, which is less than a new socket takes at once."""
+        """Sends everything, which is less than a new socket takes at once."""
         self._wait(select.POLLOUT)
         self._socket.send(said)
 
@@ -75,7 +75,7 @@ class _Plain:
         return self._socket.recv(most)
 
     def _wait(self, what: int) -> None:
-        """By poll: select knows no file above 1023."""
+        """Waits by poll: select knows no file above 1023."""
         poll, left = select.poll(), self._ends_at - time.monotonic()
         poll.register(self._socket, what)
         if left <= 0 or not poll.poll(1000 * left):
@@ -83,8 +83,8 @@ class _Plain:
 
 
 class _Secured:
-    """The same by TLS. What comes goes through memory: OpenSSL, reading by itself, goes on for as long as somebody
-    sends it what is no answer."""
+    """The same over TLS. Data goes through memory: OpenSSL, reading by itself, would go on for as long as somebody
+    sends it garbage."""
 
     def __init__(self, plain: _Plain) -> None:
         self._plain, self._taken = plain, 0
@@ -124,7 +124,7 @@ class _Secured:
 
 
 def _context() -> ssl.SSLContext:
-    """Whose certificate it is does not matter: nothing secret is said."""
+    """A context that accepts any certificate: nothing secret is sent."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context

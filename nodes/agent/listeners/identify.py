@@ -1,6 +1,6 @@
-"""What a listener is, by what it answers to questions that change nothing; and only if it asks for no authentication.
+"""Identifies a listener by its answers to questions that change nothing, and only if it asks for no authentication.
 
-Its port tells nothing: anything may listen anywhere. What it says is compared and thrown away, nothing of it is shown.
+Its port means nothing: anything may listen anywhere. Answers are compared and thrown away, nothing of them is shown.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from nodes.agent.listeners.exchange import SocketAddress, exchange
 from nodes.protocol.states import ListenerKind
 
 ANSWER_S = 1.0
-"""So long one question may take,"""
+"""Timeout of one question,"""
 LISTENER_S = 5.0
-"""and so long all of those to one listener."""
+"""and of all questions to one listener."""
 LINE = 128
-"""Bytes that are read of an answer of one line."""
+"""Bytes read of a one-line answer."""
 
 _OTHERS = re.compile(rb"SSH-|-|.{3}\x00\x0a|220[ -]", re.DOTALL)
-"""What answers so is something else, or wants to know who asks: Redis with a password begins with a dash, MySQL with
-its greeting, which does not tell whether it wants a password."""
+"""Answers of something else, or of something that wants to know who asks: Redis with a password begins with a dash,
+MySQL with its greeting, which does not say whether it wants a password."""
 _OK = re.compile(rb"HTTP/1\.[01] 200\b")
 _METRIC = re.compile(rb"^# (HELP|TYPE) [a-zA-Z_:]", re.MULTILINE)
 
@@ -39,8 +39,8 @@ _PAGES: tuple[tuple[str, ListenerKind, tuple[re.Pattern[bytes], ...]], ...] = (
     ("/api/version", ListenerKind.RAY, (re.compile(rb'"ray_version"\s*:'),)),
     ("/metrics", ListenerKind.METRICS, (_METRIC,)),
 )
-"""What is asked of a web server that is neither Docker nor etcd, with the signs of who answers; metrics are the last,
-since several of the others have some, too."""
+"""Pages asked of a web server that is neither Docker nor etcd, with the signs of who answers; metrics last, since
+several of the others have some, too."""
 
 _PING = b"*1\r\n$4\r\nPING\r\n"
 _RANGE = b'{"key":"AA==","limit":"1","count_only":true}'
@@ -51,7 +51,7 @@ Ask = Callable[..., bytes]
 
 
 def identify(place: SocketAddress, ends_at: float | None = None) -> ListenerKind | None:
-    """What answers there without authentication; None: nothing that is known, or that can be told in time."""
+    """The kind of what answers there without authentication; None: nothing known, or not in time."""
     last = time.monotonic() + LISTENER_S
     ask = partial(_asked, place, min(last, ends_at or last))
     try:
@@ -90,7 +90,7 @@ def _is_line(read: bytes) -> bool:
 
 
 def _secured(ask: Ask) -> bytes | None:
-    """What it answers by TLS; None where it speaks none."""
+    """Its answer over TLS; None where it speaks none."""
     try:
         return ask(_get("/version"), tls=True)
     except OSError:
@@ -98,7 +98,7 @@ def _secured(ask: Ask) -> bytes | None:
 
 
 def _web(ask: Ask, version: bytes) -> ListenerKind | None:
-    """``version``: what it answered about ``/version``."""
+    """The kind of a web server; ``version``: its answer about ``/version``."""
     if _OK.match(version) and b'"MinAPIVersion"' in version:
         return ListenerKind.DOCKER
     if _OK.match(version) and b'"etcdserver"' in version:
@@ -121,12 +121,12 @@ def _post(path: str, body: bytes) -> bytes:
 
 
 def _sized(body: bytes) -> bytes:
-    """PostgreSQL's packet."""
+    """A packet of PostgreSQL."""
     return struct.pack(">I", len(body) + 4) + body
 
 
 def _lists_databases(ask: Ask) -> bool:
-    """Whether a MongoDB names its databases to whoever asks."""
+    """Whether a MongoDB lists its databases to anybody."""
     document = struct.pack("<I", len(_LIST) + 5) + _LIST + b"\0"
     said = ask(
         struct.pack("<IIIIIB", 21 + len(document), 1, 0, 2013, 0, 0) + document,

@@ -1,7 +1,7 @@
-"""What listens on the server's loopback or on all its addresses and answers without authentication.
+"""Scan of listeners on the server's loopback or on all its addresses that answer without authentication.
 
-Tasks of a job of several are in the server's network: they reach all of it. What listens there may be such a task
-itself, and is then not asked, where it can be told.
+Tasks of a job of several are in the server's network and reach all of these. A listener may be such a task itself, and
+is then not asked, where that is known.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from nodes.protocol.messages import MOST_LISTENERS, Listener
 from nodes.protocol.states import ListenerKind
 
 MOST_ASKED = 96
-"""So many are asked in one look,"""
+"""Most listeners asked in one scan,"""
 AT_ONCE = 8
-"""so many beside each other,"""
+"""at the same time,"""
 LOOK_S = 60.0
-"""and none any more after so long."""
+"""and none any more after this long."""
 USUAL = frozenset(
     {2375, 2376, 2379, 4001, 5432, 6379, 8265, 8500, 8888, 9090, 9100, 9200, 9400, 10250, 10255, 11211, 27017}
 )
-"""Ports where the known kinds usually are: they are asked first, so that nobody keeps a look from them by listening
-elsewhere many times. What answers there decides."""
+"""Usual ports of the known kinds: they are asked first, so that nobody keeps a scan from them by listening on many
+others. The answer decides, not the port."""
 
 _SOCKET = "socket:["
 
 
 class Answered(NamedTuple):
-    """A listener that was asked, and what it is; None: nothing that answers without authentication."""
+    """A listener that was asked, and its kind; None: nothing that answers without authentication."""
 
     socket: Listening
     kind: ListenerKind | None
@@ -46,7 +46,7 @@ class Answered(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """One look: who was asked, in a stable order, and how many were left out for time or number."""
+    """One scan: who was asked, in a stable order, and how many were left out for time or number."""
 
     asked: tuple[Answered, ...] = ()
     left: int = 0
@@ -65,9 +65,9 @@ def scan(
     *, of_job: Callable[[int], bool], held: Callable[[int], bool], quiet: Container[Listening] = (),
     ended: Callable[[], bool] = lambda: False,
 ) -> Scan:  # fmt: skip
-    """Ask what listens here. ``of_job``: whether a process belongs to a task; ``held``: whether a task holds a port,
-    which the Engine itself listens on where it forwards it; ``quiet``: those that need not be asked again; ``ended``:
-    nobody waits for the look any more."""
+    """Asks what listens here. ``of_job``: whether a process belongs to a task; ``held``: whether a task holds a port,
+    on which the Engine itself listens where it forwards it; ``quiet``: those that need not be asked again; ``ended``:
+    nobody waits for the scan any more."""
     there = [one for one in _open_ones() if not held(one.port) and one not in quiet]
     owners = _owners({one.inode for one in there})
     mine = os.getpid()
@@ -80,14 +80,15 @@ def scan(
 
 
 def _kind(one: Listening, ends_at: float) -> tuple[ListenerKind | None, bool]:
-    """And whether there was time to ask."""
+    """The kind, and whether there was time to ask."""
     if time.monotonic() >= ends_at:
         return None, False
     return identify(SocketAddress(_asked_at(one.address), one.port), ends_at), True
 
 
 def _open_ones() -> list[Listening]:
-    """What tasks with the host network reach whoever is kept out from elsewhere, in the order in which it is asked."""
+    """Listeners that tasks with the host network reach although they are closed to others, in the order in which they
+    are asked."""
     found = {one for one in listening() if _is_loopback(one.address) or ip_address(one.address).is_unspecified}
     return sorted(found, key=lambda one: (one.port not in USUAL, one.port, one.address, one.inode))
 
@@ -103,12 +104,12 @@ def _asked_at(address: str) -> str:
 
 
 def _all(pids: Collection[int], known: Callable[[int], bool]) -> bool:
-    """Of those whose owner cannot be told nothing is known."""
+    """Whether all owners are known; False where there are none to be seen."""
     return bool(pids) and all(map(known, pids))
 
 
 def _owners(inodes: Collection[int]) -> Mapping[int, set[int]]:
-    """The processes that have these sockets open, as far as it may be seen."""
+    """Processes that have these sockets open, as far as they can be seen."""
     found: defaultdict[int, set[int]] = defaultdict(set)
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():

@@ -1,4 +1,4 @@
-"""Looks now and then at what answers on the server without authentication, in a thread of its own."""
+"""Watches for listeners without authentication, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from nodes.protocol.messages import Listener
 log = structlog.get_logger(__name__)
 
 KNOWN_AFTER_S = 20.0
-"""So long after its start an agent knows the tasks that were there before, whose listeners are left out."""
+"""Time after its start in which an agent learns of the tasks that were there before, whose listeners are left out."""
 QUIET_LOOKS = 6
-"""Who has not answered as one of the known is asked again after so many looks: each question stands in its log."""
+"""Scans after which a listener of no known kind is asked again: each question appears in its log."""
 
 
 class ListenerWatch:
-    """``state``: what the last look found. ``of_job`` and ``held`` are those of ``scan``; ``every_s`` of 0: it never
-    looks."""
+    """Scans every ``every_s``, never where that is 0. ``state``: what the last scan found. ``of_job`` and ``held`` are
+    those of ``scan``."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class ListenerWatch:
         self._closed.set()
 
     def look(self) -> None:
-        """One look, which tells what is different."""
+        """Scans once and reports what changed."""
         looked = scan(of_job=self._of_job, held=self._held().__contains__, quiet=self._quiet, ended=self._closed.is_set)
         self._remember(looked)
         if looked.found != self.state:

@@ -1,4 +1,4 @@
-"""What a runtime gives to the log pipeline, and what the pipeline tells about a log."""
+"""Interface between runtimes and the log pipeline, and the status of a log."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import NamedTuple, Protocol
 from nodes.protocol.logs import LogRecord
 
 MAX_PAYLOAD = 64 * 1024
-"""Longest payload of one record in bytes; longer ones are cut, so that a line without end needs no memory."""
+"""Longest payload of one record in bytes; longer ones are split, so that an endless line needs no memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
     """How far a container's output has been taken in; Berth's own MARK records do not count.
 
-    ``last_time_ns``: the last record's time (unix ns, 0: nothing read); ``at_last``: how many records bear that very
-    time; ``payload_bytes``: bytes taken by stream (STDOUT, STDERR); ``newest_ns``: the greatest of all times, which is
-    not the last one's where the clock was set back.
+    ``last_time_ns``: the last record's time (unix ns, 0: nothing read); ``at_last``: how many records have that very
+    time; ``payload_bytes``: bytes taken by stream (STDOUT, STDERR); ``newest_ns``: the greatest of all times, which
+    differs from the last one where the clock was set back.
     """
 
     last_time_ns: int = 0
@@ -29,10 +29,10 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class LogStatus:
-    """One log as the agent reports it. ``end`` is final once ``complete``.
+    """Status of one log for the report. ``end`` is final once ``complete``.
 
-    ``dropped_lines`` counts lines that found the spool full; ``tail`` is what the container said last, at most 4 kB;
-    ``frozen`` says that the container stands still until the reader has caught up; ``sent`` that Redis has all of it.
+    ``dropped_lines`` counts lines that found the spool full; ``tail``: the container's last output, at most 4 kB;
+    ``frozen``: the container is paused until the reader has caught up; ``sent``: Redis has all of it.
     """
 
     end: int = 0
@@ -44,8 +44,8 @@ class LogStatus:
 
 
 class OpenLine(NamedTuple):
-    """What has come of a line that has no end yet, up to ``time_ns``. ``text``: its newest part as it came; ``new``:
-    from where on none of it was given as a record; ``cut``: something may stand before it that nobody knows."""
+    """A line that has no end yet, up to ``time_ns``. ``text``: its newest part as it came; ``new``: from where on none
+    of it was given as a record; ``cut``: something unknown may stand before it."""
 
     time_ns: int
     text: bytes
@@ -54,28 +54,27 @@ class OpenLine(NamedTuple):
 
 
 class FrameSource(Protocol):
-    """The output of one container. A runtime makes one and hands it to ``LogPipeline.attach``."""
+    """Output of one container. A runtime makes one for ``LogPipeline.attach``."""
 
     def frames(self, after: Position) -> Iterator[LogRecord]:
         """Output after ``after``, in order, once each; blocks while the container lives.
 
         Returns when the log is read whole. Raises any ``Exception`` when the output cannot be read now: it is called
         again after a moment with a newer position. A source that resumes by time gives records of at most
-        ``MAX_PAYLOAD`` bytes, since longer ones are cut and each piece counts in ``Position.at_last``.
+        ``MAX_PAYLOAD`` bytes, since longer ones are split and each piece counts in ``Position.at_last``.
         """
         ...
 
     def freeze(self) -> None:
-        """Stops every process of the container where it stands (docker pause, SIGSTOP). Idempotent."""
+        """Pauses every process of the container (docker pause, SIGSTOP). Idempotent."""
         ...
 
     def thaw(self) -> None:
-        """The inverse of ``freeze``. Idempotent; also called for a container that was never frozen."""
+        """Resumes them. Idempotent; also called for a container that was never frozen."""
         ...
 
     def open_lines(self) -> Mapping[int, OpenLine]:
-        """By stream what the container has printed of lines that ``frames`` keeps back until they have an end; nothing
-        where it keeps none back."""
+        """Unfinished lines by stream, which ``frames`` keeps back until they end; empty where it keeps none back."""
         ...
 
     def missing(self) -> str:

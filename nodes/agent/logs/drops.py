@@ -1,20 +1,20 @@
-"""What a full spool does: whole lines go, are counted, and a MARK record stands at their place."""
+"""Dropped lines of a full spool: whole lines are dropped and counted, and a MARK record stands in their place."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 ENDS = 3
-"""Bytes that are known of the end of a line that goes on."""
+"""Bytes kept of the end of an unfinished line."""
 
 
 @dataclass(slots=True)
 class DroppedLines:
-    """Book-keeping of dropped lines; kept in the spool's sidecar, so that a restart forgets none.
+    """Accounting of dropped lines; kept in the spool's sidecar, so that a restart forgets none.
 
-    ``total``: lines dropped ever; ``pending``: those that no mark tells yet; ``active``: the spool is full now;
-    ``away``: the portal was away when it became full; ``open``: streams whose newest kept byte is no line end,
-    ``ends``: the last bytes of these; ``cut``: streams inside a dropped line.
+    ``total``: lines dropped ever; ``pending``: those without a mark yet; ``active``: the spool is full now; ``away``:
+    the portal was away when it became full; ``open``: streams whose newest kept byte is no line end, ``ends``: the last
+    bytes of these; ``cut``: streams inside a dropped line.
     """
 
     total: int = 0
@@ -37,7 +37,7 @@ class DroppedLines:
             self.ends[stream] = (self.ends.get(stream, b"") + payload)[-ENDS:]
 
     def dropped(self, stream: int, payload: bytes) -> None:
-        """Counts the lines of ``payload``; a line that goes on from an earlier drop counts once."""
+        """Counts the lines of ``payload``; the rest of a line already dropped counts nothing."""
         if not payload:
             return
         lines = payload.count(b"\n") + (not payload.endswith(b"\n")) - (stream in self.cut)
@@ -54,11 +54,11 @@ class DroppedLines:
         self.ends.pop(stream, None)
 
     def split_full(self, stream: int, payload: bytes) -> tuple[bytes, bytes]:
-        """(kept, dropped) of a payload that finds the spool full: only the end of a line begun before is kept."""
+        """(kept, dropped) of a payload that finds the spool full: only the rest of an unfinished line is kept."""
         return _split_line(payload) if stream in self.open else (b"", payload)
 
     def split_free(self, stream: int, payload: bytes) -> tuple[bytes, bytes]:
-        """(dropped, kept) of a payload once there is room again: the end of a dropped line goes too."""
+        """(dropped, kept) of a payload once there is room again: the rest of a dropped line is dropped too."""
         if stream not in self.cut:
             return b"", payload
         head, rest = _split_line(payload)

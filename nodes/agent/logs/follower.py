@@ -1,4 +1,4 @@
-"""One thread per container: reads its output into the spool as fast as it comes."""
+"""Follower of one container: a thread that reads its output into the spool as fast as it comes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ LAG_FREEZE_NS = 5_000_000_000
 """Age of the record being read beyond which the reader counts as behind."""
 LAG_THAW_NS = 1_000_000_000
 BEHIND_S = 1.0
-"""How long it must have been behind before the container is frozen: a short backlog is read faster than that."""
+"""How long the reader must be behind before the container is frozen: a short backlog is read faster than that."""
 IDLE_S = 0.5
-"""A frozen container whose reader found nothing for this long has been caught up with."""
+"""A reader that found nothing for this long has caught up with a frozen container."""
 HEARD_WITHIN_S = 0.1
-"""How much later than a record its bytes may be heard by who listens for lines without an end."""
+"""How much later than a record its bytes may still appear as an unfinished line."""
 RETRY_FIRST_S, RETRY_LAST_S = 0.1, 5.0
 
 logger = structlog.get_logger(__name__)
@@ -37,8 +37,8 @@ class Follower:
     """Follows one container into its spool; what the container prints while nobody reads waits in the Engine.
 
     Too far behind the newest line, or on a full disk, it freezes the container until it has caught up. ``wake`` is
-    called when there is something to send; ``marker`` is a file that is there while the container is frozen, so that
-    a later agent thaws it. ``masks`` are hidden before anything is written.
+    called when there is something to send; ``marker`` is a file that exists while the container is frozen, so that a
+    later agent thaws it. ``masks`` are applied before anything is written.
     """
 
     def __init__(
@@ -80,7 +80,8 @@ class Follower:
         self._thread.start()
 
     def close(self, timeout: float = 5.0) -> None:
-        """Lets go of the container, which runs on. Returns when the thread has ended, or after ``timeout`` seconds."""
+        """Detaches from the container, which runs on. Returns when the thread has ended, or after ``timeout``
+        seconds."""
         self._closing.set()
         self._source.close()
         if self._thread.ident is not None:
@@ -88,8 +89,8 @@ class Follower:
         self._thaw()
 
     def tick(self) -> None:
-        """Gives out what has waited for what comes behind it, and thaws a container whose output has been read to its
-        end; called now and then by the pipeline."""
+        """Writes overdue output, and thaws a container whose output has been read to its end; called regularly by the
+        pipeline."""
         if self._taking.acquire(blocking=False):
             try:
                 self._give_out_overdue()
@@ -99,8 +100,8 @@ class Follower:
             self._thaw()
 
     def tail(self) -> tuple[int, bytes]:
-        """The log's end, and as records what the container has printed behind it of lines that have no end yet. None of
-        a stream of which a record has just come: it may still be heard as such a line."""
+        """The log's end, and behind it, as records, the container's unfinished lines. None of a stream that has just
+        had a record: its bytes may still appear as an unfinished line."""
         lines = {} if self._complete or self._closing.is_set() else self._source.open_lines()
         end, now = self._spool.end, self._monotonic()
         records = (
@@ -156,7 +157,7 @@ class Follower:
                     self._until_written(lambda piece=piece: self._spool.append(piece))  # type: ignore[misc]
 
     def _give_out_overdue(self) -> None:
-        """On a full disk it waits on: the thread that reads is the one that stops the container for that."""
+        """Stops at a full disk: the thread that reads is the one that freezes the container for it."""
         given = False
         for record in self._masking.overdue(self._monotonic()):
             if self._closing.is_set() or not self._appended(record):
@@ -166,7 +167,7 @@ class Follower:
             self._wake()
 
     def _appended(self, piece: LogRecord) -> bool:
-        """False where the disk did not take it."""
+        """Whether the disk took it."""
         try:
             self._spool.append(piece)
         except OSError:
@@ -174,7 +175,7 @@ class Follower:
         return True
 
     def _until_written(self, write: Callable[[], None]) -> None:
-        """Calls ``write`` until the disk takes it; meanwhile the container stands still."""
+        """Calls ``write`` until the disk takes it; the container is frozen meanwhile."""
         throttle = LogThrottle()
         try:
             while not self._closing.is_set():

@@ -1,8 +1,8 @@
-"""Hides a task's secrets in its output, before any of it is kept or sent.
+"""Masks a task's secrets in its output, before any of it is kept or sent.
 
-A secret is hidden by as many asterisks as it has bytes, so offsets are those of the task's own output, and however it
-comes in pieces, the same bytes are hidden. Records are given out whole and in their order; one that ends in what may be
-the beginning of a secret waits for the next of its stream, and the others behind it.
+A secret is replaced by as many asterisks as it has bytes, so offsets are those of the task's own output, and however it
+is split, the same bytes are masked. Records are given out whole and in order; one that ends in what may be the
+beginning of a secret waits for the next of its stream, and the others behind it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from nodes.protocol.logs import STDERR, STDOUT, LogRecord
 HOLD_S = 0.5
 """How long a record waits for what comes behind it."""
 HOLD_BYTES = 1 << 20
-"""Bytes that wait at most."""
+"""Most bytes that wait."""
 SHOWN = 4
-"""The beginning of a secret is hidden from so many bytes on where nothing comes behind it: fewer stand at the end of
-many a line."""
+"""Bytes from which on the beginning of a secret is masked where nothing comes behind it: shorter ones end many a
+line."""
 
 
 class _Waiting(NamedTuple):
@@ -51,14 +51,14 @@ class _StreamBuffer:
         self.open = data[masks.open_at(data) :]
 
     def let_go(self) -> None:
-        """Hides what may be the beginning of a secret, since it is not waited for any longer."""
+        """Masks what may be the beginning of a secret, since it is not waited for any longer."""
         if len(self.open) >= SHOWN:
             hide(self.waiting, [(len(self.waiting) - len(self.open), len(self.waiting))])
 
 
 class StreamMasker:
-    """See the module. Not thread-safe. ``open_lines``: the last bytes of each stream's line that has no end yet, as
-    they were given out by the one before, whose agent may have died in the midst of a secret."""
+    """Masks both streams of one container. Not thread-safe. ``open_lines``: the last bytes of each stream's unfinished
+    line as an earlier masker gave them out, whose agent may have died in the middle of a secret."""
 
     def __init__(self, masks: Masks, open_lines: Mapping[int, bytes]) -> None:
         self._masks = masks
@@ -70,9 +70,9 @@ class StreamMasker:
             buffer.open = end[masks.open_at(end) :]
 
     def take(self, record: LogRecord, now: float) -> Iterable[LogRecord]:
-        """Takes one record in; gives those that nothing can change any more. ``now``: monotonic seconds.
+        """Takes one record; gives those that are final. ``now``: monotonic seconds.
 
-        Each is taken back where the caller does not come for the one behind it, so it is not lost where it cannot be
+        A record is put back where the caller does not come for the one behind it, so none is lost where it cannot be
         written.
         """
         buffer, masks, payload = self._buffers[record.stream], self._masks, record.payload
@@ -85,12 +85,12 @@ class StreamMasker:
         return self.rest() if full else self._given()
 
     def overdue(self, now: float) -> Iterator[LogRecord]:
-        """What has waited for long enough."""
+        """Records that have waited long enough."""
         if self._queue and now - self._queue[0][1].since >= HOLD_S:
             yield from self.rest()
 
     def rest(self) -> Iterator[LogRecord]:
-        """All that waits."""
+        """All waiting records."""
         for buffer in self._buffers.values():
             buffer.let_go()
         yield from self._given(undecided=True)

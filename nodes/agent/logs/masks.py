@@ -1,4 +1,4 @@
-"""Where a task's secrets stand in what it prints, in any of the ways in which shells and programs write them.
+"""Finds a task's secrets in its output, in any of the notations of shells and programs.
 
 What is found and what cannot be: ``docs/decisions/log-secrets.md``.
 """
@@ -15,11 +15,11 @@ from itertools import islice
 from urllib.parse import quote, quote_plus
 
 SHORTEST = 8
-"""Characters below which a text is no secret: it would stand in every other line."""
+"""Characters below which a text is no secret: it would appear in every other line."""
 MOST = 20_000
-"""Texts that are looked for in one log."""
+"""Most texts searched for in one log."""
 LONGEST, PIECE = 4096, 1024
-"""A longer text, in bytes, is looked for in pieces."""
+"""A longer text, in bytes, is searched for in pieces."""
 HIDDEN = b"*"
 
 _ANSI_C = {"\a": r"\a", "\b": r"\b", "\x1b": r"\E", "\f": r"\f", "\r": r"\r", "\t": r"\t", "\v": r"\v"}
@@ -27,10 +27,10 @@ _ANSI_C |= {"\\": r"\\", "'": r"\'"}
 
 
 class Masks:
-    """The secrets of one task, ready to be looked for. Immutable. False where there is nothing to hide.
+    """Secrets of one task, prepared for search. Immutable. False where there is nothing to mask.
 
-    A line without any costs a look at every 4th (8th, where all are long) position, however many they are: whatever
-    is found in a text covers one of those, which is then among the first such blocks of what is looked for.
+    A line without any costs a look at every 4th (8th, where all are long) position, however many they are: any match
+    covers one of these, which is then among the first such blocks of a pattern.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -60,11 +60,11 @@ class Masks:
         return self.longest > 0
 
     def may_have(self, data: bytes) -> bool:
-        """Whether one may stand in ``data``, at little cost."""
+        """Whether a secret may be in ``data``; cheap."""
         return not self._known.isdisjoint(self._cut(data))
 
     def spans(self, data: bytes) -> Iterator[tuple[int, int]]:
-        """(start, end) of each that stands in ``data``; some overlap."""
+        """(start, end) of each secret in ``data``; some overlap."""
         blocks, width = self._blocks, self._width
         for number, block in enumerate(self._cut(data)):
             for offset in blocks.get(block, ()):
@@ -73,7 +73,8 @@ class Masks:
                     yield start, start + length
 
     def open_at(self, data: bytes) -> int:
-        """Where the end of ``data`` may be the beginning of one that goes on behind it; its length where none may."""
+        """Where the end of ``data`` may be the beginning of a secret that goes on behind it; its length where none
+        may."""
         for start in range(max(data.rfind(b"\n") + 1, len(data) - self.longest + 1), len(data)):
             if len(data) - start < SHORTEST:
                 if data[start:] in self._stems:
@@ -86,7 +87,7 @@ class Masks:
         return len(data)
 
     def text(self, text: str) -> str:
-        """``text`` with each of them hidden."""
+        """``text`` with its secrets masked."""
         if not self:
             return text
         shown = bytearray(data := text.encode(errors="replace"))
@@ -98,8 +99,8 @@ class Masks:
         return whole.cast("Q") if self._width == 8 else whole.cast("I")
 
     def _longest_at(self, data: bytes, start: int) -> int:
-        """Of all that stand there the last in order is it, or one within the last that is not behind what stands there:
-        however many begin alike, few are compared."""
+        """Length of the longest secret there. Of all that match, the last in order is it, or one within the last that
+        does not sort behind the data: however many begin alike, few are compared."""
         if data[start : start + SHORTEST] not in self._heads:
             return 0
         at = bisect_right(self._patterns, data[start : start + self.longest]) - 1
@@ -113,8 +114,8 @@ class Masks:
 
 
 def _within(patterns: Sequence[bytes]) -> tuple[list[int], list[int]]:
-    """Of each, which are in order, the place of the longest other one with which it begins, and of one far down that
-    way, so that its end is reached in few steps (skew-binary jumps); -1 where there is none."""
+    """For each sorted pattern, the index of the longest other one with which it begins, and of one far down that chain,
+    so that its end is reached in few steps (skew-binary jumps); -1 where there is none."""
     near, far, depth, around = list[int](), list[int](), list[int](), list[int]()
     for place, pattern in enumerate(patterns):
         while around and not pattern.startswith(patterns[around[-1]]):
@@ -147,7 +148,7 @@ def _once(patterns: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _patterns(secrets: Iterable[str]) -> Iterator[bytes]:
-    """All that is looked for: first each line as it is, so that no number of them crowds that out."""
+    """All patterns: first each line as it is, so that no number of others crowds these out."""
     values = [value for value in dict.fromkeys(secrets) if len(value) >= SHORTEST]
     lines = [line for value in values for line in _lines(value)]
     ways: list[Callable[[], Iterator[bytes]]] = [
@@ -175,7 +176,7 @@ def _pieces(pattern: bytes) -> Iterator[bytes]:
 
 
 def _quoted(line: str) -> Iterator[str]:
-    """The line between the quotes of shells and programs; none where it needs no other letters there."""
+    """The line in the quoted forms of shells and programs; none where it needs no quoting."""
     for way in (
         line.replace("'", r"'\''").strip("'"),  # bash -x
         line.replace("'", "'\"'\"'").strip("'"),  # Python's shlex
@@ -198,7 +199,7 @@ def _quoted(line: str) -> Iterator[str]:
 
 
 def _ansi_c(character: str, *, ascii_only: bool) -> str:
-    """As bash writes it between ``$'`` and ``'``."""
+    """The character as bash writes it between ``$'`` and ``'``."""
     if character in _ANSI_C:
         return _ANSI_C[character]
     if " " <= character <= "~" or (character > "\x9f" and not ascii_only):
@@ -207,7 +208,7 @@ def _ansi_c(character: str, *, ascii_only: bool) -> str:
 
 
 def _base64(value: str) -> Iterator[bytes]:
-    """What is sure of the value's base64, wherever it begins in what was encoded; in either alphabet, and also in the
+    """The fixed part of the value's base64, wherever it begins in what was encoded; in both alphabets, and also in the
     lines of 76 and 64 letters in which it is written alone."""
     data = value.encode(errors="replace")
     alone = [base64.b64encode(text).rstrip(b"=") for text in dict.fromkeys([data, data.strip() + b"\n"])]
@@ -221,6 +222,6 @@ _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 def _base64_behind(data: bytes, before: int) -> bytes:
-    """The letters that depend on ``data`` alone, where ``before`` other bytes stand before it in its group of three."""
+    """The letters that depend on ``data`` alone, with ``before`` other bytes before it in its group of three."""
     encoded = base64.b64encode(bytes(before) + data)
     return encoded[(0, 2, 3)[before] : (before + len(data)) * 8 // 6]

@@ -1,4 +1,4 @@
-"""Spools whose attempt nobody knows any more: its record was lost, or the agent died between two steps of a removal."""
+"""Orphaned spools: their attempt's record was lost, or the agent died between two steps of a removal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import structlog
 
 KEPT_S = 7 * 86_400
-"""So long after its last line an unknown log is kept: a portal that was restored from a backup may still ask for it."""
+"""How long after its last line an unknown log is kept: a portal restored from a backup may still ask for it."""
 
 logger = structlog.get_logger(__name__)
 
@@ -26,5 +26,5 @@ def orphans_delete(folder: Path, *, known: Collection[str], removed: Collection[
 
 
 def _changed_s(spool: Path) -> float:
-    """When something of it was last written, unix seconds."""
+    """When anything of it was last written, unix seconds."""
     return max(path.stat().st_mtime for path in (spool, *spool.iterdir()))

@@ -1,4 +1,4 @@
-"""All logs of a node: one spool and one follower per task attempt, one shipper for all of them."""
+"""Log pipeline of a node: one spool and one follower per task attempt, one shipper for all of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nodes.protocol.envelope import NodeKey
 
 TICK_S = 0.25
 AWAY_S = 30.0
-"""After so long without an acknowledgement the portal counts as away."""
+"""Time without an acknowledgement after which the portal counts as away."""
 
 TOO_MANY = f"… this job's secrets can be written in more than {MOST} ways: some of them are not hidden in this log\n"
 
@@ -44,9 +44,9 @@ class _Log:
 class LogPipeline:
     """Container -> spool -> Redis stream, for all task attempts of a node. Thread-safe.
 
-    ``folder``: where the spools lie, one folder per attempt; ``spool_limit``: bytes of one log kept while the portal
-    is away; ``node_limit``: bytes of all of them, beyond which each log has an equal part only; ``window``: bytes of
-    one log beyond the acknowledged offset in Redis; ``now_ns``: unix time.
+    ``folder``: where the spools lie, one folder per attempt; ``spool_limit``: bytes of one log kept while the portal is
+    away; ``node_limit``: bytes of all of them, beyond which each log has only an equal share; ``window``: bytes of one
+    log beyond the acknowledged offset in Redis; ``now_ns``: unix time.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class LogPipeline:
         self._ticker.start()
 
     def attach(self, attempt: str, source: FrameSource, masks: Masks) -> None:
-        """Begins to follow a container, from where its spool stands, with ``masks`` hidden. Idempotent: a second source
+        """Starts following a container, from the end of its spool, with ``masks`` applied. Idempotent: a second source
         is closed.
 
         Raises OSError where the spool cannot be opened: on a disk that is full or broken.
@@ -96,8 +96,8 @@ class LogPipeline:
                     unless_followed.pop_all()
 
     def ack(self, attempt: str, archived: int) -> None:
-        """The archive holds everything before ``archived``, and nothing behind it where it held more before: it was
-        restored. Of a log that is yet to be begun, too."""
+        """Notes that the archive holds everything before ``archived``, and nothing behind it where it held more before:
+        it was restored. Also of a log that has not begun."""
         self._heard_at = time.monotonic()
         with self._lock:
             self._archived[attempt] = archived
@@ -107,7 +107,7 @@ class LogPipeline:
             log.spool.acknowledge(archived)
 
     def status(self, attempt: str) -> LogStatus:
-        """How far the log is; all zero for one that was never begun."""
+        """Status of a log; all zero for one that never began."""
         with self._lock:
             log = self._logs.get(attempt)
         if log is None:
@@ -138,7 +138,8 @@ class LogPipeline:
         self._shipper.wake()
 
     def finish(self, attempt: str) -> None:
-        """No container came to be: the log is complete with the notes it has. Nothing for a followed one."""
+        """Completes the log of an attempt without a container, with the notes it has. Does nothing for a followed
+        one."""
         with self._lock:
             log = self._open(attempt)
             log.finished = log.follower is None
@@ -155,13 +156,13 @@ class LogPipeline:
         log.spool.remove()
 
     def sweep(self, *, known: Collection[str], removed: Collection[str]) -> None:
-        """Deletes spools that nobody asks for: those of ``removed`` attempts at once, those of attempts that are not
-        ``known`` a week after their last line. Called at the agent's start."""
+        """Deletes orphaned spools: those of ``removed`` attempts at once, those of attempts that are not ``known`` a
+        week after their last line. Called at the agent's start."""
         with self._lock:
             orphans_delete(self._folder, known={*known, *self._logs}, removed=removed, now_s=self._now_ns() / 1e9)
 
     def close(self) -> None:
-        """Lets go of everything: containers run on, and a later pipeline on the same folder takes them up."""
+        """Detaches from everything: containers run on, and a later pipeline on the same folder goes on."""
         self._closing.set()
         with self._lock:
             logs = list(self._logs.values())
@@ -199,7 +200,7 @@ class LogPipeline:
             self._share_out([log.spool for log in logs.values()])
 
     def _tick_one(self, attempt: str, log: _Log) -> None:
-        """Whatever fails with one log ends neither the thread nor the turn of the others."""
+        """Contains failures: one log's end neither the thread nor the turn of the others."""
         try:
             with contextlib.suppress(OSError):  # the follower waits for the disk; nothing is lost
                 log.spool.flush()
@@ -213,7 +214,7 @@ class LogPipeline:
             log.throttle.over()
 
     def _share_out(self, spools: Sequence[Spool]) -> None:
-        """While all spools together are beyond the node's limit, those larger than an equal part take nothing new."""
+        """While all spools together exceed the node's limit, those larger than an equal share take nothing new."""
         over = sum(spool.used for spool in spools) > self._node_limit
         limit = min(self._spool_limit, self._node_limit // len(spools)) if over else self._spool_limit
         for spool in spools:

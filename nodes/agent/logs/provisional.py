@@ -1,4 +1,4 @@
-"""What is shown of a line that has no end yet, until it has one."""
+"""Preview of an unfinished line, shown until the line ends."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from nodes.protocol.logs import TAIL_BYTES
 
 
 def provisional(line: OpenLine, masks: Masks) -> bytes:
-    """The line's newest part, at most so many bytes, without secrets and without what may be the beginning of one.
-    Where the line was written over, a carriage return and what stands behind the last one."""
+    """The line's newest part, at most ``TAIL_BYTES``, without secrets and what may be the beginning of one. Of a line
+    that was overwritten, a carriage return and what stands behind the last one."""
     shown = bytearray(line.text)
     if masks:
         hide(shown, masks.spans(line.text))

@@ -1,4 +1,4 @@
-"""The files of a spool: segments named by the offset of their first byte, holding whole records and nothing else."""
+"""Segment files of a spool, named by the offset of their first byte; they hold whole records and nothing else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nodes.protocol.logs import RECORD_HEADER, BrokenRecord, LogRecord, records_
 
 SUFFIX = ".seg"
 LOST = frozenset({errno.ENOENT, errno.EIO, errno.EUCLEAN, errno.EBADMSG})
-"""Of what will not come back, however often it is read."""
+"""Errors of data that will not come back, however often it is read."""
 
 logger = structlog.get_logger(__name__)
 
@@ -51,7 +51,7 @@ class Segments:
         return self._folder / f"{first:020d}{SUFFIX}"
 
     def open_last(self, trusted: int) -> list[LogRecord]:
-        """Opens the last segment, cuts off what is no whole record, and gives the records from ``trusted`` on.
+        """Opens the last segment, cuts off a partial record, and gives the records from ``trusted`` on.
 
         ``trusted``: an offset known to be a record's boundary; one before the segment means its start.
         """
@@ -62,20 +62,20 @@ class Segments:
         return records
 
     def earlier(self) -> Iterator[LogRecord]:
-        """The records before the last segment."""
+        """Records before the last segment."""
         for first in self._firsts[:-1]:
             yield from _whole_records(self.path(first).read_bytes(), 0)[0]
 
     def begin(self, first: int) -> None:
-        """Starts a new last segment at offset ``first``; the one before is on the disk when this returns.
+        """Starts a new last segment at offset ``first``; the one before is on disk when this returns.
 
-        Raises OSError when the disk does not take it: then everything is as it was.
+        Raises OSError when the disk does not take it: then nothing has changed.
         """
         self._turn_to(first, 0)
         self._firsts.append(first)
 
     def sync(self) -> None:
-        """Returns when every byte of the last segment is on the disk."""
+        """Returns when every byte of the last segment is on disk."""
         if self._fd >= 0:
             os.fdatasync(self._fd)
 
@@ -114,8 +114,8 @@ class Segments:
         return max(offset, self.start), b""
 
     def boundary_from(self, offset: int) -> int:
-        """The first record's boundary at or after ``offset``; ``offset`` itself outside of what is here, and where the
-        disk has lost what would tell."""
+        """The first record boundary at or after ``offset``; ``offset`` itself outside of what is here, and where the
+        disk has lost the data to find it."""
         if not self.start < offset < self.end:
             return offset
         at = first = self._firsts[bisect_right(self._firsts, offset) - 1]
@@ -136,7 +136,7 @@ class Segments:
             self.path(self._firsts.pop(0)).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Returns when everything is on the disk. Raises OSError when it may not be; the file is closed then too."""
+        """Returns when everything is on disk. Raises OSError when it may not be; the file is closed then too."""
         try:
             self.sync()
         finally:
@@ -145,7 +145,7 @@ class Segments:
                 self._fd = -1
 
     def _turn_to(self, first: int, size: int) -> None:
-        """Writes the segment at ``first`` from here on, behind its first ``size`` bytes."""
+        """Switches writing to the segment at ``first``, behind its first ``size`` bytes."""
         fd = os.open(self.path(first), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             os.ftruncate(fd, size)
@@ -164,7 +164,7 @@ class Segments:
 
 
 def _whole_records(data: bytes, skip: int) -> tuple[list[LogRecord], int]:
-    """Records of ``data`` from ``skip`` on, up to the first byte that is no whole record, and where that lies."""
+    """Records of ``data`` from ``skip`` on, up to the first partial record, and where that lies."""
     records: list[LogRecord] = []
     good = min(skip, len(data))
     try:

@@ -1,4 +1,4 @@
-"""Sends spools to their Redis streams: one thread for all logs of a node, all of a round in one pipeline."""
+"""Shipper of spools to their Redis streams: one thread for all logs of a node, one pipeline per round."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from nodes.protocol.logs import signed_batch, signed_tail
 from nodes.protocol.names import WAKE_CHANNEL, log_stream, log_tail
 
 CHECK_S = 5.0
-"""How often a quiet stream is looked after."""
+"""How often a quiet stream is checked."""
 FULL_FIRST_S, FULL_LAST_S = 0.01, 0.25
-"""How often a full window is looked at."""
+"""How often a full window is checked."""
 AWAY_FIRST_S, AWAY_LAST_S = 0.1, 5.0
 PACE_S = 0.02
-"""Rest between two rounds: a lone line goes at once, a stream of lines in batches with one hint each."""
+"""Pause between two rounds: a lone line goes at once, a stream of lines in batches with one hint each."""
 
 logger = structlog.get_logger(__name__)
 
@@ -34,8 +34,8 @@ logger = structlog.get_logger(__name__)
 class Shipper:
     """Keeps at most ``window`` bytes beyond the acknowledged offset of every log in Redis.
 
-    It never trims. Whatever breaks (connection, restart, an empty or an older Redis), it asks Redis again what is
-    there and goes on from that; a stream that vanished is filled from the acknowledged offset.
+    It never trims. Whatever breaks (connection, restart, an empty or an older Redis), it asks Redis again what is there
+    and goes on from that; a stream that vanished is filled from the acknowledged offset.
     """
 
     def __init__(
@@ -63,14 +63,14 @@ class Shipper:
         self._thread.start()
 
     def add(self, attempt: str, spool: Spool) -> None:
-        """Begins to send a log. Idempotent."""
+        """Starts sending a log. Idempotent."""
         with self._lock:
             if attempt not in self._streams:
                 self._streams[attempt] = StreamState(attempt, log_stream(self._node, attempt), spool, self._window)
         self.wake()
 
     def tail(self, attempt: str, end: int, data: bytes) -> None:
-        """What the log has behind its ``end`` of lines without one; it replaces what was told before."""
+        """Sets the unfinished lines behind the log's ``end``; they replace the earlier ones."""
         with self._lock:
             stream = self._streams.get(attempt)
             if stream is None:
@@ -81,13 +81,13 @@ class Shipper:
             self.wake()
 
     def has_sent(self, attempt: str) -> bool:
-        """Whether Redis was given all that the log has now."""
+        """Whether Redis has all that the log has now."""
         with self._lock:
             stream = self._streams.get(attempt)
         return stream is None or (stream.shipped is not None and stream.shipped >= stream.spool.end)
 
     def drop(self, attempt: str) -> None:
-        """Sends no more of a log. Its stream stays: the portal removes it."""
+        """Stops sending a log. Its stream stays: the portal removes it."""
         with self._lock:
             self._streams.pop(attempt, None)
 
@@ -101,7 +101,7 @@ class Shipper:
         self.wake()
 
     def wake(self) -> None:
-        """There is something to do. Cheap: may be called per line."""
+        """Signals new work. Cheap: may be called per line."""
         if not self._woken.is_set():
             self._woken.set()
 
@@ -176,7 +176,8 @@ class Shipper:
         return any(stream.shipped not in (None, old) for stream, old in zip(streams, before, strict=True))
 
     def _send_tail(self, pipe: Any, stream: StreamState) -> list[Callable[[Any], None]]:
-        """What answers each of its calls: a tail that Redis did not take is told again as any that has not changed."""
+        """Sends the tail; returns a handler for the answer of each call. A tail that Redis did not take is sent again
+        like any unchanged one."""
         tail, now = stream.tail, time.monotonic()
         if not tail.due(now):
             return []
@@ -188,7 +189,7 @@ class Shipper:
         return [_ignored] * 3
 
     def _ask(self, streams: list[StreamState]) -> None:
-        """What Redis holds of logs whose stream is unknown."""
+        """Asks what Redis holds of logs whose stream is unknown."""
         pipe = self._client.pipeline(transaction=False)
         for stream in streams:
             pipe.xinfo_stream(stream.key)
@@ -235,7 +236,7 @@ class Shipper:
                 stream.lost()
 
     def _same_server(self, streams: list[StreamState]) -> None:
-        """A new connection may lead to another server or to one that lost its newest data."""
+        """Forgets all after a new connection, which may lead to another server or to one that lost its newest data."""
         pool = self._client.connection_pool
         pool.release(pool.get_connection())
         if self._connects != self._seen_connects:
@@ -270,7 +271,7 @@ def _readable(stream: StreamState) -> Iterator[tuple[int, bytes]]:
 
 
 def _wait_alone(stream: StreamState, error: Exception) -> None:
-    """One log that cannot be read holds up no other; each round tries it again."""
+    """Notes the error of one log, which holds up no other; each round tries it again."""
     if stream.throttle.new(why := repr(error)):
         known = isinstance(error, OSError)
         logger.error("a log is not sent", attempt=stream.attempt, reason=why, exc_info=not known)
@@ -302,7 +303,7 @@ def _on_length(stream: StreamState) -> Callable[[Any], None]:
 
 
 def _ignored(answer: Any) -> None:
-    """A hint's count of listeners means nothing."""
+    """Ignores a hint's count of listeners."""
 
 
 def _raise_unless_missing(error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""The small file beside a spool's segments: what cannot be read from the records themselves."""
+"""Sidecar of a spool's segments: a small file with what the records themselves do not tell."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class Sidecar:
-    """State of a spool at byte ``offset``; what lies beyond is learned from the records' headers.
-
-    ``boot`` names the machine's boot in which it was written: after another one, bytes may have been lost.
-    """
+    """State of a spool at byte ``offset``; everything beyond is learned from the records' headers. ``boot`` names the
+    machine's boot in which it was written: after another one, bytes may have been lost."""
 
     boot: str
     offset: int = 0
@@ -33,7 +31,7 @@ class Sidecar:
 
 
 def sidecar_read(path: Path) -> Sidecar | None:
-    """None when there is none that says anything. Raises OSError when it cannot be read now."""
+    """The sidecar; None when there is none that can be decoded. Raises OSError when it cannot be read now."""
     try:
         return decoded(path.read_bytes(), Sidecar)
     except FileNotFoundError:
@@ -46,7 +44,7 @@ def sidecar_read(path: Path) -> Sidecar | None:
 
 
 def sidecar_write(path: Path, sidecar: Sidecar) -> None:
-    """Replaces the file at once: a reader sees the old or the new, never half of one."""
+    """Replaces the file atomically."""
     fresh = path.with_suffix(".new")
     with fresh.open("wb") as file:
         file.write(msgspec.json.encode(sidecar))

@@ -1,4 +1,4 @@
-"""What the shipper knows of one log: how far it was sent, and what of it lies in its Redis stream."""
+"""Shipping state of one log: how far it was sent, and what of it lies in its Redis stream."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST = 16 * BATCH
 """Bytes of one log in one round, so that a flood does not hold up the others."""
 
 TAIL_S, TAIL_AGAIN_S, TAIL_KEPT_S = 0.5, 20.0, 60
-"""How often a new tail is told, how soon one that has not changed is, and for how long Redis keeps it."""
+"""How often a new tail is sent, how soon an unchanged one is sent again, and how long Redis keeps it."""
 
 
 @dataclass(slots=True)
@@ -27,8 +27,8 @@ class Block:
 
 @dataclass(slots=True)
 class Tail:
-    """What is to be told of lines without an end, and was told last, with the log's end then: at most each 0.5 s, and
-    again before Redis forgets it."""
+    """Unfinished lines to send, and as sent last, each with the log's end: at most every 0.5 s, and again before Redis
+    forgets them."""
 
     wanted: tuple[int, bytes] = (0, b"")
     sent: tuple[int, bytes] = (0, b"")
@@ -42,10 +42,10 @@ class Tail:
 
 @dataclass(slots=True)
 class StreamState:
-    """``shipped``: offset up to which the stream was filled, None: not known, ask Redis; ``archived``: acknowledged
-    offset, None: not heard yet; ``taken_back``: that offset has become smaller, as after a restore of the archive;
-    ``exists``: the stream is there; ``full``: the window is; ``throttle``: of what is wrong with this log alone;
-    ``tail``: of lines that have no end yet."""
+    """What the shipper knows of one log. ``shipped``: offset up to which the stream was filled, None: unknown, ask
+    Redis; ``archived``: acknowledged offset, None: not heard yet; ``taken_back``: that offset has become smaller, as
+    after a restore of the archive; ``exists``: the stream is there; ``full``: the window is; ``throttle``: of this
+    log's own errors; ``tail``: its unfinished lines."""
 
     attempt: str
     key: str
@@ -66,7 +66,7 @@ class StreamState:
 
     @property
     def pending(self) -> bool:
-        """Something unacknowledged lies in the stream."""
+        """Whether something unacknowledged lies in the stream."""
         return self.shipped is not None and self.shipped > self.acknowledged
 
     def batches(self) -> Iterator[tuple[int, bytes]]:
@@ -87,32 +87,34 @@ class StreamState:
             at, used = start + len(data), used + len(data)
 
     def sent(self, start: int, end: int) -> None:
-        """An entry with the bytes from ``start`` to ``end`` was added."""
+        """Notes an entry with the bytes from ``start`` to ``end``."""
         self.blocks.append(Block(1, start, end))
         self.shipped, self.exists = end, True
 
     def lost(self) -> None:
-        """What Redis holds is unknown again."""
+        """Forgets what Redis holds."""
         self.shipped, self.full = None, False
         self.tail.sent_at = float("-inf")
         self.blocks.clear()
 
     def found(self, last: int, first: int, count: int) -> None:
-        """Redis holds ``count`` entries from offset ``first`` to ``last`` (its last id, of an empty stream too)."""
+        """Notes that Redis holds ``count`` entries from offset ``first`` to ``last`` (its last id, of an empty stream
+        too)."""
         self.blocks = deque([Block(count, first, last)] if count else [])
         self._start_at(max(last, self.acknowledged), exists=True)
 
     def missing(self) -> None:
-        """Redis holds no such stream: fill it from the acknowledged offset."""
+        """Notes that Redis holds no such stream, which is then filled from the acknowledged offset."""
         self.blocks.clear()
         self._start_at(self.acknowledged, exists=False)
 
     def strange(self, last: int) -> bool:
-        """The stream's last id is none of ours: the spool, which has all that was ever sent, knows no such end."""
+        """Whether the stream's last id is none of ours: the spool, which has all that was ever sent, knows no such
+        end."""
         return last > self.spool.end or self.spool.boundary_from(last) != last
 
     def trimmed_to(self, length: int) -> None:
-        """The stream has ``length`` entries now: the archiver has taken the oldest away."""
+        """Notes the stream's length: the archiver has removed the oldest entries."""
         gone = sum(block.count for block in self.blocks) - length
         while self.blocks and gone >= self.blocks[0].count:
             gone -= self.blocks.popleft().count
@@ -123,7 +125,7 @@ class StreamState:
         self.shipped, self.exists = self.spool.boundary_from(offset), exists
 
     def _in_stream(self) -> int:
-        """Bytes in the stream that are not known to be archived."""
+        """Bytes in the stream not known to be archived."""
         if not self.blocks:
             return 0
         return max(0, self.blocks[-1].end - max(self.blocks[0].start, self.acknowledged))

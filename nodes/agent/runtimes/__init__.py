@@ -1,1 +1,1 @@
-"""What runs task attempts: ``docker`` (the real one) and ``process`` (for one machine without Docker)."""
+"""Runtimes for task attempts: ``docker`` (the real one) and ``process`` (for one machine without Docker)."""

@@ -1,4 +1,4 @@
-"""The one interface to what runs task attempts. Only the files of this folder talk to Docker or start processes."""
+"""The interface to what runs task attempts. Only this package talks to Docker or starts processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nodes.protocol.states import Cause
 
 
 class AttemptFailed(Exception):
-    """The attempt cannot be brought to run here. ``message`` is one sentence for people, without secrets."""
+    """The attempt cannot be run here. ``message`` is one sentence for people, without secrets."""
 
     def __init__(self, cause: Cause, message: str) -> None:
         super().__init__(message)
@@ -25,11 +25,11 @@ class AttemptFailed(Exception):
 
 
 class Cancelled(Exception):
-    """A preparation ended because nobody wants it any more."""
+    """A preparation ended because the attempt is not wanted any more."""
 
 
 class RuntimeUnavailable(Exception):
-    """The runtime does not answer now. No container is touched by that; ask again later."""
+    """The runtime does not answer now. No container is affected; ask again later."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -37,11 +37,11 @@ class RuntimeUnavailable(Exception):
 
 
 class ShellEnded(Exception):
-    """The program does not take anything any more."""
+    """The program takes no more input."""
 
 
 class Status(StrEnum):
-    """Where a container stands for its runtime."""
+    """State of a container in its runtime."""
 
     CREATED = "created"  # exists and was never started
     RUNNING = "running"
@@ -50,9 +50,9 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerExit:
-    """How the runtime saw a container end. ``code`` is 128 + signal for a killed one, None when nobody knows: ``error``
-    says why then, where the runtime does. ``unsure``: says so of a code that tells nothing where the machine was
-    started anew since the container ran, empty of any other."""
+    """How the runtime saw a container end. ``code`` is 128 + signal for a killed one, None when unknown; then ``error``
+    says why, where the runtime does. ``unsure``: the sentence to use instead of a code that means nothing if the
+    machine was restarted since the container ran; empty for a code that can be trusted."""
 
     code: int | None
     oom: bool = False
@@ -62,8 +62,8 @@ class ContainerExit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeContainer:
-    """A container of this node's, as the runtime has it; ``spec_hash`` and ``gpus`` are read from its labels.
-    ``gpus_denied``: it runs, and may not open its GPUs any more."""
+    """A container of this node as the runtime has it; ``spec_hash`` and ``gpus`` come from its labels. ``gpus_denied``:
+    it runs, and may not open its GPUs any more."""
 
     attempt: str
     container: str
@@ -87,8 +87,8 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeFolder:
-    """Where the code of a task lies on the node, and whose it is there; None: the agent's own, who gives nothing
-    away. ``mode``: of the folder itself, which others of the node may reach."""
+    """The folder of a task's code on the node, and its owner; None: the agent's own user. ``mode``: of the folder
+    itself, which other users of the node may reach."""
 
     folder: Path
     uid: int | None
@@ -98,8 +98,8 @@ class CodeFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeFacts:
-    """For the inventory; ``disk`` is a folder on the file system that containers fill, of several the one with the
-    least room; ``images`` is that of images where it may be another."""
+    """Facts for the inventory. ``disk`` is a folder on the file system that containers fill, of several the one with
+    the least room; ``images`` is that of images where it may be another."""
 
     engine: str
     capabilities: tuple[str, ...]
@@ -109,7 +109,7 @@ class RuntimeFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """CPU seconds used since the start and memory in MB of one container now."""
+    """CPU seconds since the start and memory in MB of one container now."""
 
     cpu_s: float
     memory_mb: int
@@ -131,24 +131,24 @@ class Shell(Protocol):
     """A program beside a task, in its container and as its user. One thread reads, another one writes."""
 
     def read(self) -> tuple[int, bytes] | None:
-        """(STDOUT or STDERR, what came out), as soon as there is something; None at the end. On a terminal all of it
-        is STDOUT."""
+        """The next (STDOUT or STDERR, output) as soon as there is some; None at the end. On a terminal everything is
+        STDOUT."""
         ...
 
     def write(self, data: bytes) -> None:
-        """Waits until all of it is taken. Raises ShellEnded."""
+        """Writes all of it; waits until it is taken. Raises ShellEnded."""
         ...
 
     def finish(self) -> None:
-        """No more input comes; on a terminal that is nothing."""
+        """Ends the input; does nothing on a terminal."""
         ...
 
     def resize(self, rows: int, columns: int) -> None:
-        """The terminal has another size."""
+        """Sets the terminal's size."""
         ...
 
     def wait(self) -> int | None:
-        """After the end of ``read``: the exit status, 128 + signal for a killed one, None when nobody knows."""
+        """The exit status after the end of ``read``: 128 + signal for a killed one, None when unknown."""
         ...
 
     def hang_up(self) -> None:
@@ -156,14 +156,14 @@ class Shell(Protocol):
         ...
 
     def close(self) -> None:
-        """Ends the program if it still lives, as the loss of its terminal would, and kills it where it stays."""
+        """Ends the program if it still runs, as the loss of its terminal would, and kills what remains."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredImage:
-    """An image on the node's disk. ``names``: all that it goes by; ``used``: a container was made from it, whosever;
-    ``refetchable``: it can be fetched from a registry, or nothing names it; ``last_used_ms``: by a task, unix ms."""
+    """An image on the node's disk, with all its ``names``. ``used``: any container was made from it; ``refetchable``: a
+    registry has it, or nothing names it; ``last_used_ms``: by a task, unix ms."""
 
     id: str
     names: tuple[str, ...]
@@ -179,8 +179,8 @@ class StoredImage:
 
 @dataclass(frozen=True, slots=True)
 class WritableLayer:
-    """A running task, whose container writes into a layer of its own, into ``volumes`` that its image declares, and
-    into ``workspace``, the folder of its code on the node, where it has one."""
+    """What a running task writes to on the node's disk: its container's own layer, ``volumes`` that its image declares,
+    and ``workspace``, the folder of its code."""
 
     attempt: str
     container: str
@@ -190,10 +190,10 @@ class WritableLayer:
 
 
 class ImageStore(Protocol):
-    """What a runtime keeps on its disk. All of it raises ``RuntimeUnavailable``."""
+    """Images and layers on a runtime's disk. All methods raise ``RuntimeUnavailable``."""
 
     def images_seen(self) -> None:
-        """Notes which images there are, and which running tasks use."""
+        """Notes which images exist, and which of them running tasks use."""
         ...
 
     def images(self) -> list[StoredImage]: ...
@@ -203,27 +203,28 @@ class ImageStore(Protocol):
         ...
 
     def remove(self, image: StoredImage) -> bool:
-        """False: somebody uses it by now."""
+        """Removes an image; False when something uses it by now."""
         ...
 
     def writable_layers(self) -> list[WritableLayer]: ...
 
     def layer(self, container: str, timeout_s: float) -> int | None:
-        """Bytes that one has written into its own layer; None: it is gone."""
+        """Bytes that a container has written into its own layer; None: it is gone."""
         ...
 
     def volumes(self, timeout_s: float) -> dict[str, int]:
-        """Bytes of each, by its name."""
+        """Bytes of each volume, by name."""
         ...
 
     def shares(self, timeout_s: float) -> list[DiskShare]:
-        """What takes how much, all of it."""
+        """Everything on the disk by size."""
         ...
 
 
 class Runtime(Protocol):
-    """All methods may be called from several threads, for different attempts, and raise ``RuntimeUnavailable`` when the
-    runtime does not answer. Listings see the containers of this cluster and this node only."""
+    """Runs task attempts. All methods may be called from several threads, for different attempts, and raise
+    ``RuntimeUnavailable`` when the runtime does not answer. Listings include the containers of this cluster and node
+    only."""
 
     name: str
     isolation: str
@@ -231,7 +232,7 @@ class Runtime(Protocol):
     notice: str  # a line for the start of every log, empty for none
 
     def found(self) -> dict[str, RuntimeContainer]:
-        """Every container of this node by task attempt; ``ending`` may be missing here."""
+        """All containers of this node by task attempt; ``ending`` may be missing here."""
         ...
 
     def find(self, attempt: str) -> RuntimeContainer | None:
@@ -251,11 +252,11 @@ class Runtime(Protocol):
         ...
 
     def code_folder(self, spec: ContainerSpec) -> CodeFolder:
-        """The folder that the task has as its working folder where code comes with it; ``remove`` takes it along."""
+        """The task's working folder where code comes with the job; ``remove`` removes it."""
         ...
 
     def create(self, spec: ContainerSpec, spec_hash: str, image: Image) -> RuntimeContainer:
-        """Makes the container without starting it, or takes the one that has its name. Raises ``AttemptFailed``."""
+        """Creates the container without starting it, or adopts the one with its name. Raises ``AttemptFailed``."""
         ...
 
     def start(self, spec: ContainerSpec) -> RuntimeContainer:
@@ -263,17 +264,17 @@ class Runtime(Protocol):
         ...
 
     def signal(self, attempt: str, number: int) -> None:
-        """Sends a signal (SIGTERM or SIGKILL); nothing happens when it has ended. Who reads what others of the task
-        write is sent SIGTERM by ``signal_pipe_readers``."""
+        """Sends SIGTERM or SIGKILL; does nothing when the container has ended. Processes that read what others of the
+        task write get SIGTERM from ``signal_pipe_readers``."""
         ...
 
     def signal_pipe_readers(self, attempt: str, *, last: bool) -> bool:
-        """Sends SIGTERM, after ``signal`` has, to those who waited for the end of who writes for them; to all that
-        still wait, ``last``. Whether some are left."""
+        """Sends SIGTERM, after ``signal``, to readers whose writers have ended; with ``last`` to all that still wait.
+        Whether some are left."""
         ...
 
     def write_notice(self, attempt: str, text: str) -> None:
-        """Puts ``text`` into the file that the task knows as BERTH_NOTICE_FILE. Raises OSError."""
+        """Writes ``text`` to the file that the task knows as BERTH_NOTICE_FILE. Raises OSError."""
         ...
 
     def remove_notice(self, attempt: str) -> None:
@@ -281,7 +282,7 @@ class Runtime(Protocol):
         ...
 
     def remove(self, attempt: str) -> None:
-        """Removes the container for good, running or not; nothing happens when there is none."""
+        """Removes the container for good, running or not; does nothing when there is none."""
         ...
 
     def source(self, attempt: str) -> FrameSource:
@@ -293,16 +294,15 @@ class Runtime(Protocol):
         ...
 
     def end_leftover_shells(self) -> None:
-        """Ends what ``shell`` of an agent that was killed left running."""
+        """Ends shells that a killed agent left running."""
         ...
 
     def ssh_keys(self, attempt: str, text: str) -> None:
-        """Makes ``text`` the keys that the SSH server of a task takes, which reads them at each log-in. Raises
-        OSError."""
+        """Replaces the keys that a task's SSH server accepts, which reads them at each log-in. Raises OSError."""
         ...
 
     def ssh_open(self, attempt: str, port: int) -> SshServer:
-        """Starts the SSH server of a running task, or tells of the one that was started before; may take long."""
+        """Starts the SSH server of a running task, or returns the one started before; may take long."""
         ...
 
     def watch(self, changed: Callable[[str], None]) -> None:
@@ -311,23 +311,23 @@ class Runtime(Protocol):
         ...
 
     def owner(self, pid: int) -> str | None:
-        """The task attempt whose running container a process of the host belongs to."""
+        """The task attempt whose running container a host process belongs to."""
         ...
 
     def belongs(self, pid: int, container: str) -> bool:
-        """Whether a process of the host is of this container, also of one that has ended."""
+        """Whether a host process belongs to this container, also to an ended one."""
         ...
 
     def usage(self) -> dict[str, Usage]:
-        """What running containers use, as far as it can be read, by task attempt."""
+        """Resource usage of running containers by task attempt, as far as it can be read."""
         ...
 
     def facts(self) -> RuntimeFacts: ...
 
     def store(self) -> ImageStore | None:
-        """None: it keeps no images."""
+        """The image store; None: the runtime keeps no images."""
         ...
 
     def close(self) -> None:
-        """Lets go. Every container runs on."""
+        """Detaches. Every container runs on."""
         ...

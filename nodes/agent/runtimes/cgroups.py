@@ -1,5 +1,5 @@
-"""What the kernel tells of a container by its first process: whose it is and what it uses (cgroup v1 and v2); and
-whether limits can be raised on this machine."""
+"""Control groups (v1 and v2) of containers, found by their processes: owner, usage, access to GPUs; and whether this
+machine can raise resource limits."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from nodes.agent.runtimes.base import Usage
 
 _CONTAINER = re.compile(r"[0-9a-f]{64}")
 _NVIDIA = re.compile(r"^(?:a |c (?:195|\*):)", re.MULTILINE)
-"""Of a cgroup's list of devices: all that there are, or those of NVIDIA's driver, whose number is always the same."""
+"""Lines of a cgroup's device list that allow all devices, or those of NVIDIA's driver, whose major number never
+changes."""
 _CONTROL = Path("/dev/nvidiactl")
-"""What every program opens that uses a GPU of NVIDIA's. The cgroup is asked before the driver."""
+"""The device that every program opens that uses an NVIDIA GPU. The cgroup is asked before the driver."""
 _REFUSED, _TRY_S = 77, 10.0
 _TRY = f"""
 import errno, os, sys
@@ -30,7 +31,7 @@ _ROOT = Path("/sys/fs/cgroup")
 
 
 def cgroup_container(pid: int) -> str | None:
-    """The id of the container in whose cgroup a process of the host is; None: in none."""
+    """The id of the container in whose cgroup a host process is; None: in none."""
     try:
         text = Path(f"/proc/{pid}/cgroup").read_text()
     except OSError:
@@ -40,7 +41,7 @@ def cgroup_container(pid: int) -> str | None:
 
 
 def cgroup_usage(pid: int) -> Usage | None:
-    """What the container of ``pid`` uses; None when it is gone or the cgroup files are not where they are sought."""
+    """Usage of the container of ``pid``; None when it is gone or its cgroup files are not found."""
     try:
         places = _places(Path(f"/proc/{pid}/cgroup").read_text())
         if "" in places and "memory" not in places:
@@ -55,8 +56,8 @@ def cgroup_usage(pid: int) -> Usage | None:
 
 
 def cgroup_denies_gpus(pid: int, *, proc: Path = Path("/proc"), root: Path = _ROOT, node: Path = _CONTROL) -> bool:
-    """Whether the kernel lets the container of ``pid`` open none of NVIDIA's devices: by its list of them, and with
-    cgroup v2, which shows none, by trying. False where neither can be had."""
+    """Whether the kernel lets the container of ``pid`` open no NVIDIA device: by its device list, and with cgroup v2,
+    which has none, by trying. False where neither works."""
     try:
         places = _places((proc / str(pid) / "cgroup").read_text())
         if "devices" not in places:
@@ -68,8 +69,8 @@ def cgroup_denies_gpus(pid: int, *, proc: Path = Path("/proc"), root: Path = _RO
 
 
 def cgroup_refuses(folder: Path, node: Path) -> bool:
-    """Whether processes of this cgroup may not open the device: one of our own goes there and tries. What it gets from
-    a driver, or none, says nothing: only the cgroup's refusal counts."""
+    """Whether processes of this cgroup may not open the device: a process of ours joins it and tries. Only the cgroup's
+    refusal counts, not what the driver says."""
     program = [sys.executable, "-I", "-S", "-c", _TRY, str(folder / "cgroup.procs"), str(node)]
     try:
         return subprocess.run(program, capture_output=True, timeout=_TRY_S, check=False).returncode == _REFUSED
@@ -78,8 +79,8 @@ def cgroup_refuses(folder: Path, node: Path) -> bool:
 
 
 def machine_raises_limits(status: Path = Path("/proc/1/status")) -> bool:
-    """False where the machine's first process, and so no Engine on it, may raise resource limits: some containers
-    and virtual machines are made without CAP_SYS_RESOURCE."""
+    """Whether the machine's first process, and so an Engine, may raise resource limits: some containers and virtual
+    machines are made without CAP_SYS_RESOURCE."""
     bounds = next(line for line in status.read_text().splitlines() if line.startswith("CapBnd:"))
     return bool(int(bounds.split()[1], 16) >> _CAP_SYS_RESOURCE & 1)
 

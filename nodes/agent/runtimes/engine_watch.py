@@ -1,4 +1,4 @@
-"""For how long the runtime has not answered, and whether that is to be told."""
+"""Watches how long the runtime has not answered, and whether to report it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from nodes.agent.clock import Clock
 
 AWAY_AFTER_S = 60.0
-"""An Engine that is restarted or updated is back within half a minute, and orders wait so long for it."""
+"""An Engine that is restarted or updated is back within half a minute; orders wait that long for it."""
 
 
 class EngineWatch:
-    """Counts from the first question without an answer, by the monotonic clock; what asks may still wait for it then.
-    An answer ends it. ``asked`` is one thread's, ``away`` any's."""
+    """Counts from the first question without an answer, by the monotonic clock, also while that question still waits.
+    An answer resets it. ``asked`` is for one thread, ``away`` for any."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -24,7 +24,7 @@ class EngineWatch:
 
     @contextmanager
     def asked(self) -> Iterator[None]:
-        """Around a question to the runtime. Whatever it raises is no answer."""
+        """Context of a question to the runtime. Any exception means no answer."""
         with self._lock:
             if self._since is None:
                 self._since = self._clock.monotonic()

@@ -1,4 +1,4 @@
-"""What listens on this node, and which of its ports are free."""
+"""Listening sockets of this node, and which of its ports are free."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Listening(NamedTuple):
 
 
 def ports_listening(first: int, last: int) -> tuple[int, ...]:
-    """The ports of this range on which something listens here, ascending; at most ``MOST_TOLD``."""
+    """Ports of this range on which something listens here, ascending; at most ``MOST_TOLD``."""
     return tuple(islice(sorted({port for _, port, _ in listening() if first <= port <= last}), MOST_TOLD))
 
 
 def listening() -> Iterator[Listening]:
-    """Everything that listens in this process' network."""
+    """All listening TCP sockets in this process' network."""
     for table in TABLES:
         for line in table.read_text(encoding="ascii").splitlines()[1:] if table.exists() else ():
             _, local, _, state, _, _, _, _, _, inode, *_ = line.split()
@@ -44,7 +44,7 @@ def listening() -> Iterator[Listening]:
 
 
 def _address(words: str) -> str:
-    """The kernel writes it in words of four bytes, each in the machine's own order."""
+    """Decodes the kernel's notation: words of four bytes, each in the machine's own order."""
     packed = (int(words[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(words), 8))
     return str(ip_address(b"".join(packed)))
 
@@ -57,7 +57,7 @@ def ports_check(spec: ContainerSpec) -> None:
 
 
 def _is_free(port: int) -> bool:
-    """By IPv4 and by IPv6: who listens by one of them would be taken for the task by whoever comes that way."""
+    """Whether the port is free by IPv4 and by IPv6: a listener on either would be taken for the task."""
     return all(_binds(family, port) for family in (socket.AF_INET, socket.AF_INET6))
 
 

@@ -1,4 +1,4 @@
-"""How a task's script is run: see ``docs/decisions/container-script.md``."""
+"""The shell around a task's script: see ``docs/decisions/container-script.md``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from nodes.protocol.names import OWN_COMMANDS
 
 SCRIPT_VARIABLE = "BERTH_SCRIPT"
 _OWN_VARIABLE = "BERTH_SCRIPT_OWN"
-"""Which piece of the script is the first of the job's own commands, where others stand before them."""
+"""Names the piece of the script that begins the job's own commands, where others come before them."""
 LEASE_VARIABLE = "BERTH_LEASE"
 LEASE_EVERY_S = 10
 _PIECE = 96 * 1024
@@ -34,8 +34,8 @@ _RUN = (
     'eval "$1"; shift; eval "$berth_before"; '
     'if eval "[ 0 = \\"\\${LINENO-}\\" ]"; then berth_script=$berth_line$berth_script; fi; eval "$berth_script"'
 )
-"""One line, with which shells begin to count: what they complain of they call by the line of the job's own commands.
-In busybox the first line of what is evaluated is line 0."""
+"""Runs the script on one line, so that shells count lines from the job's own commands: error messages then name the
+line in the job file. In busybox the first evaluated line is line 0."""
 
 _AROUND = """\
 exec 3>&2 2>/dev/null
@@ -68,14 +68,14 @@ while [ $looks -lt $((5 * berth_patience)) ] && somebody_is; do
 done
 exit $code
 """.replace("@run@", _RUN)
-"""Around the script: it has ended, and those who still read what it printed have five seconds for that; after SIGTERM
-all of its session have their grace, but for who leads it, such as init. Looks five times a second, and only while
-there is somebody."""
+"""Waits after the script: those that still read its output get five seconds, or after SIGTERM the whole grace period
+for every process of its session, except its leader (such as init). Polls five times a second, and only while there is
+somebody."""
 
 
 def script_environment(script: str) -> dict[str, str]:
     """The variables that carry the script: ``BERTH_SCRIPT``, and ``BERTH_SCRIPT_1`` ... for what does not fit, and for
-    the job's own commands where others stand before them."""
+    the job's own commands where others come before them."""
     before, mark, own = script.partition(OWN_COMMANDS)
     first = _pieces(before) if mark else []
     pieces = [*first, *_pieces(own if mark else script)]
@@ -84,12 +84,12 @@ def script_environment(script: str) -> dict[str, str]:
 
 
 def script_command() -> list[str]:
-    """The fixed command of every container: no word of the job's stands in it, for ``ps`` shows it to everybody."""
+    """The fixed command of every container. It holds no word of the job's, for ``ps`` shows it to everybody."""
     return ["/bin/sh", "-c", _AROUND, _MAIN]
 
 
 def _pieces(script: str) -> list[str]:
-    """``script`` cut so that no piece is longer than a variable may be, whatever its characters."""
+    """Splits ``script`` so that no piece is longer than a variable may be, whatever its characters."""
     data, pieces, start = script.encode(), [], 0
     while len(data) - start > _PIECE:
         end = start + _PIECE

@@ -1,4 +1,4 @@
-"""What both runtimes share of programs beside a task: what is started, and how it is ended."""
+"""Programs beside a task, for both runtimes: their command and their end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import structlog
 from nodes.protocol.sessions import ShellRequest
 
 MARK = "berth-shell"
-"""Name of the starting shell, by which such programs are known."""
+"""Name of the starting shell, by which such programs are recognized."""
 END_WITHIN_S = 1.0
 READ = 64 * 1024
 _OWN = "if command -v bash >/dev/null 2>&1; then exec bash; fi; exec sh"
@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 
 def shell_command(command: Sequence[str]) -> list[str]:
-    """The words to be executed: the given command, or where there is none the best shell there is."""
+    """The command to execute: the given one, or the best shell there is."""
     return ["/bin/sh", "-c", _GIVEN if command else _OWN, MARK, *command]
 
 
@@ -33,7 +33,7 @@ def shell_variables(request: ShellRequest) -> dict[str, str]:
 
 
 def tree_end(pid: int) -> None:
-    """Ends a program with everything below it: SIGHUP, as the loss of a terminal is, and SIGKILL for what stays."""
+    """Ends a program with all its descendants: SIGHUP, as when a terminal is lost, and SIGKILL for what remains."""
     with contextlib.suppress(psutil.NoSuchProcess):
         first = psutil.Process(pid)
         everything = [first, *first.children(recursive=True)]

@@ -1,7 +1,7 @@
-"""Who of a task's processes gets SIGTERM, and when.
+"""Order of SIGTERM among a task's processes.
 
-Told all at once, ``tee`` is gone before the trainer: what that prints while it saves breaks the pipe, which ends it.
-So whoever reads what another process of the task writes is told last.
+If all got it at once, ``tee`` would be gone before the trainer, whose output while it saves would break the pipe and
+end it. So readers of what another process of the task writes get it last.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from pathlib import Path
 import psutil
 
 _UNWRITTEN = 5
-"""Looks in a row that find nobody who writes into it, before a reader is told: it has that time to read the rest."""
+"""Checks in a row that find no writer before a reader gets SIGTERM: it has that time to read the rest."""
 
 
 class SigtermSequence:
-    """Remembers of each task who is still to be told. After a restart of the agent nobody is: they end with their
-    input, or by SIGKILL."""
+    """Remembers the readers of each task that are still to get SIGTERM. After a restart of the agent there are none:
+    they end with their input, or by SIGKILL."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, dict[psutil.Process, int]] = {}
 
     def begin(self, attempt: str, processes: Sequence[psutil.Process]) -> bool:
-        """Tells all but those that read from a pipe into which another one writes. False where there is none to tell,
-        or one that may not be told."""
+        """Signals all but those that read from a pipe into which another process writes. False where there was nothing
+        to signal, or a process may not be signalled."""
         read = {process: _input(process.pid) for process in processes}
         written = _written(processes, {pipe for pipe in read.values() if pipe})
         waiting = {process: 0 for process, pipe in read.items() if written.get(pipe, set()) - {process.pid}}
@@ -38,8 +38,8 @@ class SigtermSequence:
         return bool(sent) and all(sent)
 
     def rest(self, attempt: str, processes: Sequence[psutil.Process], *, last: bool) -> bool:
-        """Tells those into whose pipes nobody writes any more. Whether some are still to be told. ``last``: nobody is
-        afterwards; told are all but those into whose pipes one of these writes, who is about to save."""
+        """Signals readers into whose pipes nobody writes any more. Whether some are left. With ``last``, none is left:
+        all are signalled but those whose writer is among them and about to save."""
         waiting = {one: looks for one, looks in self._waiting.pop(attempt, {}).items() if one.is_running()}
         read = {process: _input(process.pid) for process in waiting}
         written = _written(processes, {pipe for pipe in read.values() if pipe}) if waiting else {}
@@ -62,13 +62,13 @@ class SigtermSequence:
         return bool(left)
 
     def forget(self, attempt: str) -> None:
-        """The task is gone."""
+        """Drops what is remembered of a task."""
         self._waiting.pop(attempt, None)
 
 
 def sigterm_targets(processes: Iterable[psutil.Process], command: int) -> list[psutil.Process]:
-    """Those in the session of a task's ``command``, whatever group ``timeout`` or a shell with job control has put them
-    in. Not ``timeout`` itself, which tells its whole group at once, and ends with what it runs."""
+    """Processes in the session of a task's ``command``, whatever process group ``timeout`` or job control put them in.
+    Not ``timeout`` itself, which signals its whole group at once, and ends with what it runs."""
     found = []
     for process in processes:
         with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess):
@@ -92,7 +92,7 @@ def _send_sigterm(process: psutil.Process) -> bool:
 
 
 def _input(pid: int) -> int:
-    """The pipe that is its standard input; 0 where that is something else."""
+    """The pipe that is a process' standard input; 0 where that is something else."""
     with contextlib.suppress(OSError):
         facts = os.stat(f"/proc/{pid}/fd/0")
         return facts.st_ino if stat.S_ISFIFO(facts.st_mode) else 0
@@ -100,7 +100,7 @@ def _input(pid: int) -> int:
 
 
 def _written(processes: Iterable[psutil.Process], pipes: set[int]) -> dict[int, set[int]]:
-    """Of each of these pipes who can write into it."""
+    """The processes that can write into each of these pipes."""
     found: dict[int, set[int]] = {}
     for process in processes if pipes else ():
         with contextlib.suppress(OSError):

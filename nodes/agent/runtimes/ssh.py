@@ -1,7 +1,7 @@
 """SSH into a task: the image's own server, started beside the task's script with the task's own rights; see
 ``docs/decisions/ssh.md``.
 
-Everything that comes out of a container is a stranger's word: it is cut, checked, and believed in nothing else.
+Output of a container is untrusted: it is cut, checked, and believed in nothing else.
 """
 
 from __future__ import annotations
@@ -108,12 +108,12 @@ cat "$folder/told"
 
 
 def ssh_command(port: int, keys: str) -> list[str]:
-    """The words that start the server in a container; ``keys``: where that sees its authorized_keys."""
+    """The command that starts the server in a container; ``keys``: where the container sees its authorized_keys."""
     return ["/bin/sh", "-c", _SCRIPT, MARK, str(port), keys]
 
 
 def ssh_answer(said: bytes) -> SshServer:
-    """What the container said of its server."""
+    """Parses what the container said of its server."""
     line = said.decode(errors="replace").strip().partition("\n")[0]
     word, _, rest = line.partition(" ")
     user, _, key = rest.partition(" ")
@@ -124,13 +124,13 @@ def ssh_answer(said: bytes) -> SshServer:
 
 
 def ssh_keys_text(keys: Sequence[str]) -> str:
-    """The file of keys. A line that is more than a key of its kind, such as one with options, is left out."""
+    """The authorized_keys file. A line that is more than a plain key, such as one with options, is left out."""
     return "".join(f"{key}\n" for key in keys if _KEY.fullmatch(key))
 
 
 class SshSetup:
-    """One task's SSH: its keys, each time they change, and its server, once. Keeps nobody waiting: what is in the
-    container may never answer."""
+    """Sets up SSH for one task: its keys, each time they change, and its server, once. Never blocks: a container may
+    never answer."""
 
     def __init__(self, attempt: str, runtime: Runtime, woken: Callable[[], None]) -> None:
         self._attempt, self._runtime, self._woken = attempt, runtime, woken
@@ -139,7 +139,7 @@ class SshSetup:
         self._opening: threading.Thread | None = None
 
     def look(self, wanted: SshAccess, *, opened: bool) -> SshServer | None:
-        """Once, and unless it is ``opened`` already: what became of the server."""
+        """Updates keys and server. Once, and unless it is ``opened`` already, what became of the server."""
         keys = ssh_keys_text(wanted.keys)
         if keys != self._keys:
             try:

@@ -1,7 +1,7 @@
-"""The notice: a file by which a task that is stopped learns why, and by when it must have ended.
+"""Stop notice: a file that tells a task why it is stopped, and by when it must have ended.
 
-It lies in a folder of the agent's that the container sees read-only; the variable BERTH_NOTICE_FILE names it. It
-appears, whole, before SIGTERM is sent, and goes again where a task that was warned of a stop has turned it away.
+It lies in a folder of the agent's that the container sees read-only; BERTH_NOTICE_FILE names it. It appears, whole,
+before SIGTERM is sent, and goes again when a stop that was announced is called off.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def notice_folder(folder: Path) -> None:
 
 
 def notice_write(folder: Path, text: str, name: str = NOTICE_NAME) -> None:
-    """Puts the file there at once, in place of an earlier one. Raises OSError."""
+    """Writes the file atomically, replacing an earlier one. Raises OSError."""
     notice_folder(folder)
     fresh = folder / f".{name}"
     fresh.write_text(text)
@@ -45,5 +45,5 @@ def notice_write(folder: Path, text: str, name: str = NOTICE_NAME) -> None:
 
 
 def notice_remove(folder: Path, name: str = NOTICE_NAME) -> None:
-    """There is none then, whether there was one or not. Raises OSError."""
+    """Removes the file, if it is there. Raises OSError."""
     (folder / name).unlink(missing_ok=True)

@@ -1,1 +1,1 @@
-"""Sessions with the portal: shells in tasks, and the files of job folders. See ``docs/decisions/sessions.md``."""
+"""Sessions with the portal: shells in tasks, and files of job folders. See ``docs/decisions/sessions.md``."""

@@ -1,4 +1,4 @@
-"""The node's end of one session: frames out to its Redis stream, frames in from the door."""
+"""Channel of one session, at the node's end: frames out to its Redis stream, frames in from the session server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from nodes.protocol.sessions import (
 ALIVE_EVERY_S = 2.0
 LOOK_UP_S = 1.0
 TRIM_EVERY = 32
-"""Frames that are read before they are taken out of their stream."""
+"""Frames read before they are trimmed from their stream."""
 
 
 class ChannelClosed(Exception):
@@ -36,19 +36,19 @@ class ChannelClosed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Resized:
-    """The portal's terminal has another size."""
+    """A new size of the portal's terminal."""
 
     rows: int
     columns: int
 
 
 Input = bytes | Resized | None
-"""What the portal sent: bytes, a size, or None where no more bytes come."""
+"""Input from the portal: bytes, a size, or None where no more bytes come."""
 
 
 class SessionChannel:
-    """``give`` and ``tick`` are the door's; everything else is for the threads that serve the session. ``closed`` is
-    called once, from whichever thread ends it; it must not wait."""
+    """One session's frames. ``give`` and ``tick`` are for the session server; everything else for the threads that
+    serve the session. ``closed`` is called once, from whichever thread ends it; it must not wait."""
 
     def __init__(
         self, client: redis.Redis, *, node: str, session: str, secret: bytes, silence_s: float, clock: Clock
@@ -76,11 +76,11 @@ class SessionChannel:
     # ------------------------------------------------------------ for whoever serves it
 
     def answer(self, answer: SessionAnswer) -> None:
-        """Says that the session begins. Raises ChannelClosed."""
+        """Sends the first frame. Raises ChannelClosed."""
         self._send(FrameKind.ANSWER, encode(answer))
 
     def send(self, kind: FrameKind, data: bytes) -> None:
-        """Sends bytes, as the other side takes them. Raises ChannelClosed."""
+        """Sends bytes, as fast as the other side takes them. Raises ChannelClosed."""
         for start in range(0, len(data), CHUNK):
             piece = data[start : start + CHUNK]
             with self._room:
@@ -89,7 +89,7 @@ class SessionChannel:
             self._send(kind, piece)
 
     def input(self) -> Input:
-        """The next of what the portal sent; waits. Raises ChannelClosed."""
+        """The next input from the portal; waits. Raises ChannelClosed."""
         taken = self._input.get()
         if self.over:
             raise ChannelClosed
@@ -99,12 +99,12 @@ class SessionChannel:
         return taken
 
     def took(self, size: int) -> None:
-        """So many bytes of the input are used up: the portal may send as many more. Raises ChannelClosed."""
+        """Acknowledges bytes of the input: the portal may send as many more. Raises ChannelClosed."""
         with self._lock:
             self._send_unless_over(lambda: self._side.take(size))
 
     def end(self, end: SessionEnd) -> None:
-        """The last word; nothing happens where the session is over."""
+        """Sends the last frame; does nothing where the session is over."""
         try:
             self._send(FrameKind.END, encode(end))
         except ChannelClosed:
@@ -112,7 +112,7 @@ class SessionChannel:
         self.close()
 
     def close(self) -> None:
-        """Ends it without a word."""
+        """Ends the session without a frame."""
         if not self.over:
             self._over.set()
             self._input.put(None)  # wakes who waits for it
@@ -123,7 +123,7 @@ class SessionChannel:
     # ------------------------------------------------------------ for the door
 
     def give(self, entry_id: bytes, fields: dict[bytes, bytes]) -> None:
-        """A frame of the portal's. Never waits for more than Redis."""
+        """Takes a frame of the portal's. Never waits for more than Redis."""
         self.last, self._heard = entry_id, self._clock.monotonic()
         try:
             self._take(self._side.open(entry_id, fields.get(b"frame", b"")))
@@ -135,7 +135,7 @@ class SessionChannel:
             self._client.xtrim(self.down, minid=entry_id, approximate=False)
 
     def tick(self) -> None:
-        """Says that it lives, and ends where the portal does not. Raises RedisError."""
+        """Sends a sign of life, and ends where the portal sends none. Raises RedisError."""
         now = self._clock.monotonic()
         if now - self._heard > self._silence_s:
             self.end(SessionEnd(fault=SessionFault.BROKEN, message="The portal was silent for too long."))
@@ -159,7 +159,7 @@ class SessionChannel:
                 self._client.delete(self._up)
 
     def _resize(self, size: Resized) -> None:
-        """Of sizes that nobody has taken yet only the last one counts, so that no flood of them fills the memory."""
+        """Keeps only the last of untaken sizes, so that no flood of them fills the memory."""
         with self._sizing:
             waits, self._size = self._size is not None, size
         if not waits:
@@ -170,7 +170,7 @@ class SessionChannel:
             self._send_unless_over(lambda: self._side.seal(kind, payload))
 
     def _send_unless_over(self, frame: Callable[[], tuple[str, bytes]]) -> None:
-        """Adds a frame; with the lock held, so that they lie in the order of their numbers."""
+        """Adds a frame; with the lock held, so that frames are in the order of their numbers."""
         if self.over:
             raise ChannelClosed
         entry_id, sealed = frame()

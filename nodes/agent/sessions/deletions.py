@@ -1,4 +1,4 @@
-"""Deletions of job folders that the portal asks for: a process for each, and answers about how far it is."""
+"""Deletions of job folders for the portal: a process for each, and answers about its progress."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nodes.agent.storage.delete_job_folder import KEPT, Removal
 from nodes.protocol.sessions import DeleteRequest, SessionAnswer, SessionEnd, SessionFault
 
 AT_ONCE = 16
-"""Most of the time they wait, to see that nobody writes."""
+"""Deletions at once; most of the time they wait, to see that nobody writes."""
 REMEMBERED = 256
 GONE, GOING = "gone", "going"
 
@@ -28,9 +28,10 @@ log = structlog.get_logger(__name__)
 
 
 class JobFolderDeletions:
-    """``roots``: the mount roots of the server's policy; ``still_s``: how long a folder's leases must not change.
+    """Runs deletions of job folders. ``roots``: the mount roots of the server's policy; ``still_s``: how long a
+    folder's leases must not change.
 
-    What came of a deletion is told to who asks next, and forgotten; who asks again then begins anew, which finds
+    The result of a deletion goes to the next request for it, and is forgotten; a later request begins anew, and finds
     nothing to do.
     """
 
@@ -40,7 +41,7 @@ class JobFolderDeletions:
         self._begun: dict[str, subprocess.Popen[bytes]] = {}
 
     def serve(self, channel: SessionChannel, request: DeleteRequest) -> None:
-        """Answers one request."""
+        """Serves one request."""
         with answering(channel):
             channel.answer(SessionAnswer(kind=self.ask(request)))
             channel.end(SessionEnd())
@@ -64,7 +65,7 @@ class JobFolderDeletions:
         raise FilesFailed(SessionFault.UNFIT, said if process.returncode == KEPT else otherwise)
 
     def close(self) -> None:
-        """Ends what goes on; another process goes on with it when the portal asks again."""
+        """Ends running deletions; another process continues when the portal asks again."""
         with self._lock:
             for process in self._begun.values():
                 process.kill()
@@ -89,7 +90,7 @@ class JobFolderDeletions:
 
 
 def _said(process: subprocess.Popen[bytes]) -> str:
-    """What a process that has ended wrote."""
+    """Output of a process that has ended."""
     with process:
         assert process.stdout is not None, "it was asked for"
         return process.stdout.read().decode(errors="replace")

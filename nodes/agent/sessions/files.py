@@ -1,4 +1,4 @@
-"""Answers what the portal asks about the files of a job folder."""
+"""Serves the portal's requests for files of job folders."""
 
 from __future__ import annotations
 
@@ -40,8 +40,7 @@ def files_serve(channel: SessionChannel, request: ListRequest | ReadRequest, pol
 
 @contextmanager
 def answering(channel: SessionChannel) -> Iterator[None]:
-    """Within it a request is answered: what cannot be had is the last word, and nobody is told whose session is
-    over."""
+    """Context of an answer: a failure is sent as the last frame, and a session that is over gets nothing."""
     try:
         yield
     except FilesFailed as failed:

@@ -1,7 +1,7 @@
-"""What lies in a job folder: names, files, and whole folders as a tar archive.
+"""Reads job folders: names, files, and whole folders as a tar archive.
 
 The folder belongs to a hostile user: each step of a path is opened by name within the folder before it and never as a
-link, which is read and followed step by step where it stays in the folder, and nothing but plain files is ever opened.
+link, which is read and followed step by step where it stays in the folder, and only plain files are ever opened.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from nodes.protocol.sessions import CHUNK, FileEntry, FolderListing, SessionFaul
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 DEEPEST = 128
-"""Folders within folders that an archive takes in; each one takes two descriptors."""
+"""Deepest nesting of folders in an archive; each one takes two descriptors."""
 LINKS = 40
-"""That are followed on one way, as Linux does."""
+"""Links followed on one path, as on Linux."""
 TARGET_SHOWN = 300
 NAMES_AT_ONCE = 1000
-"""So many names of one folder are kept, and sorted, at a time."""
+"""Names of one folder that are kept, and sorted, at a time."""
 _AWAY = frozenset({errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT})
 
 
 class FilesFailed(Exception):
-    """What was asked for cannot be had. ``message`` is one sentence for people."""
+    """The request cannot be served. ``message`` is one sentence for people."""
 
     def __init__(self, fault: SessionFault, message: str) -> None:
         super().__init__(message)
@@ -44,8 +44,8 @@ class FilesFailed(Exception):
 
 @contextmanager
 def path_open(mount: Mount, path: bytes) -> Iterator[tuple[int, bytes]]:
-    """(descriptor of the folder that holds it, last name) of what lies at ``path`` below the mount's source; for the
-    source itself the name is ``.``. Links lead on as long as they stay in it. Raises FilesFailed."""
+    """(descriptor of the folder that holds it, last name) of ``path`` below the mount's source; for the source itself
+    the name is ``.``. Links are followed as long as they stay inside. Raises FilesFailed."""
     steps = path.split(b"/") if path else []
     if any(step in (b"", b".", b"..") or b"\0" in step for step in steps):
         raise FilesFailed(SessionFault.UNFIT, "The path has empty steps, or steps of dots alone.")
@@ -54,8 +54,8 @@ def path_open(mount: Mount, path: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 class _PathWalk:
-    """Steps from the folder ``root`` on, each by the descriptor of the one before: nothing that is opened is a link.
-    ``inside``: what the task calls that folder, by which its absolute links are known; empty: by none."""
+    """Walks from the folder ``root`` on, each step by the descriptor of the one before: nothing that is opened is a
+    link. ``inside``: the task's path of that folder, for absolute links; empty: unknown."""
 
     def __init__(self, root: int, inside: bytes) -> None:
         self._inside = inside
@@ -68,7 +68,7 @@ class _PathWalk:
         self._back(1)
 
     def walk(self, steps: Iterable[bytes]) -> tuple[int, bytes]:
-        """(folder, name) of what they lead to. Raises OSError, FilesFailed."""
+        """(folder, name) of where the steps lead. Raises OSError, FilesFailed."""
         left, links = [*steps][::-1], list[bytes]()
         while left:
             step = left.pop()
@@ -88,7 +88,7 @@ class _PathWalk:
         return self._folders[-1], b"."
 
     def _led(self, target: bytes, links: int) -> list[bytes]:
-        """The steps to take in the place of a link, which is the so manieth; those of an absolute one begin anew."""
+        """The steps that replace a link, the ``links``-th one; those of an absolute one start over."""
         if links > LINKS:
             raise FilesFailed(SessionFault.UNFIT, "Links lead to links without an end.")
         steps = target.split(b"/")
@@ -106,7 +106,7 @@ class _PathWalk:
         self._folders.append(os.open(step, _FOLDER, dir_fd=self._folders[-1]))
 
     def _back(self, length: int) -> None:
-        """So many folders of the way are left; never less than the first."""
+        """Goes back to a path of this many folders; never less than the first."""
         while len(self._folders) > max(length, 1):
             os.close(self._folders.pop())
 
@@ -126,7 +126,7 @@ def _outward(target: bytes) -> FilesFailed:
 
 @contextmanager
 def failures() -> Iterator[None]:
-    """Within it, what the file system or the storage refuses becomes FilesFailed."""
+    """Context in which errors of the file system or the storage become FilesFailed."""
     try:
         yield
     except FolderGone as gone:
@@ -141,7 +141,7 @@ def failures() -> Iterator[None]:
 
 
 def entry_at(folder: int, name: bytes) -> FileEntry:
-    """What the name stands for. Raises OSError."""
+    """The entry with this name. Raises OSError."""
     facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
     return FileEntry(name=name, kind=_kind(facts.st_mode), size=facts.st_size, changed_ms=facts.st_mtime_ns // 10**6)
 
@@ -159,7 +159,7 @@ def folder_list(folder: int, name: bytes, *, after: bytes, limit: int) -> Folder
 
 
 def file_read(folder: int, name: bytes, offset: int, length: int) -> Iterator[bytes]:
-    """Bytes of a plain file, fewer where it has become shorter meanwhile. Raises OSError, FilesFailed."""
+    """Bytes of a plain file, fewer where it has shrunk meanwhile. Raises OSError, FilesFailed."""
     file = file_open(folder, name)
     try:
         while length > 0 and (data := os.pread(file, min(length, CHUNK), offset)):
@@ -181,9 +181,9 @@ def file_open(folder: int, name: bytes) -> int:
 
 
 def folder_archive(folder: int, name: bytes, title: bytes, write: Callable[[bytes], object]) -> None:
-    """Writes the folder as a tar archive under the name ``title``: files, folders and links as such; whatever else
-    there is, and what vanishes meanwhile, is left out. A file that grows is cut, one that shrinks is filled with
-    zeros. Raises OSError, FilesFailed."""
+    """Writes the folder as a tar archive under the name ``title``: files, folders and links as such; anything else, and
+    what vanishes meanwhile, is left out. A file that grows is cut, one that shrinks is filled with zeros. Raises
+    OSError, FilesFailed."""
     out = _Out(write)
     with tarfile.open(
         fileobj=out, mode="w|", format=tarfile.PAX_FORMAT, bufsize=CHUNK, encoding="utf-8", errors="surrogateescape"
@@ -227,7 +227,7 @@ def _archive_file(archive: tarfile.TarFile, folder: int, name: bytes, title: byt
 
 
 def _add(archive: tarfile.TarFile, member: tarfile.TarInfo, file: Any = None) -> None:
-    """Writes it and forgets it: ``tarfile`` keeps each for who reads the archive again."""
+    """Writes a member and forgets it: ``tarfile`` keeps each for reading the archive again."""
     archive.addfile(member, file)
     archive.getmembers().clear()
 
@@ -241,7 +241,7 @@ def _member(title: bytes, facts: os.stat_result, kind: bytes) -> tarfile.TarInfo
 
 
 class _Out(io.RawIOBase):
-    """Where the archive goes, as ``tarfile`` writes it."""
+    """Output file of ``tarfile``."""
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         self._write = write
@@ -255,7 +255,7 @@ class _Out(io.RawIOBase):
 
 
 class _Padded:
-    """A file that never ends too early: ``tarfile`` has announced its size already."""
+    """A file padded with zeros: ``tarfile`` has announced its size already."""
 
     def __init__(self, read: Callable[[int], bytes]) -> None:
         self._read = read

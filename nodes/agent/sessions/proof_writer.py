@@ -1,4 +1,4 @@
-"""Values that the portal has written into a storage: a process for each, with an end to the patience for it."""
+"""Writes the portal's values into storages, each in a process of its own with a timeout."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _HOME = Path(__file__).parents[3]
 
 
 class ProofWriter:
-    """``roots``: the mount roots of the server's policy. One is written at a time, and none while a file server that is
-    away keeps one from its end."""
+    """Writes proofs, one at a time, and none while a dead file server keeps one from its end. ``roots``: the mount
+    roots of the server's policy."""
 
     def __init__(self, *, roots: tuple[str, ...]) -> None:
         self._roots = roots
@@ -33,14 +33,14 @@ class ProofWriter:
         self._last: subprocess.Popen[bytes] | None = None
 
     def serve(self, channel: SessionChannel, request: ProofRequest) -> None:
-        """Answers one request."""
+        """Serves one request."""
         with answering(channel):
             self.write(request)
             channel.answer(SessionAnswer(kind=WRITTEN))
             channel.end(SessionEnd())
 
     def write(self, request: ProofRequest) -> None:
-        """Raises FilesFailed where it is not written."""
+        """Writes the value. Raises FilesFailed."""
         root = request.mount.root
         with self._lock:
             if self._last is not None and self._last.poll() is None:

@@ -1,4 +1,5 @@
-"""Takes the portal's requests for sessions, and hands each session its frames: one thread, one connection."""
+"""Session server: receives the portal's requests, and passes each session its frames, in one thread over one
+connection."""
 
 from __future__ import annotations
 
@@ -34,14 +35,14 @@ AWAY_S = 1.0
 CLOSE_WITHIN_S = 3.0
 SWEEP_WAIT_S, SWEEP_AGAIN_S = 5.0, 2.0
 REMEMBERED = 4096
-"""Sessions whose ids are remembered, so that none is opened twice; a request lives for seconds."""
+"""Session ids remembered, so that none is opened twice; a request lives for seconds."""
 
 log = structlog.get_logger(__name__)
 
 
 class SessionServer:
     """Opens sessions. ``boot`` numbers this start of the agent, ``shells`` is how many may be open at once, and
-    ``lease_still_s`` how long the leases of a folder that shall be deleted must not change."""
+    ``lease_still_s`` how long the leases of a folder to be deleted must not change."""
 
     def __init__(
         self,
@@ -79,7 +80,7 @@ class SessionServer:
         self._sweeper.start()
 
     def close(self) -> None:
-        """Ends every session, its shell included, with a word to the portal."""
+        """Ends every session, its shell included, with a message to the portal."""
         self._closing.set()
         if self._thread.ident is not None:
             self._thread.join(5)
@@ -126,7 +127,7 @@ class SessionServer:
                         channel.tick()
 
     def _newest(self) -> bytes:
-        """The id behind which the requests are for this agent: what was asked before is expired or another's."""
+        """The id behind which requests are for this agent: earlier ones are expired or another's."""
         newest: Any = self._client.xrevrange(self._requests, count=1)
         return newest[0][0] if newest else b"0-0"
 
@@ -148,7 +149,7 @@ class SessionServer:
     # ------------------------------------------------------------ requests
 
     def _request(self, text: str) -> None:
-        """Raises EnvelopeRejected, MsgspecError for what must not be answered."""
+        """Opens the requested session. Raises EnvelopeRejected, MsgspecError for what must not be answered."""
         body = envelope_open(
             text, public=self._portal, sender="portal", to=self._node, kind="session", now_ms=self._clock.now_ms()
         )
@@ -178,7 +179,7 @@ class SessionServer:
         thread.start()
 
     def _serve(self, channel: SessionChannel, request: SessionRequest) -> None:
-        """A thread for each session."""
+        """Serves one session, in a thread of its own."""
         try:
             if request.shell is not None:
                 self._serve_shell(channel, request.shell)
@@ -201,7 +202,7 @@ class SessionServer:
             channel.end(SessionEnd(fault=SessionFault.AWAY, message=f"The runtime of {self._node} does not answer."))
 
     def _sweep(self) -> None:
-        """Ends the shells that an agent which was killed left behind."""
+        """Ends the shells that a killed agent left behind."""
         throttle = LogThrottle(self._clock.monotonic)
         while not self._closing.is_set():
             try:

@@ -1,4 +1,4 @@
-"""Serves a shell: what the portal sends goes to a program in a task, what that writes goes to the portal."""
+"""Serves shells: the portal's input goes to a program in a task, its output to the portal."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Storages, job folders and code on this node: mounted, guarded, filled and deleted."""
+"""Storages, job folders and code on this node: mounting, guarding, filling, deleting."""

@@ -1,5 +1,5 @@
-"""Work with the files of storages. Where their file server dies it hangs in a way that no signal ends; so it is done
-in threads that may hang, and never in the one that has to stop a task.
+"""Background calls on files of storages. When their file server dies, such a call hangs, and no signal ends it; so it
+runs in a thread that may hang, never in the one that has to stop a task.
 
 Not ``nodes.agent.storage.probe``: that would be a process for each task and five seconds.
 """
@@ -19,14 +19,13 @@ from nodes.agent.runtimes.base import Cancelled
 log = structlog.get_logger(__name__)
 
 TIMEOUT_S = 0.5
-"""How long one waits for an errand; a file server that is well takes milliseconds."""
+"""How long a result is waited for; a healthy file server takes milliseconds."""
 _POLL_EVERY_S = 0.2
 T = TypeVar("T")
 
 
 class BackgroundCall(Generic[T]):
-    """Something small that is done again and again with the files of one storage, for one controller. ``last``: what it
-    gave last."""
+    """A small repeated call on the files of one storage, for one controller. ``last``: its last result."""
 
     def __init__(self, root: str, work: Callable[[], T], last: T) -> None:
         self.root, self.last = root, last
@@ -35,7 +34,7 @@ class BackgroundCall(Generic[T]):
         self._done.set()
 
     def begin(self) -> bool:
-        """False where it is still under way."""
+        """False while it is still running."""
         begins = self._done.is_set()
         self._done.clear()
         return begins
@@ -52,15 +51,15 @@ class BackgroundCall(Generic[T]):
 
 
 class BackgroundCalls:
-    """Runs the errands of all controllers: one thread for each storage, so that one that is away holds no other up."""
+    """Runs the calls of all controllers: one thread per storage, so that a dead one blocks no other."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._queues: dict[str, SimpleQueue[Callable[[], None] | None]] = {}
 
     def run(self, call: BackgroundCall[T]) -> T:
-        """Has it done once more, and gives what it told; where that takes longer than a moment, what it told before.
-        One that is still under way is neither begun anew nor waited for."""
+        """Runs the call once more and returns its result; where that takes longer than a moment, the last one. A call
+        that is still running is neither begun anew nor waited for."""
         queue = self._queue(call.root)
         if call.begin():
             queue.put(call.do)
@@ -68,7 +67,7 @@ class BackgroundCalls:
         return call.last
 
     def close(self) -> None:
-        """Ends the threads, one that hangs when its server answers. The agent's end waits for none of them."""
+        """Ends the threads, a hanging one when its server answers. The agent's end waits for none of them."""
         with self._lock:
             queues, self._queues = self._queues, {}
         for queue in queues.values():
@@ -89,8 +88,8 @@ def _serve(queue: SimpleQueue[Callable[[], None] | None]) -> None:
 
 
 def run_cancellable(work: Callable[[], T], cancelled: Callable[[], bool]) -> T:
-    """What ``work`` gives or raises; it has a thread of its own, which is left alone as soon as nobody wants the result
-    any more. Raises Cancelled then."""
+    """Runs ``work`` in a thread of its own and returns or raises what it does; the thread is abandoned as soon as
+    ``cancelled``. Raises Cancelled then."""
     future: Future[T] = Future()
     threading.Thread(target=_fulfil, args=(future, work), name="storage", daemon=True).start()
     while not wait([future], _POLL_EVERY_S).done:

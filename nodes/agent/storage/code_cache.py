@@ -1,7 +1,7 @@
-"""Brings the code of jobs to the node: over HTTP from the portal, by its hash, kept for the next task that wants it.
+"""Cache of jobs' code: fetched over HTTP from the portal, by its hash, and kept for the next task that wants it.
 
-The agent's only HTTP. Each file is named by the SHA-256 of its content and compared with it at every use, so that
-whatever happened to it (a broken download, a bad disk, somebody's hand) it is fetched again rather than used.
+The agent's only HTTP. Each file is named by the SHA-256 of its content and compared with it at every use, so that after
+a broken download, a bad disk or a manual change it is fetched again rather than used.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from nodes.protocol.states import Cause
 log = structlog.get_logger(__name__)
 
 TRIES = 3
-"""How often code that arrives damaged is fetched before the task is given up."""
+"""How often code that arrives damaged is fetched before the task fails."""
 _TIMEOUTS_S = (10, 30)
 _PIECE = 64 * 1024
 _WAIT_S = 0.2
@@ -40,7 +40,7 @@ _PART = ".part"
 
 
 class CodeUnavailable(Exception):
-    """The code cannot be had now; ask again soon. ``message`` says why, in one sentence for people."""
+    """The code cannot be fetched now; ask again soon. ``message`` is one sentence for people."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -48,12 +48,12 @@ class CodeUnavailable(Exception):
 
 
 class _DownloadFailed(Exception):
-    """The portal does not give it now; the text says why, and what to do."""
+    """The portal does not serve it now; the text says why, and what to do."""
 
 
 class CodeCache:
-    """Archives under ``folder``, at most about ``limit`` bytes of them: the one unused for longest goes first.
-    ``authority``: file of the one that signed the portal's certificate, where it is none of the system's."""
+    """Archives under ``folder``, about ``limit`` bytes of them: the least recently used goes first. ``authority``: file
+    of the one that signed the portal's certificate, where it is none of the system's."""
 
     def __init__(self, folder: Path, limit: int, authority: Path | None = None) -> None:
         self._folder, self._limit = folder, limit
@@ -72,7 +72,7 @@ class CodeCache:
         progress: Callable[[Progress], None],
         cancelled: Callable[[], bool],
     ) -> IO[bytes]:
-        """The archive, fetched where it is not here. ``address`` gives the newest that was ordered.
+        """The archive, fetched where it is not here. ``address`` gives the newest address that was ordered.
 
         Raises ``CodeUnavailable`` when the portal does not serve it now, ``AttemptFailed`` when it never will or the
         disk is full, ``Cancelled``.
@@ -99,7 +99,7 @@ class CodeCache:
             lock.release()
 
     def _good(self, path: Path, code: Code) -> IO[bytes] | None:
-        """The file, open at its start, if it is there and is what it should be; one that is not goes away."""
+        """The file, open at its start, if it is there and intact; a damaged one is deleted."""
         try:
             file = path.open("rb")
         except FileNotFoundError:
@@ -121,7 +121,7 @@ class CodeCache:
         progress: Callable[[Progress], None],
         cancelled: Callable[[], bool],
     ) -> None:
-        """Downloads to ``path``, going on where an earlier try broke off."""
+        """Downloads to ``path``, resuming an interrupted download."""
         part = path.with_suffix(_PART)
         have = part.stat().st_size if part.exists() else 0
         if have < code.size:
@@ -148,8 +148,7 @@ class CodeCache:
         progress: Callable[[Progress], None],
         cancelled: Callable[[], bool],
     ) -> int:
-        """Appends what comes to ``part``; how many bytes are there then. Raises ``_DownloadFailed``, ``AttemptFailed``,
-        ``Cancelled``."""
+        """Appends to ``part``; returns its size then. Raises ``_DownloadFailed``, ``AttemptFailed``, ``Cancelled``."""
         with self._answer(url, have) as answer:
             have = _kept(answer, have)
             with part.open("ab") as file:
@@ -165,7 +164,8 @@ class CodeCache:
         return have
 
     def _answer(self, url: str, have: int) -> requests.Response:
-        """What the portal says to a request for all behind the first ``have`` bytes. Raises ``_DownloadFailed``."""
+        """The portal's response to a request for everything behind the first ``have`` bytes. Raises
+        ``_DownloadFailed``."""
         headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={have}-"} if have else {})}
         try:
             return self._session.get(
@@ -176,7 +176,7 @@ class CodeCache:
             raise _DownloadFailed(why) from error
 
     def _say(self, url: str, why: str) -> None:
-        """Once for all tasks that wait for code from there: an address that was mended fails on for older orders."""
+        """Logs once for all tasks that wait for code from there: a corrected address keeps failing for older orders."""
         with self._throttle_lock:
             if self._throttles[urlsplit(url).netloc].new(why):
                 log.warning("code is not fetched", reason=why)
@@ -187,7 +187,7 @@ class CodeCache:
                 log.info("code is fetched again")
 
     def _make_room(self, *, keep: Path) -> None:
-        """Deletes what was unused for longest while there is too much, downloads that nobody finished as well."""
+        """Deletes the least recently used files while there is too much, unfinished downloads included."""
         taken = 0
         for path in sorted(self._folder.iterdir(), key=_used_at, reverse=True):
             with contextlib.suppress(FileNotFoundError):
@@ -207,7 +207,7 @@ def _used_at(path: Path) -> float:
 
 
 def _pieces(answer: requests.Response) -> Iterator[bytes]:
-    """What comes. Raises ``_DownloadFailed``."""
+    """The response's content. Raises ``_DownloadFailed``."""
     try:
         yield from answer.iter_content(_PIECE)
     except requests.RequestException as error:
@@ -218,7 +218,7 @@ def _pieces(answer: requests.Response) -> Iterator[bytes]:
 
 
 def _kept(answer: requests.Response, have: int) -> int:
-    """How many of the bytes that are here stay. Raises ``_DownloadFailed``, ``AttemptFailed``."""
+    """How many of the bytes already here stay. Raises ``_DownloadFailed``, ``AttemptFailed``."""
     if answer.status_code == requests.codes.partial_content:
         return have
     if answer.status_code == requests.codes.ok:

@@ -1,11 +1,11 @@
-"""Deletes a job folder for good: a process of its own, since who touches a file server that is away hangs.
+"""Deletes a job folder for good, in a process of its own, since touching a dead file server hangs.
 
-``python -m nodes.agent.storage.delete_job_folder`` takes a ``Removal`` as JSON from its standard input. Killed at any
-moment, it goes on where it was when it is asked again; two at once, on two servers too, do no harm. See
+``python -m nodes.agent.storage.delete_job_folder`` takes a ``Removal`` as JSON from standard input. Killed at any
+moment, it continues when it is asked again; two at once, on two servers too, do no harm. See
 ``docs/decisions/job-folders.md``.
 
-The folder belongs to a hostile user. Every step is taken from a folder that is open, and no link is followed; how it
-is emptied: ``nodes/agent/storage/delete_tree.py``.
+The folder belongs to a hostile user. Every step is taken from an open folder, and no link is followed; how it is
+emptied: ``nodes/agent/storage/delete_tree.py``.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from nodes.protocol.decoding import decoded
 from nodes.protocol.messages import Mount
 
 LONGEST = 200
-"""Characters of a name to which that is put."""
+"""Characters of a name to which the suffix is added."""
 MARK = ".berth"
 """The folder of leases, which each job's folder has before its first container is made."""
 KEPT = 3
-"""The exit status that says that the folder is kept, why on standard output."""
+"""Exit status when the folder is kept; standard output says why."""
 _JOB = re.compile(r".+-[1-9][0-9]*", re.DOTALL)
 
 
 class FolderKept(Exception):
-    """It is not deleted, or not all of it. ``message`` is one sentence for people."""
+    """The folder is not deleted, or not all of it. ``message`` is one sentence for people."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -48,8 +48,9 @@ class FolderKept(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """``mount``: the job's folder as its source; ``roots``: the mount roots of the server's policy; ``unwritten_s``:
-    how long ago the folder's leases must have been written; ``still_s``: how long they must not change from now on."""
+    """A deletion request. ``mount``: the job's folder as its source; ``roots``: the mount roots of the server's policy;
+    ``unwritten_s``: how long ago the folder's leases must have been written; ``still_s``: how long they must not change
+    from now on."""
 
     mount: Mount
     roots: tuple[str, ...]
@@ -58,7 +59,7 @@ class Removal:
 
 
 def folder_remove(removal: Removal, sleep: Callable[[float], object] = time.sleep) -> None:
-    """Returns once the folder is gone, or was. Raises FolderKept."""
+    """Deletes the folder; returns once it is gone. Raises FolderKept."""
     mount, name = removal.mount, _name(removal)
     above = replace(mount, source=str(PurePosixPath(mount.source).parent), create=False)
     try:
@@ -77,7 +78,7 @@ def folder_remove(removal: Removal, sleep: Callable[[float], object] = time.slee
 
 
 def deleting_name(name: str) -> str:
-    """What the folder is called while it is being deleted: no job's folder ends so, for its run stands last."""
+    """Name of the folder while it is being deleted: no job's folder ends so, for its run number stands last."""
     return (name if len(name) <= LONGEST else hashlib.sha256(name.encode()).hexdigest()) + DELETING
 
 
@@ -94,8 +95,8 @@ def _name(removal: Removal) -> str:
 
 
 def _may_go(user: int, name: str, removal: Removal, sleep: Callable[[float], object]) -> bool:
-    """Whether there is something to delete: the folder is there, bears the mark of a job's folder, and nobody writes
-    its leases any more. Raises FolderKept, OSError."""
+    """Whether there is something to delete: the folder is there, has the mark of a job's folder, and nobody writes its
+    leases any more. Raises FolderKept, OSError."""
     source = removal.mount.source
     try:
         folder = os.open(name, FOLDER, dir_fd=user)
@@ -125,7 +126,7 @@ def _is_there(user: int, name: str) -> bool:
 
 
 def _is_begun(user: int, name: str, source: str) -> bool:
-    """A folder without the mark goes only where nothing is in it; whether another process has begun with it. Raises
+    """Deletes a folder without the mark where it is empty; whether another process is deleting it. Raises
     FolderKept."""
     try:
         os.rmdir(name, dir_fd=user)
@@ -137,14 +138,14 @@ def _is_begun(user: int, name: str, source: str) -> bool:
 
 
 class _Leases(NamedTuple):
-    """What the leases of a folder are like, as one number, and when the newest was written, in unix seconds."""
+    """Content of a folder's leases as one number, and when the newest was written, in unix seconds."""
 
     content: int
     newest: float
 
 
 def _leases(folder: int) -> _Leases | None:
-    """Those in the folder; None without the mark. Raises OSError."""
+    """Leases in the folder; None without the mark. Raises OSError."""
     try:
         mark = os.open(MARK, FOLDER, dir_fd=folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -166,7 +167,7 @@ def _leases(folder: int) -> _Leases | None:
 
 
 def _finish(user: int, name: str, mount: Mount) -> None:
-    """Deletes what was renamed to be deleted, and returns where nothing is. Raises FolderKept, OSError."""
+    """Deletes what was renamed for deletion; returns where there is nothing. Raises FolderKept, OSError."""
     why = folder_delete(user, deleting_name(name))
     if why:
         raise FolderKept(f"{PurePosixPath(mount.source).parent}/{deleting_name(name)} cannot be deleted whole: {why}.")

@@ -1,10 +1,9 @@
-"""Deletes folders in which users wrote as they liked: as deep and as full as they are, with whatever cannot be deleted.
+"""Deletes folders in which users wrote as they liked, however deep and full they are.
 
-Every step is taken from a folder that is open, and no link is followed. What is to be emptied is renamed first: a mount
-point cannot be, so nothing is entered that is mounted there, be it of the same file system. Folders within it are moved
-up beside it before they are emptied, so that however deep they lie two descriptors and no recursion are enough
-(``shutil.rmtree`` recurses before Python 3.13, and enters what is mounted). Killed at any moment, the next one goes on
-where it was; two at once do no harm.
+Every step is taken from an open folder, and no link is followed. What is to be emptied is renamed first: a mount point
+cannot be renamed, so nothing mounted is entered, even of the same file system. Folders inside are moved up beside it
+before they are emptied, so that two descriptors and no recursion are enough at any depth (``shutil.rmtree`` recurses
+before Python 3.13, and enters what is mounted). Killed at any moment, the next one continues; two at once do no harm.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ import structlog
 from nodes.agent.storage.folders import FOLDER
 
 DELETING = ".being-deleted"
-"""Behind the name of a folder that is being deleted."""
+"""Suffix of a folder that is being deleted."""
 TIMEOUT_S = 600.0
-"""So long the end of a task waits at most for its folder: who still writes there could keep it for ever."""
+"""How long the end of a task waits for its folder: whoever still writes there could keep it for ever."""
 AGAIN_EVERY_S = 3600.0
 _MOVED = re.compile(r"moved-[0-9a-f]{32}")
 _THERE = (errno.ENOTEMPTY, errno.EEXIST)
@@ -35,8 +34,8 @@ log = structlog.get_logger(__name__)
 
 
 def folder_remove_or_log(folder: Path) -> None:
-    """Takes a folder within one of the agent's own away; nothing happens when there is none. Raises nothing, since a
-    task is over whatever it has left behind: the log says what stays, and where ``LeftoverFolders`` finds it."""
+    """Deletes a folder within one of the agent's own; does nothing when there is none. Raises nothing, since a task is
+    over whatever it left behind: the log says what stays, and where ``LeftoverFolders`` finds it."""
     aside = folder.with_name(f"{folder.name}.{secrets.token_hex(4)}{DELETING}")
     try:
         folder.rename(aside)  # so that what is half deleted is taken for nothing else
@@ -49,8 +48,8 @@ def folder_remove_or_log(folder: Path) -> None:
 
 
 class LeftoverFolders:
-    """Deletes what is left of folders within these: at the agent's start, whose last one may have been killed, and each
-    hour, when what stood against it may be gone."""
+    """Deletes leftovers within these folders: at the agent's start, for its previous run may have been killed, and each
+    hour, when what prevented it may be gone."""
 
     def __init__(self, *folders: Path) -> None:
         self._folders = folders
@@ -74,8 +73,8 @@ class LeftoverFolders:
 
 
 def folder_delete(above: int, name: str, within_s: float = math.inf) -> str:
-    """Deletes the folder ``name`` of the folder ``above``, which is open. Returns why something of it stays, empty once
-    it is gone. Raises OSError."""
+    """Deletes the folder ``name`` of the open folder ``above``. Returns why something of it stays, empty once it is
+    gone. Raises OSError."""
     try:
         top = os.open(name, FOLDER, dir_fd=above)
     except FileNotFoundError:
@@ -110,7 +109,7 @@ def _delete_or_say(folder: Path) -> None:
 
 
 def _gone(above: int, name: str) -> bool:
-    """Whether the folder is gone, by this at the latest: one that is not empty stays. Raises OSError."""
+    """Removes the folder if it is empty; whether it is gone. Raises OSError."""
     try:
         os.rmdir(name, dir_fd=above)
     except FileNotFoundError:
@@ -123,8 +122,8 @@ def _gone(above: int, name: str) -> bool:
 
 
 class _Sweep:
-    """One way through the folder, until that time of the monotonic clock. ``done``: names that are gone, or nearer to
-    it; ``why`` another one is not; ``late``: it was left before its end."""
+    """One pass through the folder, until that time of the monotonic clock. ``done``: names that are gone or moved;
+    ``why`` another one is not; ``late``: the pass ran out of time."""
 
     def __init__(self, top: int, until: float) -> None:
         self._top, self._device, self._until = top, os.fstat(top).st_dev, until
@@ -173,7 +172,7 @@ class _Sweep:
             self._try(lambda: os.unlink(name, dir_fd=folder))
 
     def _up(self, folder: int, name: str) -> None:
-        """Once: whoever renamed while it reads the names could read them for ever."""
+        """Moves a folder up, once: whoever renamed while it reads the names could read them for ever."""
         moved = f"moved-{secrets.token_hex(16)}"
         self._try(lambda: os.rename(name, moved, src_dir_fd=folder, dst_dir_fd=self._top))
 

@@ -1,7 +1,7 @@
-"""Folders of storages on the node: opened step by step without following symbolic links, made where they may be.
+"""Folders of storages on the node: opened step by step without following symbolic links, made where allowed.
 
-A mount's source must lie below its storage's root. The last folders belong to users, who could put a link in
-their place; so each step is opened by name within the folder before it, and a link is refused.
+A mount's source must lie below its storage's root. The last folders belong to users, who could put a link in their
+place; so each step is opened by name within the folder before it, and a link is refused.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from nodes.protocol.states import Cause
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 USER_FOLDER_MODE = 0o700
-"""Of folders that are made for a user: nobody else on the storage sees into them."""
+"""Mode of folders made for a user: nobody else on the storage sees into them."""
 LEASE_FOLDER_MODE = 0o755
 _UNGIVEN = stat.S_ISVTX | 0o700
-"""Of a new folder until its owner has it: nobody else may enter it, and nobody makes such ones by hand (mount points on
-the other hand are often root's with 0700 or 000)."""
+"""Mode of a new folder until its owner has it: nobody else may enter it, and nobody makes such ones by hand (mount
+points on the other hand are often root's with 0700 or 000)."""
 _LATEST_MS = 1 << 53
 
 
 class Owner(NamedTuple):
-    """Whom a folder is made for."""
+    """The user that a folder is made for."""
 
     uid: int
     gid: int
@@ -40,7 +40,7 @@ class FolderGone(AttemptFailed):
 
 
 def mounts_prepare(spec: ContainerSpec) -> None:
-    """Checks every mount of the spec, makes what is missing and may be made, and the folder of its lease.
+    """Checks every mount of the spec, makes missing folders where allowed, and the folder of its lease.
 
     Raises ``AttemptFailed``: STORAGE_MISSING when the storage is not here, a folder cannot be the task's, or somebody
     could have a path leave its root, REFUSED when one does.
@@ -57,7 +57,7 @@ def mounts_prepare(spec: ContainerSpec) -> None:
 
 
 def lease_location(spec: ContainerSpec) -> tuple[Mount, PurePosixPath] | None:
-    """(the mount that holds the lease, the lease's path below its source); None when the spec has no lease.
+    """(mount that holds the lease, the lease's path below its source); None when the spec has no lease.
 
     Raises ``AttemptFailed`` when the lease lies in none of its writable mounts.
     """
@@ -67,7 +67,7 @@ def lease_location(spec: ContainerSpec) -> tuple[Mount, PurePosixPath] | None:
 
 
 def checkpoint_location(spec: ContainerSpec) -> tuple[Mount, PurePosixPath] | None:
-    """The same for the file by which the job tells its checkpoints, in any of the spec's mounts."""
+    """The same for the job's checkpoint file, in any of the spec's mounts."""
     return None if spec.checkpoint is None else _place(spec.checkpoint, spec.mounts, "checkpoint file")
 
 
@@ -96,7 +96,7 @@ def own_job_folder(spec: ContainerSpec) -> str | None:
 @contextlib.contextmanager
 def mount_open(mount: Mount, *, uid: int, gid: int, by_name: bool = False) -> Iterator[int]:
     """The folder ``mount.source`` as a descriptor. Missing folders are made when the mount says so. ``by_name``: it is
-    about to be bound by its path, so that nobody may have it replaced."""
+    about to be bound by its path, so nobody may be able to replace it."""
     steps = _steps_below(mount)
     try:
         folder = os.open(Path(mount.root).resolve(strict=True), FOLDER)
@@ -151,7 +151,7 @@ def file_changed_ms(root: str, path: str) -> int | None:
 
 @contextlib.contextmanager
 def _folder_of(root: str, path: str) -> Iterator[tuple[int, str]]:
-    """(the folder of ``path``, opened step by step from ``root``; the last step's name). Raises OSError."""
+    """(folder of ``path``, opened step by step from ``root``; name of the last step). Raises OSError."""
     *steps, name = PurePosixPath(path).relative_to(root).parts
     with contextlib.ExitStack() as stack:
         folder = os.open(Path(root).resolve(strict=True), FOLDER)
@@ -202,7 +202,7 @@ def _make(folder: int, name: str, mode: int, owner: Owner, storage: str) -> None
 
 
 def _give(folder: int, name: str, mode: int, owner: Owner, storage: str, *, made: bool) -> None:
-    """Makes a new folder its owner's, or takes it away again."""
+    """Hands a new folder over to its owner, or removes it again."""
     try:
         new = os.open(name, FOLDER, dir_fd=folder)
     except OSError as error:
@@ -222,7 +222,7 @@ def _give(folder: int, name: str, mode: int, owner: Owner, storage: str, *, made
 
 
 def _ungiven(folder: int, name: str, owner: Owner, storage: str, error: OSError) -> AttemptFailed:
-    """Why it failed; the folder is gone, so that nobody takes it for the owner's."""
+    """The failure of a handover; the folder is removed, so that nobody takes it for the owner's."""
     with contextlib.suppress(OSError):
         os.rmdir(name, dir_fd=folder)
     if error.errno in (errno.EPERM, errno.EACCES):
@@ -276,7 +276,7 @@ def lease_reading(root: str, path: str) -> tuple[int, bytes] | None:
 
 
 def lease_at(folder: int, name: str) -> tuple[int, bytes] | None:
-    """The same of a lease in a folder that is open."""
+    """The same for a lease in an open folder."""
     try:
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError:

@@ -1,4 +1,4 @@
-"""What is mounted where, as the kernel tells it: who is mounted on whom, and which of it is reached from a folder."""
+"""The kernel's mount table: which mount lies on which, and which are reached from a folder."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 GUARDS = frozenset(("nosuid", "nodev"))
-"""With these, what somebody leaves in a file system gives nobody rights: no setuid program, no device."""
+"""Mount options with which nothing left in a file system gives rights: no setuid program, no device."""
 
 
 class MountPoint(NamedTuple):
-    """One mount: its number, that of the one on which it is mounted, which folder of which device, where, and with
-    which options."""
+    """One mount: its id, its parent's, device and folder, target, and options."""
 
     id: int
     parent: int
@@ -28,7 +27,7 @@ class MountPoint(NamedTuple):
 
 
 def mount_table() -> list[MountPoint]:
-    """All mounts of this process's namespace. No file server can hang this."""
+    """All mounts of this process's namespace. No dead file server can make this hang."""
     return table_of(Path("/proc/self/mountinfo").read_text())
 
 
@@ -41,15 +40,15 @@ def table_of(text: str) -> list[MountPoint]:
 
 
 def reached(table: Sequence[MountPoint], path: str) -> list[MountPoint]:
-    """The mount in which ``path`` (without links) lies, and those that are reached below it. What another one is
-    mounted upon is not: nobody gets there by a path."""
+    """The mount in which ``path`` (without links) lies, and those reached below it; without mounts that others
+    cover."""
     top = PurePosixPath(path)
     below = [one for one in table if one.target != path and PurePosixPath(one.target).is_relative_to(top)]
     return [holding(table, top), *(one for one in below if holding(table, PurePosixPath(one.target)) == one)]
 
 
 def holding(table: Sequence[MountPoint], path: PurePosixPath) -> MountPoint:
-    """The mount in which it lies."""
+    """The mount in which a path lies."""
     numbers = {one.id for one in table}
     here = next(one for one in table if one.target == "/" and one.parent not in numbers)
     for target in (*reversed(path.parents), path):
@@ -59,7 +58,7 @@ def holding(table: Sequence[MountPoint], path: PurePosixPath) -> MountPoint:
 
 
 def is_over_itself(table: Sequence[MountPoint], target: str) -> bool:
-    """Whether what is mounted there is the very folder that is there without it."""
+    """Whether a folder is mounted over itself there."""
     here = holding(table, PurePosixPath(target))
     below = next((one for one in table if one.id == here.parent), None)
     if below is None or here.target != target:
@@ -69,5 +68,5 @@ def is_over_itself(table: Sequence[MountPoint], target: str) -> bool:
 
 
 def plain(text: str) -> str:
-    """Without the octal escapes of spaces and the like."""
+    """A path without the octal escapes of spaces and the like."""
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)

@@ -1,8 +1,7 @@
-"""Storages on this node: NFS exports are mounted and taken off again, and each storage is looked at before it is
-offered.
+"""Storages on this node: NFS exports are mounted and unmounted, and each storage is checked before it is offered.
 
-Nothing here touches a storage itself (``probe`` does): what is mounted is read from the kernel's own list, and every
-look at files, every mount and unmount is a process of its own, with an end to the patience for it.
+Nothing here touches a storage itself (``probe`` does): what is mounted is read from the kernel's own table, and every
+look at files, every mount and unmount is a process of its own, with a timeout.
 """
 
 from __future__ import annotations
@@ -35,17 +34,16 @@ _OPTIONS = frozenset((
     "relatime", "acregmin", "acregmax", "acdirmin", "acdirmax", "actimeo", "ac", "noac", "lookupcache", "nolock",
     "lock", "local_lock", "rdirplus", "nordirplus", "noresvport", "resvport", "async", "sync", "fsc", "noexec",
 ))  # fmt: skip
-"""What a storage may ask for; whatever else a mount could be told (``suid``, ``bind``, ``context``) is refused."""
+"""Mount options that a storage may ask for; any other (``suid``, ``bind``, ``context``) is refused."""
 _SERVER = re.compile(r"[^:,=\[\]\s]+|\[[0-9A-Za-z:.%]+\]")
-"""``mount`` takes what stands before the first colon or comma for the server, but for an address in brackets."""
+"""``mount`` takes what stands before the first colon or comma for the server, except for an address in brackets."""
 _WORD = re.compile(r"[a-z_]+(=[A-Za-z0-9._:-]+)?")
 
 
 @dataclass(frozen=True, slots=True)
 class StorageState:
-    """``roots``: folders that answer, below which storages may lie; ``faults``: of storages that this node shall have
-    and does not offer, by their root, why; ``unguarded``: of those that it offers to write in, by their root, why
-    setuid programs in them count here."""
+    """``roots``: folders that answer, below which storages may lie; ``faults``: why a wanted storage is not offered, by
+    its root; ``unguarded``: why setuid programs count in a storage that is offered for writing, by its root."""
 
     roots: tuple[str, ...] = ()
     faults: Mapping[str, str] = field(default_factory=dict)
@@ -54,16 +52,18 @@ class StorageState:
 
 _STAYS = '[ "$(realpath -- "$1")" = "$(realpath -- "$2")$3" ]'
 _NO_NFS = ("unknown filesystem type", "No such device")
-"""What mount says where the kernel has no NFS."""
+"""mount's messages where the kernel has no NFS."""
 _HELPERS = "/sbin:/usr/sbin:/sbin/fs.d:/sbin/fs"
-"""Where mount looks for the program of a file system's own, which for NFS comes with nfs-common."""
+"""Where mount looks for a file system's helper program, which for NFS comes with nfs-common."""
 
 
 class StorageManager:
-    """``allowed``: folders of the administrator's below which storages may lie; ``own``: the folder below which exports
-    are mounted; ``servers``: shell patterns of the servers from which they may be; ``state``: the file that keeps what
-    shall be there; ``kind``: the file system's type, as ``mount`` takes it; ``guards`` sees to it that nobody leaves
-    rights in them."""
+    """Mounts, checks and unmounts the storages of this node.
+
+    ``allowed``: the administrator's folders below which storages may lie; ``own``: the folder below which exports are
+    mounted; ``servers``: shell patterns of allowed servers; ``state``: the file that keeps the wanted storages;
+    ``kind``: the file system type for ``mount``; ``guards`` keep setuid programs in them from counting.
+    """
 
     def __init__(
         self,
@@ -91,28 +91,28 @@ class StorageManager:
         self.state = StorageState()
 
     def open(self) -> None:
-        """Returns after the first look, unless a file server holds that up."""
+        """Returns after the first look, unless a file server delays that."""
         self._thread.start()
         self._looked.wait(self._timeout_s)
 
     def close(self) -> None:
-        """Ends the thread; what is mounted stays."""
+        """Ends the thread; mounts stay."""
         self._closed.set()
         self._woken.set()
 
     def want(self, wishes: Iterable[StorageWish]) -> None:
-        """The storages that this node shall have, all of them. Returns at once."""
+        """Sets the storages that this node shall have, all of them. Returns at once."""
         wanted = tuple(sorted(wishes, key=lambda one: one.root))
         if wanted != self._wishes:
             self._wishes = wanted
             self._woken.set()
 
     def is_available(self, root: str) -> bool:
-        """False where the last look at this storage found something wrong."""
+        """False where the last look at this storage found a fault."""
         return root not in self.state.faults
 
     def look(self) -> StorageState:
-        """Brings about what shall be, and tells what is."""
+        """Mounts and unmounts what is wanted, and returns the state."""
         wishes = self._wishes
         self._save_wishes(wishes)
         self._unmount_unwanted({one.root for one in wishes if one.export})
@@ -138,7 +138,7 @@ class StorageManager:
     # ------------------------------------------------------------ one storage
 
     def _fault(self, wish: StorageWish) -> str:
-        """Why this node does not offer it; empty where it does."""
+        """Why this node does not offer the storage; empty where it does."""
         if wish.export and self._is_own(wish.root):
             return self._refusal(wish) or self._mounted(wish)
         above = [root for root in self._allowed if PurePosixPath(wish.root).is_relative_to(root)]
@@ -150,7 +150,8 @@ class StorageManager:
         return self._probe.fault(wish.root) or self._link_fault(wish.root, above)
 
     def _link_fault(self, root: str, above: Iterable[str]) -> str:
-        """What the policy refuses when a task comes: a link below the allowed folder, which users could have made."""
+        """What the policy would refuse when a task comes: a link below the allowed folder, which users could have
+        made."""
         for one in above:
             rest = os.path.relpath(root, one)
             steps = [root, one, "" if rest == "." else f"/{rest}"]
@@ -159,7 +160,7 @@ class StorageManager:
         return f"a link leads away from {root}: name the folder itself"
 
     def _unguarded(self, wish: StorageWish) -> str:
-        """Why setuid programs that jobs leave in it count here; in one that they only read, they leave none."""
+        """Why setuid programs that jobs leave in it count here; a read-only storage has none."""
         return "" if wish.read_only else self._guards.fault(wish.root, is_mount=is_mount(wish))
 
     def _is_own(self, root: str) -> bool:
@@ -178,13 +179,13 @@ class StorageManager:
         return f"the mount option {bad[0]} is not allowed" if bad else ""
 
     def _around(self, root: str) -> str:
-        """Another storage that is or shall be mounted, in which this one would lie."""
+        """Another mounted or wanted storage that this one would lie in."""
         others = [one.root for one in self._wishes if one.export] + [one.target for one in mounts()]
         mine = [one for one in others if self._is_own(one) and one != root]
         return next((one for one in mine if PurePosixPath(root).is_relative_to(one)), "")
 
     def _mounted(self, wish: StorageWish) -> str:
-        """Mounts it where it is not, and once more where it went stale."""
+        """Mounts it where it is not mounted, and again where it went stale."""
         there = mounted_at(wish.root)
         if there is not None and there.source.rstrip("/") != wish.export.rstrip("/"):
             if not there.kind.startswith(self._family):
@@ -203,7 +204,7 @@ class StorageManager:
         return self._mount(wish) or self._probe.fault(wish.root)
 
     def _is_as_wished(self, wish: StorageWish) -> bool:
-        """Whether it was mounted with these options; of what an agent mounted that noted none, nobody knows better."""
+        """Whether it was mounted with these options; assumed of mounts without a note."""
         return self._mounted_with.get(wish.root, _options(wish)) == _options(wish)
 
     def _mount(self, wish: StorageWish) -> str:
@@ -228,8 +229,7 @@ class StorageManager:
         return f"{root} cannot be unmounted: {fault}" if fault else ""
 
     def _unmount_unwanted(self, wanted: set[str]) -> None:
-        """Unmounts what was mounted here and is not wanted any more. What a container has of it stays to the container:
-        its mount is one of its own."""
+        """Unmounts what was mounted here and is not wanted any more. A container keeps its own mount of it."""
         for one in mounts():
             mine = self._is_own(one.target) and one.kind.startswith(self._family)
             if mine and one.target not in wanted:
@@ -240,7 +240,7 @@ class StorageManager:
         self._note_mounted({root: options for root, options in self._mounted_with.items() if root in wanted})
 
     def _run_command(self, command: list[str], seconds: float) -> str:
-        """What went wrong; empty where nothing did."""
+        """Runs a command; what went wrong, empty where nothing did."""
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -257,17 +257,17 @@ class StorageManager:
         return "" if process.returncode == 0 else last_line(errors, f"{command[0]} failed")
 
     def _save_wishes(self, wishes: tuple[StorageWish, ...]) -> None:
-        """So that a restarted agent offers the same before it hears of the portal."""
+        """Saves the wanted storages, so that a restarted agent offers them before it hears from the portal."""
         _write(self._path, msgspec.json.encode(wishes))
 
     def _note_mounted(self, options: dict[str, str]) -> None:
-        """With which options each was mounted, also for a later agent: the kernel tells them in words of its own."""
+        """Saves the options of each mount, also for a later agent: the kernel reports them in other words."""
         self._mounted_with = options
         _write(self._mounted_path, msgspec.json.encode(options))
 
 
 def _options(wish: StorageWish) -> str:
-    """As ``mount`` takes them."""
+    """The options as ``mount`` takes them."""
     return ",".join(dict.fromkeys([*_FORCED, *(["ro"] if wish.read_only else []), *_words(wish.options)]))
 
 
@@ -289,17 +289,17 @@ def _read_mounted(path: Path) -> dict[str, str]:
 
 
 def storages_path(state_dir: Path) -> Path:
-    """The file that keeps what shall be there."""
+    """The file that keeps the wanted storages."""
     return state_dir / "storages.json"
 
 
 def is_mount(wish: StorageWish) -> bool:
-    """Whether it is offered only where something is mounted at its root."""
+    """Whether the storage is offered only where something is mounted at its root."""
     return wish.must_be_mount or bool(wish.export)
 
 
 def wishes_load(path: Path) -> tuple[StorageWish, ...]:
-    """What an agent was told last; nothing where that cannot be read."""
+    """The wanted storages as last saved; none where they cannot be read."""
     try:
         return decoded(path.read_bytes(), tuple[StorageWish, ...])
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):

@@ -1,9 +1,9 @@
-"""Storages in which jobs write are mounted ``nosuid,nodev``: root in a container is root on its server, and what it
-leaves there with a setuid bit would give root to whoever runs it outside.
+"""Guards storages in which jobs write by the mount options ``nosuid,nodev``: root in a container is root on its server,
+and a setuid program left there would give root to whoever runs it outside.
 
 ``python -m nodes.agent.storage.nosuid ABOVE ROOT MODE`` guards one storage and prints a ``GuardResult`` as JSON;
 ``MODE``: ``bind``, ``remount`` or ``look``. A process of its own, since opening a folder of a dead file server hangs.
-Killed at any moment, the next one goes on where it was. See ``docs/decisions/storages.md``.
+Killed at any moment, the next one continues. See ``docs/decisions/storages.md``.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from nodes.protocol.decoding import decoded
 
 TIMEOUT_S = 5.0
 MOST = 1000
-"""Of what is mounted below a storage so many are seen to at a time."""
+"""Most mounts below a storage that are guarded at a time."""
 LOCK = Path("/run/berth-guard.lock")
-"""Two agents of one server do not both mount a folder over itself."""
+"""Keeps two agents of one server from both mounting a folder over itself."""
 SERVERS_MOUNTS = "/proc/1/ns/mnt"
 _HOME = Path(__file__).parents[3]
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _NOSYMFOLLOW, _BIND, _REC = 1, 2, 4, 8, 32, 256, 4096, 16384
 _KEPT = {"ro": _RDONLY, "noexec": _NOEXEC, "nosymfollow": _NOSYMFOLLOW}
-"""What a mount had before and would lose where it is not said again; of its times the kernel keeps all."""
+"""Options that a remount would lose unless they are repeated; the kernel keeps those about times."""
 
 
 class GuardMode(StrEnum):
@@ -48,7 +48,7 @@ class GuardMode(StrEnum):
 
 
 class GuardResult(msgspec.Struct, frozen=True):
-    """``real``: the storage's path without links; ``fault``: what went wrong first."""
+    """``real``: the storage's path without links; ``fault``: the first thing that went wrong."""
 
     real: str = ""
     fault: str = ""
@@ -56,15 +56,16 @@ class GuardResult(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class UnguardedMount:
-    """A mount in which a setuid program or a device counts; ``folder``: it is the one in which a storage lies as a
-    plain folder, which has to be mounted over itself."""
+    """A mount in which setuid programs and devices count; ``folder``: a storage lies in it as a plain folder, which has
+    to be mounted over itself."""
 
     mount: MountPoint
     folder: bool
 
 
 def unguarded_mounts(real: str, how: GuardMode) -> list[UnguardedMount]:
-    """Of a storage at ``real``. By ``REMOUNT`` a plain folder is left out: no task of that runtime is root."""
+    """Unguarded mounts of a storage at ``real``. With ``REMOUNT`` a plain folder is left out: no task of that runtime
+    is root."""
     found = [
         UnguardedMount(one, folder=not PurePosixPath(one.target).is_relative_to(real))
         for one in reached(mount_table(), real)
@@ -85,8 +86,8 @@ def mount_refusal() -> str:
 
 
 class MountGuard:
-    """Of the storages of one node. ``above``: the folders below which they lie; ``binds``: tasks here may be root, so
-    that a plain folder is guarded too, but for one that shall be a mount (``is_mount``)."""
+    """Guards the storages of one node. ``above``: the folders below which they lie; ``binds``: tasks here may be root,
+    so that a plain folder is guarded too, unless it shall be a mount (``is_mount``)."""
 
     def __init__(self, above: Sequence[str], *, binds: bool, timeout_s: float = TIMEOUT_S) -> None:
         self._above, self._binds, self._timeout_s = above, binds, timeout_s
@@ -94,8 +95,8 @@ class MountGuard:
         self._hanging: dict[str, subprocess.Popen[bytes]] = {}
 
     def guard_now(self, root: str, *, is_mount: bool) -> None:
-        """Guards it now, before a task writes there; hangs where its file server does. Raises nothing: what could not
-        be guarded is told by ``fault``."""
+        """Guards it before a task writes there; hangs where its file server does. Raises nothing: ``fault`` reports
+        what could not be guarded."""
         if mount_refusal():
             return
         how = self._how(is_mount)
@@ -104,8 +105,8 @@ class MountGuard:
                 self._guard(root, how)
 
     def fault(self, root: str, *, is_mount: bool) -> str:
-        """Guards it where that is not so, and tells why it could not be; empty where it is. Where its real path has
-        been told once, the kernel's list alone is asked."""
+        """Guards it where needed; why it could not be guarded, empty where it is. Once its real path is known, only the
+        kernel's table is read."""
         how = self._how(is_mount)
         why = mount_refusal()
         if why or (root in self._real and not unguarded_mounts(self._real[root], how)):
@@ -114,7 +115,7 @@ class MountGuard:
         return self._result(root, how, done.fault)
 
     def look(self, root: str, *, is_mount: bool) -> str:
-        """The same, and nothing is done."""
+        """The same without doing anything."""
         done = GuardResult() if root in self._real else self._guard(root, GuardMode.LOOK)
         return self._result(root, self._how(is_mount), done.fault or mount_refusal())
 
@@ -128,7 +129,7 @@ class MountGuard:
         return GuardMode.BIND if self._binds and not is_mount else GuardMode.REMOUNT
 
     def _guard(self, root: str, how: GuardMode) -> GuardResult:
-        """By a process of its own; one that hangs is waited for before there is another."""
+        """Runs in a process of its own; a hanging one is waited for before there is another."""
         before = self._hanging.get(root)
         if before is not None and before.poll() is None:
             return GuardResult(fault=AWAY)
@@ -145,7 +146,7 @@ class MountGuard:
         return done
 
     def _allowed_root(self, root: str) -> str:
-        """The nearest folder of the administrator's; itself it may be a link."""
+        """The nearest of the administrator's folders; it may be a link itself."""
         return max((one for one in self._above if PurePosixPath(root).is_relative_to(one)), key=len, default=root)
 
 
@@ -163,8 +164,8 @@ def cure(root: str) -> str:
 
 
 def _real(above: str, root: str) -> str:
-    """Without the administrator's links; users' folders begin below ``above``, and what is a link there is refused.
-    Raises OSError."""
+    """The path without the administrator's links; users' folders begin below ``above``, where links are refused. Raises
+    OSError."""
     return str(Path(above).resolve(strict=True) / PurePosixPath(root).relative_to(above))
 
 
@@ -190,7 +191,7 @@ def _decode_result(output: bytes, status: int) -> GuardResult:
 
 
 def guard_storage(above: str, root: str, how: GuardMode) -> GuardResult:
-    """Guards one storage as far as it can be; one fault keeps no other mount from it."""
+    """Guards one storage as far as possible; one fault keeps no other mount from it."""
     try:
         real = _real(above, root)
         os.close(_open_path(real, os.O_DIRECTORY))
@@ -205,7 +206,7 @@ def guard_storage(above: str, root: str, how: GuardMode) -> GuardResult:
 
 
 def _fault_of(act: Callable[[], None]) -> str:
-    """Why it failed; empty where it did not."""
+    """Why an action failed; empty where it did not."""
     try:
         act()
     except OSError as error:
@@ -239,7 +240,7 @@ def _remount(one: MountPoint) -> None:
 
 
 def _open_path(path: str, last: int) -> int:
-    """Step by step, through no link. Raises OSError."""
+    """Opens a path step by step, through no link. Raises OSError."""
     fd = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     steps = PurePosixPath(path).parts[1:]
     for number, step in enumerate(steps, 1):

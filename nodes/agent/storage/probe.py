@@ -1,5 +1,5 @@
-"""Looks at folders that may lie on a file server: each is a process of its own, with an end to the patience for it,
-because who looks at the files of a server that does not answer hangs, also for ``statvfs``."""
+"""Probes folders that may lie on a file server, each in a process of its own with a timeout: looking at files of a
+server that does not answer hangs, even ``statvfs``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AWAY = "does not answer: its file server is away"
 
 
 class MountEntry(NamedTuple):
-    """A line of the kernel's list."""
+    """One line of the kernel's list of mounts."""
 
     target: str
     kind: str
@@ -22,18 +22,18 @@ class MountEntry(NamedTuple):
 
 
 class FolderProbe:
-    """``timeout_s``: how long a folder may take to answer."""
+    """Probes folders. ``timeout_s``: how long one may take to answer."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
         self._hanging: dict[str, subprocess.Popen[bytes]] = {}
 
     def hangs(self, root: str) -> bool:
-        """Whether the last look at it has not come back."""
+        """Whether the last probe of it has not come back."""
         return root in self._hanging
 
     def fault(self, root: str) -> str:
-        """Why a folder cannot be used; empty where it answers. One that hangs is not asked again before it answers."""
+        """Why a folder cannot be used; empty where it answers. One that hangs is not probed again before it answers."""
         before = self._hanging.get(root)
         if before is not None:
             if before.poll() is None:
@@ -53,18 +53,18 @@ class FolderProbe:
 
 
 def mounts() -> list[MountEntry]:
-    """What is mounted, in the order in which it was; the kernel's own list, which no server can hang."""
+    """All mounts in the order in which they were made, from the kernel's own list, which no server can make hang."""
     lines = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
     return [MountEntry(plain(target), kind, plain(source)) for source, target, kind, *_ in lines]
 
 
 def mounted_at(root: str) -> MountEntry | None:
-    """The last thing that was mounted there; None where nothing is, but perhaps the folder over itself."""
+    """The last mount at that target; None where there is none, or only the folder over itself."""
     last = next((one for one in reversed(mounts()) if one.target == root), None)
     return None if last is None or is_over_itself(mount_table(), root) else last
 
 
 def last_line(errors: bytes, otherwise: str) -> str:
-    """What a command complained of last, but for the way to the kernel's log that `mount` adds."""
+    """A command's last error line, without the pointer to the kernel's log that `mount` adds."""
     lines = [line for line in errors.decode(errors="replace").strip().splitlines() if "dmesg(1)" not in line]
     return lines[-1].strip()[:300] if lines else otherwise

@@ -1,8 +1,8 @@
 """Writes a value into a storage, in a folder of the agent's own: another server that reads it sees the same storage. A
-process of its own, since who touches a file server that is away hangs.
+process of its own, since touching a dead file server hangs.
 
-``python -m nodes.agent.storage.proof`` takes a ``Proof`` as JSON from its standard input. The folder is root's and
-nobody else's: jobs neither read nor write there. See ``docs/decisions/acceptance.md``.
+``python -m nodes.agent.storage.proof`` takes a ``Proof`` as JSON from standard input. The folder is root's and nobody
+else's: jobs neither read nor write there. See ``docs/decisions/acceptance.md``.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from nodes.protocol.sessions import PROOFS
 
 KEPT_S = 600
 MOST = 64
-"""So many values there are at most, and none for longer than ``KEPT_S`` once another is written."""
+"""Most values at a time; none is kept longer than ``KEPT_S`` once another is written."""
 REFUSED = 3
-"""The exit status that says that nothing is written, why on standard output."""
+"""Exit status when nothing is written; standard output says why."""
 _NAME, _VALUE = re.compile(r"[0-9a-f]{32}"), re.compile(r"[0-9a-f]{64}")
 
 
@@ -40,7 +40,7 @@ class ProofRefused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """``mount``: the storage; ``roots``: the mount roots of the server's policy."""
+    """The value to write. ``mount``: the storage; ``roots``: the mount roots of the server's policy."""
 
     mount: Mount
     roots: tuple[str, ...]
@@ -49,7 +49,7 @@ class Proof:
 
 
 def proof_write(proof: Proof) -> None:
-    """Raises ProofRefused."""
+    """Writes the value. Raises ProofRefused."""
     root = proof.mount.root
     if not Policy(mount_roots=proof.roots).allows_root(root):
         raise ProofRefused(f"The node's policy does not allow files from {root}.")
@@ -84,7 +84,7 @@ def _write(storage: int, proof: Proof) -> None:
 
 
 def _make_room(folder: int) -> None:
-    """Removes old values. Raises ProofRefused where there are too many others."""
+    """Deletes old values. Raises ProofRefused where too many are left."""
     left = 0
     for name in os.listdir(folder):
         if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime < time.time() - KEPT_S:

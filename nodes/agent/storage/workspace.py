@@ -1,4 +1,4 @@
-"""The folder of code of one task attempt: unpacked whole or not at all, gone with its container."""
+"""The workspace of one task attempt: its code, unpacked whole or not at all, gone with its container."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def workspace_make(archive: IO[bytes], code: Code, place: CodeFolder) -> None:
-    """Unpacks the archive to ``place``, as its owner's. Beside it first: what was begun by an agent that died is begun
+    """Unpacks the archive into the folder, as its owner's. Unpacked beside it first: what a killed agent began is begun
     anew. Raises ``AttemptFailed``."""
     fresh = _fresh(place.folder)
     folder_remove_or_log(fresh)
@@ -37,8 +37,7 @@ def workspace_make(archive: IO[bytes], code: Code, place: CodeFolder) -> None:
 
 
 def workspace_remove(folder: Path) -> None:
-    """Takes the folder away, also one that is half made; nothing happens when there is none. What cannot be deleted is
-    told to the log, and lies beside it."""
+    """Deletes the folder, also a half-made one; does nothing when there is none. What cannot be deleted is logged."""
     for made in (folder, _fresh(folder)):
         folder_remove_or_log(made)
 
@@ -50,7 +49,7 @@ def disk_failure(what: str, error: OSError) -> AttemptFailed:
 
 
 def _tar_bytes(code: Code) -> int:
-    """What the archive may take as a tar: its files with headers, long names and padding."""
+    """Bytes that the archive may take as a tar: its files with headers, long names and padding."""
     return code.unpacked + (code.entries + 1) * 4096 + (1 << 20)
 
 

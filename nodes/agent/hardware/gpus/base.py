@@ -1,8 +1,8 @@
-"""The one interface to a node's GPUs.
+"""The interface to a node's GPUs.
 
-Two backends: ``nvml`` (NVIDIA's management library) and ``simulated`` (declared GPUs, for the demo and for tests).
-MIG layouts, memory limits, and suspend and resume have their place in this interface when they come: each as a
-method of ``GpuBackend`` whose absence the inventory's capabilities tell; nothing else talks to a GPU.
+Two backends: ``nvml`` (NVIDIA's management library) and ``simulated`` (declared GPUs, for the demo and for tests). MIG
+layouts, memory limits, and suspend and resume will be methods of ``GpuBackend`` whose absence shows in the inventory's
+capabilities; nothing else talks to a GPU.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Protocol
 from nodes.protocol.messages import GpuInfo, GpuSample
 
 PidOwner = Callable[[int], str | None]
-"""The task attempt whose container a process (host pid) belongs to; None: nobody's of ours."""
+"""The task attempt whose container a host process belongs to; None: not one of ours."""
 
 AttemptByGpu = Callable[[], Mapping[str, str]]
 """The task attempt that runs on each GPU (by UUID) now, as the runtime has it: declared GPUs are busy by it."""
@@ -28,26 +28,26 @@ class GpusUnavailable(Exception):
 
 
 class GpuBackend(Protocol):
-    """What a node knows of its GPUs. All methods may be called from several threads and never raise for one bad
-    GPU: it stays in the inventory with ``healthy=False`` and the fault in words."""
+    """A node's GPUs. All methods may be called from several threads and never raise for one bad GPU: it stays in the
+    inventory with ``healthy=False`` and the fault in words."""
 
     @property
     def simulated(self) -> bool:
-        """True when the GPUs are declared, not found: containers get no device."""
+        """Whether the GPUs are declared, not found: containers get no device."""
         ...
 
     def inventory(self) -> tuple[GpuInfo, ...]:
-        """Every GPU that was seen since the start, in index order, with its health now."""
+        """All GPUs seen since the start, in index order, with their health now."""
         ...
 
     def sample(self, pid_owner: PidOwner) -> tuple[GpuSample, ...]:
-        """One reading of every GPU, in index order; None where a GPU does not tell."""
+        """One reading of every GPU, in index order; None for values that a GPU does not report."""
         ...
 
     def holders(self, uuid: str) -> tuple[int, ...]:
-        """Host pids of the processes that hold this GPU now; empty when none, or when it cannot be asked."""
+        """Host pids of the processes on this GPU now; empty when there are none, or it cannot be asked."""
         ...
 
     def close(self) -> None:
-        """Lets the driver go. Idempotent."""
+        """Releases the driver. Idempotent."""
         ...

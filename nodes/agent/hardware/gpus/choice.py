@@ -1,4 +1,4 @@
-"""Which GPUs an agent speaks of, after its setting."""
+"""Choice of the GPU backend, by the agent's setting."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from nodes.agent.hardware.gpus.simulated import SimulatedBackend
 AUTO_DECLARATION = "4xA100-80GB"
 CURE = "install NVIDIA's driver (nvidia-smi must list the GPUs), or declare simulated ones in BERTH_NODE_GPUS"
 NVIDIA, DISPLAY = "0x10de", "0x03"
-"""As the kernel tells of PCI devices: the vendor, and the class of what computes or draws."""
+"""PCI ids from the kernel: the vendor, and the class of display and compute devices."""
 
 logger = structlog.get_logger(__name__)
 
 
 def backend_from(text: str, *, node: str, held: AttemptByGpu, pci_devices: Path = PCI_DEVICES) -> GpuBackend:
-    """``nvml``; ``simulated:<declaration>``; ``auto``, the machine's GPUs, four simulated ones where it has none;
-    ``demo``, the same where its GPUs have no driver.
+    """The backend for ``nvml``; ``simulated:<declaration>``; ``auto``, the machine's GPUs, four simulated ones where it
+    has none; ``demo``, the same where its GPUs have no driver.
 
-    ``held`` makes simulated ones busy. Raises GpusUnavailable when what was asked for cannot be had: a server whose
-    driver is away must not offer GPUs that are none.
+    ``held`` makes simulated ones busy. Raises GpusUnavailable when the setting cannot be met: a server without its
+    driver must not offer GPUs that do not exist.
     """
     kind, _, declaration = text.strip().partition(":")
     if kind == "nvml" and not declaration:
@@ -59,7 +59,7 @@ def _found(setting: str, pci_devices: Path) -> GpuBackend | None:
 
 
 def nvidia_cards(pci_devices: Path = PCI_DEVICES) -> int:
-    """How many NVIDIA cards are on the bus, with a driver or without."""
+    """Number of NVIDIA cards on the bus, with a driver or without."""
     return sum(_is_card(device) for device in pci_devices.iterdir()) if pci_devices.is_dir() else 0
 
 

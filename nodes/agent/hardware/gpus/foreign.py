@@ -1,4 +1,4 @@
-"""Processes on GPUs that belong to no container of ours: somebody's own, or what a container left behind."""
+"""Foreign processes on GPUs: those of no container of ours, somebody's own or left behind by a container."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from nodes.protocol.names import FOREIGN_PROCESS
 
 
 class ForeignWatch:
-    """What was seen in the last readings, and since when (monotonic seconds). What is there for less than ``after_s``
-    is told to nobody: a container that ends is forgotten a moment before its last process is gone."""
+    """Foreign processes in the last readings, and since when (monotonic seconds). One seen for less than ``after_s`` is
+    not reported: a container that ends is forgotten a moment before its last process is gone."""
 
     def __init__(self, after_s: float) -> None:
         self._after_s = after_s
@@ -21,13 +21,14 @@ class ForeignWatch:
         self._now = 0.0
 
     def note(self, readings: Iterable[GpuSample], now: float) -> None:
-        """Takes a reading of every GPU in."""
+        """Takes a reading of every GPU."""
         seen = [(gpu.uuid, one.pid) for gpu in readings for one in gpu.processes if one.attempt is None]
         self._since = {key: self._since.get(key, now) for key in seen}
         self._now = now
 
     def mark(self, gpus: tuple[GpuInfo, ...]) -> tuple[GpuInfo, ...]:
-        """These GPUs, those that a foreign process holds for long as unhealthy, unless something worse is."""
+        """These GPUs, with those that a foreign process has held for long marked unhealthy, unless they have a worse
+        fault."""
         return tuple(self._marked(gpu) for gpu in gpus)
 
     def _marked(self, gpu: GpuInfo) -> GpuInfo:

@@ -1,5 +1,5 @@
-"""When a GPU is sick, in words. A sick GPU is fenced off by the portal; only people clear it, but for one whose mode
-is to be switched back."""
+"""Health of a GPU, in words. The portal fences a sick GPU; only people clear it, except for one whose mode is to be
+switched back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from nodes.protocol.names import MIG_MODE
 
 USER_XIDS = frozenset({13, 31, 43, 45, 68, 109})
-"""Xid errors that a program causes, not the hardware (the list of NVIDIA's Kubernetes device plugin)."""
+"""Xid errors caused by programs, not hardware (the list of NVIDIA's Kubernetes device plugin)."""
 
 RECOVERY = {
     1: "the driver asks for a reset of this GPU",
@@ -26,7 +26,7 @@ LOST = "the GPU is lost: it no longer answers the driver"
 
 
 class Xid(NamedTuple):
-    """A hardware error by NVIDIA's number, and the how-manieth it is of its GPU since the agent started."""
+    """A hardware error by NVIDIA's number, and its count on this GPU since the agent started."""
 
     number: int
     times: int = 1
@@ -34,7 +34,7 @@ class Xid(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What the driver tells of one GPU's health; None where it does not tell.
+    """The driver's signs of one GPU's health; None where it reports nothing.
 
     ``recovery``: NVML's recovery action; ``remap_pending``, ``remap_failed``: row remapping; ``uncorrected``: memory
     errors since the driver was loaded; ``xid``: newest hardware Xid since the agent started; ``mig``: MIG mode is on;
@@ -51,8 +51,8 @@ class Signs:
 
 
 def fault_of(signs: Signs) -> str:
-    """The gravest sign as a sentence; "" for a healthy GPU. The driver's own verdict comes first, and last a mode in
-    which no job can have the GPU as a whole."""
+    """The gravest sign as a sentence; "" for a healthy GPU. The driver's own verdict comes first, last a mode in which
+    no job can have the whole GPU."""
     if signs.recovery:
         return RECOVERY.get(signs.recovery, f"the driver asks for recovery action {signs.recovery}")
     if signs.remap_failed:

@@ -1,5 +1,5 @@
-"""GPUs through NVIDIA's management library. Every question but the device's name is optional: what a GPU, a driver
-or a permission does not answer is None, never an error."""
+"""GPUs by NVIDIA's management library. Every question but the device's name is optional: what a GPU, a driver or a
+permission does not answer is None, never an error."""
 
 from __future__ import annotations
 
@@ -33,10 +33,8 @@ logger = structlog.get_logger(__name__)
 
 
 class NvmlBackend:
-    """The real GPUs of this machine. Raises GpusUnavailable when there is no driver or no library.
-
-    ``pci_devices``: where the kernel tells the NUMA node of a PCI device.
-    """
+    """The real GPUs of this machine. Raises GpusUnavailable when there is no driver or no library. ``pci_devices``:
+    where the kernel has the NUMA node of a PCI device."""
 
     simulated = False
 
@@ -86,7 +84,7 @@ class NvmlBackend:
         return found
 
     def _count(self) -> int:
-        """How many GPUs the driver has; asked through a new session after the driver was loaded anew."""
+        """Number of GPUs; asked in a new session after the driver was reloaded."""
         count = _ask(pynvml.nvmlDeviceGetCount)
         if count is None and self._open:
             _ask(pynvml.nvmlInit)
@@ -96,7 +94,7 @@ class NvmlBackend:
         return count or 0
 
     def _described(self, handles: dict[str, Any]) -> dict[str, GpuInfo]:
-        """What does not change about each GPU."""
+        """The constant facts of each GPU."""
         order = list(handles.values())
         nvlink = groups_of(len(order), lambda a, b: _nvlinked(order[a], order[b]))
         pcie = groups_of(len(order), lambda a, b: _one_switch(order[a], order[b]))
@@ -151,7 +149,7 @@ class NvmlBackend:
         )
 
     def _numa(self, bus: str) -> int | None:
-        """The kernel's NUMA node of a PCI device; None where it tells none. NVML writes domains with 8 digits."""
+        """The kernel's NUMA node of a PCI device; None where it has none. NVML writes domains with 8 digits."""
         try:
             node = int((self._pci_devices / bus.lower()[-12:] / "numa_node").read_text())
         except (OSError, ValueError):
@@ -200,7 +198,7 @@ def _uncorrected(handle: Any) -> int | None:
 
 
 def _memory(handle: Any) -> Any:
-    """Memory without what the driver keeps for itself, where the driver can tell the two apart."""
+    """Memory without the driver's own reserve, where the driver can separate the two."""
     return _ask(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2) or _ask(
         pynvml.nvmlDeviceGetMemoryInfo, handle
     )
@@ -216,7 +214,7 @@ def _nvlinked(one: Any, other: Any) -> bool:
 
 
 def _one_switch(one: Any, other: Any) -> bool:
-    """Nothing but PCIe switches lies between the two."""
+    """Whether nothing but PCIe switches lies between the two."""
     level = _ask(pynvml.nvmlDeviceGetTopologyCommonAncestor, one, other)
     return level is not None and level <= pynvml.NVML_TOPOLOGY_MULTIPLE
 

@@ -1,4 +1,4 @@
-"""Declared GPUs, for the demo and for tests: they compute nothing, and say what real ones would."""
+"""Simulated GPUs, declared for the demo and for tests: they compute nothing, and report what real ones would."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ DECLARATION = re.compile(r"(?P<count>\d{1,3})x(?P<model>[A-Za-z0-9][A-Za-z0-9._-
 DEFAULT_GB = 16
 MOST = 64
 NO_PID = 0
-"""Stands for the process in a reading: which of a container's processes would use the GPU, nobody can say."""
+"""Stands for the process in a reading: nobody can say which of a container's processes would use the GPU."""
 
 
 class SimulatedBackend:
-    """GPUs after a declaration such as ``4xA100-80GB`` or ``4xA100-80GB,2xT4-16GB``.
+    """GPUs by a declaration such as ``4xA100-80GB`` or ``4xA100-80GB,2xT4-16GB``.
 
     Their UUIDs are derived from the node's name, so that two nodes on one machine never share one and a restart keeps
     them. A GPU is busy while ``held`` names an attempt on it. ``now``: unix seconds. Raises GpusUnavailable when the
@@ -50,7 +50,7 @@ class SimulatedBackend:
         return ()
 
     def close(self) -> None:
-        """Nothing to let go."""
+        """Nothing to release."""
 
     def _sample(self, info: GpuInfo, attempt: str | None) -> GpuSample:
         load = 0 if attempt is None else _load(info.uuid, int(self._now()) // STEP_S)
@@ -68,7 +68,7 @@ class SimulatedBackend:
 
 
 def _load(uuid: str, step: int) -> int:
-    """Percent of a training job's kind: a slow wave between 60 and 100, each GPU in a phase of its own."""
+    """Utilisation like a training job's, in percent: a slow wave between 60 and 100, each GPU with its own phase."""
     phase = zlib.crc32(uuid.encode()) % 628 / 100
     return min(100, max(0, round(80 + 15 * math.sin(step / 9 + phase) + 5 * math.sin(step * 2.3 + phase))))
 

@@ -1,4 +1,4 @@
-"""Xid errors as they happen: the driver tells them once, to whoever waits."""
+"""Xid errors as they happen: the driver reports each once, to whoever waits."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from nodes.agent.hardware.gpus.health import USER_XIDS, Xid
 
 WAIT_MS = 250
 PAUSE_S, PAUSE_MOST_S = 1.0, 30.0
-"""Between two tries where the driver's events fail: the first, doubled each time up to the second."""
+"""Pause between two tries where the driver's events fail: the first, and the longest; doubled each time."""
 CALM_S = 60.0
-"""After so long without a failure the next one is a new one."""
+"""After this long without a failure, the next one counts as new."""
 
 logger = structlog.get_logger(__name__)
 
 
 class XidWatch:
-    """A thread that notes the newest hardware Xid of each GPU; what a user's program causes is logged only.
+    """A thread that notes the newest hardware Xid of each GPU; those caused by a user's program are only logged.
 
-    It hears of the GPUs that it was last told of (``watch``), also of those that come later or come back. Where the
-    driver's events fail, it lets them go and asks for new ones, less and less often; each reason is logged once. Where
-    the driver offers none (older ones, some virtual GPUs), it notes nothing.
+    It listens to the GPUs last passed to ``watch``, also to those that come later or come back. Where the driver's
+    events fail, it releases them and asks for new ones, less and less often; each reason is logged once. Where the
+    driver offers none (older ones, some virtual GPUs), it notes nothing.
     """
 
     def __init__(self, *, pause_s: float = PAUSE_S, calm_s: float = CALM_S) -> None:
@@ -42,11 +42,11 @@ class XidWatch:
         self._thread.start()
 
     def watch(self, handles: Mapping[str, Any]) -> None:
-        """The GPUs that answer now: NVML's handle of each, by UUID."""
+        """Sets the GPUs that answer now: NVML's handle of each, by UUID."""
         self._handles = dict(handles)
 
     def renew(self) -> None:
-        """The driver was loaded anew: it has forgotten what was asked of it."""
+        """Starts over after the driver was reloaded, which has forgotten its subscriptions."""
         self._stale.set()
 
     def newest(self, uuid: str) -> Xid | None:
@@ -54,7 +54,7 @@ class XidWatch:
         return self._newest.get(uuid)
 
     def close(self) -> None:
-        """Returns when the thread has let the driver go, at most a moment after ``WAIT_MS``."""
+        """Returns when the thread has released the driver, at most a moment after ``WAIT_MS``."""
         self._closing.set()
         self._thread.join(2 * WAIT_MS / 1000)
 
@@ -73,7 +73,7 @@ class XidWatch:
                 pause = min(2 * pause, PAUSE_MOST_S)
 
     def _listen(self) -> None:
-        """Until the driver is another one, or this is closed. Raises NVMLError where its events cannot be had."""
+        """Listens until the driver is reloaded, or this is closed. Raises NVMLError where its events cannot be had."""
         self._registered = {}
         events, asked, began = pynvml.nvmlEventSetCreate(), None, time.monotonic()
         try:
@@ -94,8 +94,8 @@ class XidWatch:
                 pynvml.nvmlEventSetFree(events)
 
     def _register(self, events: Any, handles: Mapping[str, Any]) -> None:
-        """Those that are new among them; one that refuses is asked again when they are told anew. Raises NVMLError
-        where the set itself cannot be used after it."""
+        """Registers new GPUs; one that refuses is tried again at the next ``watch``. Raises NVMLError where the event
+        set itself is broken."""
         self._registered = {uuid: handle for uuid, handle in self._registered.items() if uuid in handles}
         for uuid, handle in handles.items():
             if uuid in self._registered:
@@ -111,7 +111,7 @@ class XidWatch:
                 self._said.pop(uuid, None)
 
     def _say(self, uuid: str, error: pynvml.NVMLError, event: str) -> None:
-        """Once for each reason; ``uuid`` is empty where it concerns all GPUs."""
+        """Logs each reason once; ``uuid`` is empty where it concerns all GPUs."""
         if self._said.get(uuid) != str(error):
             self._said[uuid] = str(error)
             logger.warning(event, error=str(error), **({"gpu": uuid} if uuid else {}))
@@ -124,7 +124,7 @@ class XidWatch:
             self._newest[uuid] = Xid(xid, before.times + 1 if before else 1)
 
     def _uuid(self, device: Any) -> str:
-        """As it was when it was registered: one that fell off the bus with this very error names itself no more."""
+        """The UUID as registered: a GPU that fell off the bus with this very error no longer names itself."""
         place = _address(device)
         known = next((uuid for uuid, handle in self._registered.items() if _address(handle) == place), "")
         if not known:

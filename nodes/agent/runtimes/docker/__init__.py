@@ -1,1 +1,1 @@
-"""Containers on the local Docker Engine. Only this folder talks to Docker."""
+"""Containers on the local Docker Engine. Only this package talks to Docker."""

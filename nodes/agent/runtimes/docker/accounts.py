@@ -1,8 +1,8 @@
-"""The user inside a container of profile ``user``: an entry in passwd and group, a writable home and workdir; and a
-folder for the job where no storage has one.
+"""User accounts inside a container of profile ``user``: entries in passwd and group, a writable home and workdir; and a
+job folder where no storage has one.
 
-They go into the container's own layer before it starts, merged with what the image has; nothing of it lies on the
-node, and an image without these files gets them.
+They go into the container's own layer before it starts, merged with what the image has. Nothing of it lies on the node,
+and images without these files get them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CACHED = 256
 
 @dataclass(frozen=True, slots=True)
 class ImageAccounts:
-    """What an image has: its two files, and where each path that was asked for leads by its links."""
+    """Account files of an image, and where its links lead each path that was asked for."""
 
     passwd: str
     group: str
@@ -39,9 +39,9 @@ class ImageAccounts:
 
 
 class AccountFiles:
-    """Puts the files into fresh containers. What an image has is read once per image and paths, in a container that
-    bears ``name`` and has no mounts: so no job decides what another one's container gets. ``workspaces``: where the
-    code of attempts lies on the node."""
+    """Writes account files into fresh containers. An image's own files are read once per image and paths, in a
+    container called ``name`` without mounts: so no job decides what another job's container gets. ``workspaces``: where
+    the code of attempts lies on the node."""
 
     def __init__(self, client: Callable[[], docker.APIClient], name: str, workspaces: Path) -> None:
         self._client, self._name, self._workspaces = client, name, workspaces
@@ -49,8 +49,8 @@ class AccountFiles:
         self._lock = threading.Lock()
 
     def put(self, spec: ContainerSpec, container: str, image: str) -> None:
-        """Writes the entries into a created container; ``image`` is the image's id. Root has them already, and gets the
-        job's folder alone. Raises APIError, and ``AttemptFailed`` where a link would move a mount: the Engine writes
+        """Writes the entries into a created container; ``image`` is the image's id. Root has them already, and gets
+        only the job folder. Raises APIError, and ``AttemptFailed`` where a link would move a mount: the Engine writes
         as root, into whatever lies there."""
         if spec.profile != "user":
             if (folder := own_job_folder(spec)) is not None:
@@ -79,7 +79,7 @@ class AccountFiles:
         )
 
     def _file(self, container: str, path: str) -> str:
-        """The content of a file in the container; empty where there is none."""
+        """Content of a file in the container; empty where there is none."""
         try:
             chunks, _ = self._client().get_archive(container, path)
         except NotFound:
@@ -94,7 +94,7 @@ class AccountFiles:
 
 
 class _Stream(io.RawIOBase):
-    """An iterator of byte chunks as a file, as ``tarfile`` reads it."""
+    """A file over an iterator of byte chunks, for ``tarfile``."""
 
     def __init__(self, chunks: object) -> None:
         self._chunks, self._rest = iter(chunks), b""  # type: ignore[call-overload]
@@ -112,14 +112,14 @@ class _Stream(io.RawIOBase):
         return taken
 
     def close_source(self) -> None:
-        """Lets the connection go without reading a large folder to its end."""
+        """Closes the connection without reading a large folder to its end."""
         close = getattr(self._chunks, "close", None)
         if close is not None:
             close()
 
 
 def account_archive(spec: ContainerSpec, have: ImageAccounts) -> bytes:
-    """A tar archive of what the user needs, to be unpacked at ``/``."""
+    """The tar archive with the user's files and folders, to be unpacked at ``/``."""
     name = user_name(spec)
     files = {
         "etc/passwd": f"{name}:x:{spec.uid}:{spec.gid}::{home_of(spec)}:/bin/sh\n{have.passwd}",
@@ -129,7 +129,7 @@ def account_archive(spec: ContainerSpec, have: ImageAccounts) -> bytes:
 
 
 def _archive(files: Mapping[str, str], folders: Iterable[str], uid: int, gid: int) -> bytes:
-    """Files of /etc, and folders of their own for this user."""
+    """A tar archive of files in /etc, and of folders owned by this user."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as archive:
         if files:
@@ -142,15 +142,15 @@ def _archive(files: Mapping[str, str], folders: Iterable[str], uid: int, gid: in
 
 
 def _own_folders(spec: ContainerSpec, have: ImageAccounts) -> list[str]:
-    """Home, workdir and the job's folder, unless a storage or the job's code lies there; links of the image on the way
-    to them followed. What the image has in them stays as it is."""
+    """Home, workdir and job folder, unless a storage or the job's code lies there; the image's links on the way
+    followed. What the image has in them stays."""
     wanted = [path for path in _folders_wanted(spec) if spec.code is None or path != path_plain(spec.workdir)]
     places = [posixpath.join(have.leads[posixpath.dirname(path)], posixpath.basename(path)) for path in wanted]
     return [path for path in places if not any(is_within(path, target) for target in mount_targets(spec))]
 
 
 def _folders_wanted(spec: ContainerSpec) -> list[str]:
-    """What should be the user's, but for the root."""
+    """Folders that should be the user's, except the root."""
     wanted = map(path_plain, filter(None, (home_of(spec), own_job_folder(spec), spec.workdir)))
     return [path for path in dict.fromkeys(wanted) if path != "/"]
 

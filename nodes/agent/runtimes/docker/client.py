@@ -1,4 +1,4 @@
-"""Clients of an Engine, in a version of its API that this code was written for, and what kind of Engine it is."""
+"""Clients of an Engine, in an API version that this code was written for, and what kind of Engine it is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nodes.agent.runtimes.docker.faults import EngineUnavailable, engine_unavail
 from nodes.protocol.addresses import ENGINE_CERTIFICATES
 
 NEWEST_API = "1.51"
-"""The next ones leave out what is read here: 1.52 fields of events, 1.53 what ``/system/df`` told until then."""
+"""Later versions leave out what is read here: 1.52 fields of events, 1.53 parts of ``/system/df``."""
 
 
 class EngineClient(docker.APIClient):
@@ -39,7 +39,7 @@ class EngineClient(docker.APIClient):
 def engine_client(
     url: str, *, timeout: int, pool: int = DEFAULT_MAX_POOL_SIZE, tls: Path | None = None
 ) -> docker.APIClient:
-    """One for the Engine at this address, which is asked what it speaks. Raises what its silence raises."""
+    """A client for the Engine at this address, in a version both know. Raises ``EngineUnavailable``."""
     with closing(EngineClient(url, tls=tls, version=NEWEST_API, timeout=timeout)) as asking:
         version = asking.version(api_version=False)
     if "ApiVersion" not in version:
@@ -53,20 +53,20 @@ def _mutual(folder: Path) -> TLSConfig:
 
 
 def api_version(version: Mapping[str, Any]) -> str:
-    """The Engine's newest (``GET /version``), but none that is newer than this code; of an Engine that has left that
-    one behind its oldest, which is the nearest."""
+    """The Engine's newest API version (``GET /version``), but none newer than this code knows; of an Engine that no
+    longer supports that one, its oldest, which is the nearest."""
     known = min(str(version["ApiVersion"]), NEWEST_API, key=_numbers)
     return max(known, str(version.get("MinAPIVersion") or known), key=_numbers)
 
 
 def keeps_in_containerd(client: docker.APIClient) -> bool:
-    """Whether its images lie in containerd's store (of a fresh Engine 29), where each that has a name has a digest too;
-    by the graph drivers only what a registry has, or was given, has one."""
+    """Whether images lie in containerd's store (the default of a fresh Engine 29), where each named image has a digest;
+    with graph drivers only images that a registry has, or was given, have one."""
     return in_containerd(client.info())
 
 
 def in_containerd(info: Mapping[str, Any]) -> bool:
-    """By what the Engine tells (``docker info``)."""
+    """The same from ``docker info``."""
     status = info.get("DriverStatus") or ()
     return ["driver-type", "io.containerd.snapshotter.v1"] in [list(one) for one in status]
 

@@ -1,7 +1,7 @@
-"""From a ``ContainerSpec`` to the arguments with which Docker makes its container. Pure: nothing is asked or done.
+"""Container options: from a ``ContainerSpec`` to the arguments for Docker. Pure: nothing is asked or done.
 
-What may never be had is simply not said here: no privileged mode, no Docker socket, no ``runtime=nvidia`` (there a
-variable would choose the GPUs), no restart policy, no removal by Docker.
+What may never be had cannot be said here: no privileged mode, no Docker socket, no ``runtime=nvidia`` (there a variable
+would choose the GPUs), no restart policy, no removal by Docker.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _ROOT_DROPS = ("NET_RAW", "MKNOD")
 _ULIMITS = (("stack", 64 * _MB), ("core", 0))
 _RAISED_ULIMITS = (("memlock", -1), ("nofile", 1 << 20))
 RAISED_LIMITS = frozenset(name for name, _ in _RAISED_ULIMITS)
-"""What an Engine without CAP_SYS_RESOURCE cannot give."""
+"""Limits that an Engine without CAP_SYS_RESOURCE cannot set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """What of the node decides over a container. ``notices`` and ``workspaces``: the folders in which each attempt's
-    notice and its code have a folder; ``cdi``: the GPUs that the Engine knows by CDI; ``simulated``: the GPUs are
-    declared, so no device is asked for; ``cpus_of``: CPUs near a GPU, by UUID; ``raises_limits``: the Engine may set
-    limits above its own (not where it runs inside a container itself)."""
+    """Facts of the node that shape a container. ``notices`` and ``workspaces``: the folders that hold each attempt's
+    notice and code; ``cdi``: the GPUs that the Engine knows by CDI; ``simulated``: the GPUs are declared, so no device
+    is requested; ``cpus_of``: CPUs near a GPU, by UUID; ``raises_limits``: the Engine may set limits above its own (not
+    where it runs inside a container itself)."""
 
     cluster: str
     node: str
@@ -57,19 +57,19 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Creation:
-    """Keyword arguments of docker-py's ``create_container`` and, apart, of its ``create_host_config``."""
+    """Arguments of docker-py's ``create_container`` and, apart, of its ``create_host_config``."""
 
     container: dict[str, Any]
     host: dict[str, Any]
 
 
 def creation(spec: ContainerSpec, spec_hash: str, reference: str, facts: NodeFacts) -> Creation:
-    """Everything that Docker is told; ``reference`` is the resolved image."""
+    """All arguments for one container; ``reference`` is the resolved image."""
     return Creation(container=_container(spec, spec_hash, reference, facts), host=_host(spec, facts))
 
 
 def labels(spec: ContainerSpec, spec_hash: str, facts: NodeFacts) -> dict[str, str]:
-    """What a restarted agent finds the container by. No secrets: everybody on the server may read them."""
+    """Labels by which a restarted agent finds the container. No secrets: everybody on the server may read them."""
     return {
         LABEL.CLUSTER: facts.cluster,
         LABEL.NODE: facts.node,
@@ -82,18 +82,18 @@ def labels(spec: ContainerSpec, spec_hash: str, facts: NodeFacts) -> dict[str, s
 
 
 def user_name(spec: ContainerSpec) -> str:
-    """The user's name inside the container: their own where Linux takes it and it is nobody else's."""
+    """The user's name inside the container: their own where Linux accepts it and it is nobody else's."""
     good = _USER_NAME.fullmatch(spec.user_name) is not None and spec.user_name != "root"
     return spec.user_name if good else f"user{spec.uid}"
 
 
 def home_of(spec: ContainerSpec) -> str:
-    """Where HOME points under the profile ``user``."""
+    """HOME under the profile ``user``."""
     return spec.env.get("HOME") or f"/home/{user_name(spec)}"
 
 
 def environment(spec: ContainerSpec, facts: NodeFacts) -> dict[str, str]:
-    """The spec's variables with ours; what would choose GPUs is dropped."""
+    """The spec's variables with ours; variables that would choose GPUs are dropped."""
     env = {name: value for name, value in spec.env.items() if not name.startswith("NVIDIA_")}
     if spec.profile == "user":
         env |= {"HOME": home_of(spec), "USER": user_name(spec), "LOGNAME": user_name(spec)}
@@ -110,7 +110,7 @@ def environment(spec: ContainerSpec, facts: NodeFacts) -> dict[str, str]:
 
 
 def entrypoint_told(entrypoint: Sequence[str]) -> str:
-    """What the job's log says of an image's ENTRYPOINT, which is not run; nothing of a shell or an init alone."""
+    """The log's note on an image's ENTRYPOINT, which is not run; empty for a shell or an init alone."""
     own = [word for word in entrypoint if not word.startswith("-") and posixpath.basename(word) not in _STARTERS]
     return _NOT_RUN % " ".join(entrypoint)[:_ENTRYPOINT_SHOWN] if own else ""
 
@@ -174,7 +174,7 @@ def _rights(spec: ContainerSpec) -> dict[str, Any]:
 
 
 def _ulimits(facts: NodeFacts) -> list[Ulimit]:
-    """Locked memory for RDMA, many open files, no core dumps, and a stack that deep programs need."""
+    """Locked memory for RDMA, many open files, no core dumps, and a deep stack."""
     wanted = (*_ULIMITS, *(_RAISED_ULIMITS if facts.raises_limits else ()))
     return [Ulimit(name=name, soft=value, hard=value) for name, value in wanted]
 

@@ -1,4 +1,4 @@
-"""Containers as the Engine's API tells of them, in the words that all runtimes share."""
+"""State of containers: from the Engine's API to the types that all runtimes share."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _STATUS = {"created": Status.CREATED, "exited": Status.ENDED, "dead": Status.END
 
 
 def status_of(word: str) -> Status:
-    """Paused and restarting containers run, too."""
+    """The status; paused and restarting containers count as running."""
     return _STATUS.get(word, Status.RUNNING)
 
 
 def container_listed(item: dict[str, Any]) -> RuntimeContainer:
-    """One of the Engine's list of containers, which tells neither times nor how one ended."""
+    """A container from the Engine's list, which has neither times nor exit."""
     labels = item["Labels"]
     return RuntimeContainer(
         attempt=labels.get(LABEL.ATTEMPT, ""),
@@ -30,7 +30,8 @@ def container_listed(item: dict[str, Any]) -> RuntimeContainer:
 
 
 def container_inspected(details: dict[str, Any], *, status_lost: bool) -> RuntimeContainer:
-    """One that was inspected. ``status_lost``: its exit status is the Engine's own and says nothing of the program."""
+    """A container as inspected. ``status_lost``: its exit status is the Engine's own and says nothing of the
+    program."""
     state, labels = details["State"], details["Config"]["Labels"]
     status = status_of(state["Status"])
     ending = None

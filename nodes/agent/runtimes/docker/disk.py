@@ -1,4 +1,4 @@
-"""What the Engine keeps on its disk: images with their last use, and the layers that containers write into."""
+"""Disk usage of the Engine: images with their last use, and the layers that containers write into."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class DockerStore:
         return str(image["Id"])
 
     def remove(self, image: StoredImage) -> bool:
-        """Name by name and never by force: the Engine refuses what somebody has begun to use."""
+        """Removes name by name and never by force: the Engine refuses what something has begun to use."""
         for name in (*image.names, image.id):
             with engine_errors():
                 try:
@@ -108,7 +108,7 @@ class DockerStore:
         return found + [DiskShare(what="layer", name=_name(one), mb=mb) for one, mb in layers if mb]
 
     def _counted(self, path: str, timeout_s: float, **params: str | int) -> dict[str, Any]:
-        """What the Engine counts file by file, by a client of its own. Raises NotFound."""
+        """Sizes that the Engine counts file by file, asked by a client of its own. Raises NotFound."""
         with engine_failures(), closing(self._engine.connect(timeout_s)) as client:
             url = f"{client.base_url}/v{client.api_version}{path}"
             response = client.get(url, params=params, timeout=timeout_s)
@@ -134,13 +134,13 @@ class DockerStore:
 
 
 def _sizes(used: dict[str, Any]) -> dict[str, int]:
-    """Bytes of each volume, by its name."""
+    """Bytes of each volume, by name."""
     volumes = used.get("Volumes") or ()
     return {str(one["Name"]): max(0, (one.get("UsageData") or {}).get("Size", 0)) for one in volumes}
 
 
 def _digests(image: dict[str, Any]) -> list[str]:
-    """Names with a digest, of an image in a list."""
+    """Names with a digest, of a listed image."""
     return [name for name in image.get("RepoDigests") or () if not name.startswith("<none>")]
 
 
@@ -149,7 +149,7 @@ def _volumes_of(container: dict[str, Any]) -> list[str]:
 
 
 def _name(container: dict[str, Any]) -> str:
-    """The job's of ours, else what the Engine calls it."""
+    """The job of a container of ours, else the Engine's name."""
     labels = container.get("Labels") or {}
     names = container.get("Names") or [container["Id"][:12]]
     return str(labels.get(LABEL.JOB) or names[0].lstrip("/"))

@@ -1,4 +1,4 @@
-"""What Docker's errors mean. The Engine tells most of them only as text; each fragment here was seen."""
+"""Meaning of Docker's errors. The Engine gives most of them only as text; each fragment here was observed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _AGAIN = re.compile(
     r"(?:\bhttp |\bstatus(?: code)?:? )(?P<after>429|5\d\d)\b"
     r"|\b(?P<before>429|5\d\d) (?:too many|internal|bad gate|service un|gateway t)|toomanyrequests"
 )
-"""The registry is there and cannot now; a proxy before it may say more below that, such as *not found*."""
+"""The registry is there and cannot answer now; a proxy before it may say more below that, such as *not found*."""
 
 
 def failure_of(error: APIError) -> AttemptFailed:
@@ -57,17 +57,17 @@ def failure_of(error: APIError) -> AttemptFailed:
 
 
 def limit_refused(error: APIError) -> bool:
-    """True when the Engine may not set the resource limits that were asked for."""
+    """Whether the Engine may not set the requested resource limits."""
     return "error setting rlimit" in (error.explanation or "").lower()
 
 
 def sent_in_vain(error: APIError) -> bool:
-    """True when the Engine has sent SIGKILL and then waited for an end that did not come."""
+    """Whether the Engine sent SIGKILL and then waited for an end that did not come."""
     return "did not receive an exit event" in (error.explanation or "").lower()
 
 
 def pull_failure(text: str, image: str) -> AttemptFailed:
-    """The failure that a pull's means: that there is none is for the registry to say, and all else may pass."""
+    """The failure of a pull: only the registry can say that there is no such image, everything else may pass."""
     lower = text.lower()
     if "no space left" in lower:
         return AttemptFailed(Cause.NO_SPACE, f"no space for the image {image}")
@@ -85,7 +85,7 @@ def pull_failure(text: str, image: str) -> AttemptFailed:
 
 
 class EngineUnavailable(requests.RequestException):
-    """The Engine at an address cannot be asked: what was found, and the cure; together they are one sentence."""
+    """The Engine at an address does not answer: what was found, and the cure; together one sentence."""
 
     def __init__(self, what: str, cure: str) -> None:
         super().__init__(f"{what}: {cure}")
@@ -93,7 +93,7 @@ class EngineUnavailable(requests.RequestException):
 
 
 def engine_unavailable(url: str, error: BaseException) -> EngineUnavailable:
-    """What it means that no answer came from there."""
+    """The meaning of a failed connection to the Engine."""
     for cause in causes_of(error):
         if isinstance(cause, PermissionError):
             cure = "run the agent as root, or in the group of that socket (docker)"
@@ -108,7 +108,7 @@ def engine_unavailable(url: str, error: BaseException) -> EngineUnavailable:
 
 @contextmanager
 def engine_errors() -> Iterator[None]:
-    """Within it, an Engine that does not answer raises ``RuntimeUnavailable``; its own errors pass through."""
+    """Context in which an Engine that does not answer raises ``RuntimeUnavailable``; its own errors pass through."""
     try:
         yield
     except APIError:
@@ -121,7 +121,7 @@ def engine_errors() -> Iterator[None]:
 
 @contextmanager
 def engine_failures() -> Iterator[None]:
-    """For calls that can only fail by the Engine's own fault; that there is no such thing passes through."""
+    """Context of calls that fail only by the Engine's own fault; NotFound passes through."""
     with engine_errors():
         try:
             yield

@@ -1,8 +1,8 @@
-"""Containers that an Engine has begun and knows nothing of.
+"""Containers that an Engine has started and forgotten.
 
-An Engine that is killed, or stopped, between a container's start in containerd and its own note of it calls the
-container created when it comes back, while it runs or has run; started again, it would run twice. What tells of it is
-the process that containerd keeps beside every container it has made a task for.
+An Engine that is killed or stopped between a container's start in containerd and its own note of it calls the container
+created when it comes back, while it runs or has run; started again, it would run twice. The sign is the shim that
+containerd keeps beside every container it has made a task for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _WAIT_S = 5.0
 
 def end_forgotten(container: str) -> bool:
     """Ends what runs of a container, by its full id, that its Engine calls created. Whether there was anything: the
-    shim's end makes containerd end all that it has begun, which is waited for. Nothing where neither can be seen."""
+    shim's end makes containerd end everything it has begun, which is waited for. Does nothing where neither can be
+    seen."""
     shims = list(_shims(container))
     begun: list[psutil.Process] = []
     for shim in shims:

@@ -1,5 +1,5 @@
-"""How an Engine is asked for GPUs: by their CDI names where it knows them all, else by its driver ``nvidia``. Never by
-the runtime of that name, under which the user's own variables would choose the GPUs."""
+"""GPU requests to an Engine: by CDI names where it knows them all, else by its driver ``nvidia``. Never by the runtime
+of that name, under which the user's own variables would choose the GPUs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CDI_KIND = "nvidia.com/gpu="
 
 
 def cdi_devices(info: Mapping[str, Any]) -> frozenset[str]:
-    """NVIDIA's GPUs among the CDI devices that an Engine tells of (``docker info``, from 28.2 on)."""
+    """NVIDIA's GPUs among the CDI devices of an Engine (``docker info``, from 28.2 on)."""
     names = (str(device.get("ID", "")) for device in info.get("DiscoveredDevices") or ())
     return frozenset(name for name in names if name.startswith(_CDI_KIND))
 
@@ -24,7 +24,7 @@ def cdi_names(gpus: Sequence[str], known: frozenset[str]) -> list[str]:
 
 
 def gpu_requests(gpus: Sequence[str], known: frozenset[str]) -> list[DeviceRequest]:
-    """What a container is created with to get these GPUs (by UUID) and no other."""
+    """Device requests that give a container these GPUs (by UUID) and no other."""
     if not gpus:
         return []
     if names := cdi_names(gpus, known):

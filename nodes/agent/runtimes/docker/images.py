@@ -1,4 +1,4 @@
-"""Bringing an image to the node: which digest it is, whether the submitter may have it, and the pull itself."""
+"""Image resolution: which digest an image has, whether the submitter may use it, and its pull."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ID = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def entrypoint_of(client: docker.APIClient, reference: str) -> Sequence[str]:
-    """What an image starts by itself. Raises ``AttemptFailed``, ``RuntimeUnavailable``."""
+    """The image's ENTRYPOINT. Raises ``AttemptFailed``, ``RuntimeUnavailable``."""
     with engine_errors():
         image: dict[str, Any] = client.inspect_image(reference)  # type: ignore[no-untyped-call]
     return (image.get("Config") or {}).get("Entrypoint") or ()
@@ -40,13 +40,13 @@ def entrypoint_of(client: docker.APIClient, reference: str) -> Sequence[str]:
 
 @dataclass(slots=True)
 class PullProgress:
-    """Adds up the layers' progress to one percentage that never falls."""
+    """Sums up the layers' progress in one percentage that never falls."""
 
     percent: int = 0
     _layers: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def take(self, event: dict[str, Any]) -> int:
-        """The percentage after one event of Docker's pull."""
+        """The percentage after one event of the pull."""
         detail = event.get("progressDetail") or {}
         if event.get("status") == "Downloading" and detail.get("total"):
             self._layers[event["id"]] = (int(detail["current"]), int(detail["total"]))
@@ -76,11 +76,11 @@ class ImageResolver:
     ) -> Image:
         """The image of a spec, pulled where needed. Raises ``AttemptFailed`` or ``Cancelled``.
 
-        An image that came from no registry (built or imported here) is taken as it is: what lies in containerd's store
-        and was not pulled by this agent counts so, unless a registry has that very digest. One with a login, or that
-        was had here by one, is asked for at its registry each time, cached or not, and never at a mirror. Otherwise the
-        mirror of its registry, then the registry itself is asked which digest a tag has now, and for that very digest;
-        if neither answers, what is on the node is good enough.
+        An image from no registry (built or imported here) is taken as it is: an image in containerd's store that this
+        agent did not pull counts as such, unless a registry has that very digest. An image with a login, or that came
+        here by one, is asked for at its registry each time, cached or not, and never at a mirror. Otherwise the
+        registry's mirror, then the registry itself is asked for the tag's digest now, and for that very digest; if
+        neither answers, what is on the node is good enough.
         """
         auth, mirror = _login(spec), _mirrored(spec.image, mirrors)
         local = self._ordered(spec, mirror) or self._named(spec.image)
@@ -124,7 +124,7 @@ class ImageResolver:
         return image
 
     def _settled(self, spec: ContainerSpec, mirror: str | None, local: dict[str, Any] | None) -> Image | None:
-        """A local image that needs no registry: already the digest that is asked for, or one that no registry has."""
+        """A local image that needs no registry: the digest asked for, or an image that no registry has."""
         if local is None:
             return None
         if spec.digest is not None:
@@ -140,7 +140,7 @@ class ImageResolver:
         return self._uses.ask_once(local["Id"], image) and self._is_confirmed(image, mirror, local)
 
     def _is_confirmed(self, image: str, mirror: str | None, local: dict[str, Any]) -> bool:
-        """Whether a registry gives this very image by this name; another one under its name may be a stranger's."""
+        """Whether a registry has this very image by this name; a different image under its name may be anybody's."""
         for name in filter(None, (mirror, image)):
             with suppress(AttemptFailed):
                 if self._remote_digest(name, None) in _digests(local):
@@ -156,7 +156,7 @@ class ImageResolver:
         return self._uses.is_private(local["Id"], has_digest=bool(_digests(local)))
 
     def _is_public(self, name: str) -> bool:
-        """Whether its registry gives it to everybody: whoever has no login may have it only there."""
+        """Whether its registry gives it to everybody: without a login it may be used only then."""
         try:
             self._remote_digest(name, None)
         except AttemptFailed:
@@ -171,7 +171,7 @@ class ImageResolver:
         progress: Callable[[Progress], None],
         cancelled: Callable[[], bool],
     ) -> Image:
-        """From the mirror, else from the registry: the same digest."""
+        """Pulls from the mirror, else from the registry: the same digest."""
         if mirror is not None and wanted is not None:
             try:
                 self._pull(_pinned(mirror, wanted), None, progress, cancelled)
@@ -186,7 +186,7 @@ class ImageResolver:
         return self._after_pull(spec, wanted)
 
     def _name(self, image: str, reference: str) -> None:
-        """Gives what was pulled by its digest its name as well: by that it is found again while nobody answers."""
+        """Tags what was pulled by digest, so that it is found by name while no registry answers."""
         if "@" in image:
             return
         with engine_errors():
@@ -196,7 +196,7 @@ class ImageResolver:
                 log.warning("an image has no name", image=image, reference=reference, error=error.explanation)
 
     def _ordered(self, spec: ContainerSpec, mirror: str | None) -> dict[str, Any] | None:
-        """The local image of the ordered digest, whatever the tag names here now."""
+        """The local image of the ordered digest, whatever the tag means here now."""
         if spec.digest is None:
             return None
         names = [_pinned(spec.image, spec.digest), *([_pinned(mirror, spec.digest)] if mirror else [])]
@@ -204,8 +204,8 @@ class ImageResolver:
         return self._made_here(spec, mirror) if found is None else found
 
     def _made_here(self, spec: ContainerSpec, mirror: str | None) -> dict[str, Any] | None:
-        """The local image whose id is the ordered digest, unless it bears the names of others alone: which digest is
-        ordered follows from what one node reported, and that shall not choose among all images of another one."""
+        """The local image whose id is the ordered digest, unless all its names are others: the ordered digest follows
+        from what one node reported, and must not choose among all images of another node."""
         if spec.digest is None or _ID.fullmatch(spec.digest) is None or (found := self._local(spec.digest)) is None:
             return None
         names = [*(found.get("RepoDigests") or ()), *(found.get("RepoTags") or ())]
@@ -214,8 +214,8 @@ class ImageResolver:
         return found if not named or named & ours else None
 
     def _named(self, image: str) -> dict[str, Any] | None:
-        """The local image that bears this name. The Engine finds one by the beginning of its id as well, which would
-        give a job any image that is here, whatever images it may run."""
+        """The local image with this name. The Engine also matches the beginning of an id, which would give a job any
+        image on the node, whatever images it may run."""
         found = self._local(image)
         named = [*(found.get("RepoDigests") or ()), *(found.get("RepoTags") or ())] if found else []
         return found if any(_repository(name) == _repository(image) for name in named) else None
@@ -230,8 +230,8 @@ class ImageResolver:
         return found
 
     def _digest_now(self, image: str, mirror: str | None, local: dict[str, Any] | None) -> str | None:
-        """The digest that a tag has now, by the mirror or by the registry; None when neither answers. Raises
-        ``AttemptFailed`` where the registry refuses an image that came from it."""
+        """The tag's digest now, by the mirror or by the registry; None when neither answers. Raises ``AttemptFailed``
+        where the registry refuses an image that came from it."""
         for name in filter(None, (mirror, image)):
             try:
                 return self._remote_digest(name, None)
@@ -250,7 +250,7 @@ class ImageResolver:
             return image
 
     def _remote_digest(self, image: str, auth: dict[str, str] | None) -> str:
-        """The digest that the registry of the name gives now. Raises ``AttemptFailed``."""
+        """The digest that the registry gives now. Raises ``AttemptFailed``."""
         client = self._engine.connect(_REGISTRY_TIMEOUT_S)
         try:
             answer = client.inspect_distribution(image, auth_config=auth or {})  # type: ignore[no-untyped-call]
@@ -315,7 +315,7 @@ def _mirrored(image: str, mirrors: Mapping[str, str]) -> str | None:
 
 
 def _came_from(image: str, local: dict[str, Any]) -> bool:
-    """Whether the image here was pulled by this very name, however it is written."""
+    """Whether the local image was pulled by this very name, however it is written."""
     return any(_repository(name) == _repository(image) for name in _digests(local).values())
 
 
@@ -325,7 +325,7 @@ def _pinned(image: str, digest: str | None) -> str:
 
 
 def _digests(local: dict[str, Any]) -> dict[str, str]:
-    """Registry digests of a local image with the names they go by."""
+    """Registry digests of a local image with their names."""
     return {name.partition("@")[2]: name for name in local.get("RepoDigests") or ()}
 
 

@@ -1,4 +1,4 @@
-"""A container's output from Docker: its raw frames, both streams in the order in which Docker wrote them."""
+"""Output of a container from Docker: raw frames, both streams in the order in which Docker wrote them."""
 
 from __future__ import annotations
 
@@ -39,20 +39,19 @@ _STAMP = 30
 
 
 class DockerOutput:
-    """A ``FrameSource`` over one container. ``connect`` makes a client of its own, for the read blocks for days;
-    ``engine_age_s`` tells for how long the Engine has run; ``open_lines`` hears what it keeps back of open lines.
+    """``FrameSource`` over one container. ``connect`` makes a client of its own, for the read blocks for days;
+    ``engine_age_s``: how long the Engine has run; ``open_lines`` hears the unfinished lines that it keeps back.
 
-    A log that cannot have been rotated yet is read from its start, and the bytes that were taken of each stream are
-    passed over. A longer one is resumed at the newest record that was taken in: Docker's file keeps its order, so
-    what stands behind that record is fresh and what stands before it is not, although times of the streams cross.
-    Where the clock was set back, times do not tell at all: that record is looked for in all that may hold it.
+    A log that cannot have been rotated yet is read from its start, and the bytes taken of each stream are skipped. A
+    longer one is resumed at the newest record taken: Docker's file keeps its order, so everything behind that record is
+    new, although times of the streams cross. Where the clock was set back, times do not help: that record is searched
+    for in all that may hold it.
 
-    What a container prints while the Engine is away waits in a pipe, which the Engine reads on when it comes back
-    (live-restore). Of a container that has ended by then it does not: that much is lost with it, and ``missing`` says
-    so: where the Engine's process is younger than the container and the end came before it read on, whoever else was
-    away meanwhile; where no such process can be seen from here, where a read of the running container broke off. An
-    Engine that is killed, and not stopped, loses also what it has read of the pipe and not yet written; that can be
-    seen by nobody.
+    Output printed while the Engine is away waits in a pipe, which it reads when it comes back (live-restore), unless
+    the container has ended by then: that much is lost, and ``missing`` says so, where the Engine's process is younger
+    than the container and the end came before it read on; where no such process can be seen, where a read of the
+    running container broke off. An Engine that is killed also loses what it has read and not yet written; nobody can
+    see that.
     """
 
     def __init__(
@@ -70,8 +69,8 @@ class DockerOutput:
         self._running = self._cut = self._ended_unseen = False
 
     def frames(self, after: Position) -> Iterator[LogRecord]:
-        """Ends after a read that began when the container had ended and found nothing new: an Engine that shuts
-        down ends a read early without an error."""
+        """Ends after a read that began when the container had ended and found nothing new: an Engine that shuts down
+        ends a read early without an error."""
         with engine_errors():
             client = self._connect()
         try:
@@ -135,12 +134,12 @@ class DockerOutput:
             response.close()
 
     def _may_be_cut(self, client: docker.APIClient, state: dict[str, Any]) -> bool:
-        """Whether the Engine that read the container's pipe was gone at its end, all by the Engine's own clock."""
+        """Whether the Engine that read the container's pipe was gone at its end, by the Engine's own clock."""
         began_s = engine_began_s(client, self._engine_age_s())
         return self._cut if began_s is None else ended_unread(state, began_s)
 
     def _call(self, act: Callable[[docker.APIClient], Any]) -> None:
-        """Pause and unpause: an answer that it is so already, or that it has ended, is as good."""
+        """Pauses or unpauses; already done, or ended, is as good."""
         with engine_errors():
             client = self._connect()
             try:
@@ -153,7 +152,7 @@ class DockerOutput:
 
 
 class Stamps:
-    """Reads Docker's time stamps; the part down to the second is read once per second."""
+    """Parser of Docker's time stamps; the part down to the second is parsed once per second."""
 
     def __init__(self) -> None:
         self._second, self._base_ns = b"", 0
@@ -168,7 +167,7 @@ class Stamps:
 
 
 def open_log(client: docker.APIClient, container: str, since_ns: int, *, follow: bool) -> requests.Response:
-    """The stream of a container's log from ``since_ns`` on, ``follow``: until it has ended. Raises APIError."""
+    """The stream of a container's log from ``since_ns`` on; with ``follow`` until it has ended. Raises APIError."""
     params: dict[str, str | int] = {"stdout": 1, "stderr": 1, "timestamps": 1, "follow": int(follow), "tail": "all"}
     if since_ns:
         params["since"] = f"{since_ns // 1_000_000_000}.{since_ns % 1_000_000_000:09d}"
@@ -202,7 +201,7 @@ def _records(response: requests.Response) -> Iterator[LogRecord]:
 
 
 def records_after(records: Iterator[LogRecord], after: Position) -> Iterator[LogRecord]:
-    """What stands behind the newest record of ``after``; where that one is gone, what is younger."""
+    """Records behind the newest one of ``after``; where that one is gone, younger ones."""
     waiting: list[LogRecord] = []
     left = after.at_last
     for record in records:
@@ -221,7 +220,7 @@ def records_after(records: Iterator[LogRecord], after: Position) -> Iterator[Log
 
 
 def clock_set_back(after: Position, now_ns: int) -> bool:
-    """Whether the clock was set back since the newest record that was taken in, and has not come there again."""
+    """Whether the clock was set back since the newest record taken, and has not caught up."""
     return min(after.last_time_ns, now_ns) < after.newest_ns - CROSSING_NS
 
 
@@ -232,8 +231,7 @@ def contains_position(records: Iterator[LogRecord], after: Position) -> bool:
 
 
 def records_after_position(records: Iterator[LogRecord], after: Position) -> Iterator[LogRecord]:
-    """What stands behind the last record of ``after``, whatever the times: that one is among them, or ``after`` has
-    none."""
+    """Records behind the last one of ``after``, whatever the times: that one is among them, or ``after`` has none."""
     left = after.at_last
     for record in records:
         if not left:

@@ -1,4 +1,4 @@
-"""What an Engine that was started anew cannot know of containers that ended meanwhile."""
+"""Exits lost in a restart of the Engine: what it cannot know of containers that ended meanwhile."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 import docker
 
 READS_AGAIN_S = 30.0
-"""An Engine that starts with many containers, on a machine that does much else, reads all their pipes again by then."""
+"""Time within which a starting Engine with many containers, on a busy machine, reads all their pipes again."""
 UNKNOWN = frozenset({0, 255})
-"""The exit statuses that Docker gives a container whose own it has lost (moby, ``daemon.restore``): 255, and before
-release 23 also 0 where containerd has forgotten the container as well as its task."""
+"""Exit statuses that Docker gives a container whose own it has lost (moby, ``daemon.restore``): 255, and before release
+23 also 0 where containerd has forgotten the container as well as its task."""
 EVENTS_KEPT = 256
-"""Docker forgets older ones (moby, ``daemon/events``)."""
+"""Events that Docker keeps (moby, ``daemon/events``)."""
 STATUS_LOST = "the container engine was started anew when it ended, and does not know its exit status"
 
 
 def engine_began_s(client: docker.APIClient, age_s: float | None) -> float | None:
-    """When an Engine that has run for so long began, by its own clock; None where its age is not known."""
+    """When the Engine started, by its own clock; None where its age is not known."""
     return None if age_s is None else _unix_s(client.info()["SystemTime"]) - age_s
 
 
 def made_before(client: docker.APIClient, details: dict[str, Any], age_s: float | None) -> bool:
-    """Whether a container is older than its Engine's process; also where that process cannot be seen."""
+    """Whether a container is older than its Engine's process; also true where that process cannot be seen."""
     began_s = engine_began_s(client, age_s)
     return began_s is None or _unix_s(details["Created"]) < began_s
 
@@ -35,9 +35,9 @@ def ended_unread(state: dict[str, Any], began_s: float) -> bool:
 
 
 def status_lost(client: docker.APIClient, details: dict[str, Any], age_s: float | None) -> bool:
-    """Whether the exit status is none of the program's: an Engine that is killed when it has taken the status from
-    containerd and not yet written it down gives another when it comes back, and says that the container ended just
-    then. Of an end that it has really seen it also tells in its events. ``age_s``: for how long it has run."""
+    """Whether the exit status is not the program's. An Engine killed after it took the status from containerd and
+    before it wrote it down gives another when it comes back, and dates the end to that moment; an end that it really
+    saw is also in its events. ``age_s``: how long it has run."""
     state = details["State"]
     if state["ExitCode"] not in UNKNOWN or age_s is None:
         return False
@@ -53,5 +53,6 @@ def status_lost(client: docker.APIClient, details: dict[str, Any], age_s: float 
 
 
 def _unix_s(text: str) -> float:
-    """Of a container that never ended: long ago. Docker writes nine digits or fewer; six can be read."""
+    """Parses Docker's time; long ago for a container that never ended. Docker writes up to nine digits; six can be
+    read."""
     return datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", text)).timestamp()

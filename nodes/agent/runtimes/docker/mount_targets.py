@@ -1,4 +1,4 @@
-"""Where a container's mounts lie, and that each of them lies where its order says: no link moves one."""
+"""Targets of a container's mounts, and the check that each mount lies there: no link moves one."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def path_plain(path: str) -> str:
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Of plain paths; a folder is within itself."""
+    """Whether a plain path lies in a folder; a folder is within itself."""
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
 def mount_targets(spec: ContainerSpec) -> list[str]:
-    """Where storages lie in the container, and its code where it has any; plain."""
+    """Plain paths of storages in the container, and of its code where it has any."""
     code = [spec.workdir] if spec.code is not None else []
     return [path_plain(target) for target in (*code, *(mount.target for mount in spec.mounts))]
 
 
 def mounts_stay(spec: ContainerSpec, leads: Mapping[str, str], workspace: Path) -> None:
-    """Raises ``AttemptFailed`` unless every mount lies where its target says. ``leads``: where the image's links lead
-    each target; ``workspace``: the folder of the job's code on the node."""
+    """Checks that every mount lies where its target says. ``leads``: where the image's links lead each target;
+    ``workspace``: the folder of the job's code on the node. Raises ``AttemptFailed``."""
     for target in mount_targets(spec):
         if leads[target] != target:
             raise AttemptFailed(
@@ -51,7 +51,7 @@ def mounts_stay(spec: ContainerSpec, leads: Mapping[str, str], workspace: Path) 
 
 
 def _nested_stays(spec: ContainerSpec, target: str, workspace: Path) -> None:
-    """The same of a mount inside another one, whose files are a user's."""
+    """The same check for a mount inside another one, whose files are a user's."""
     around = [other for other in mount_targets(spec) if other != target and is_within(target, other)]
     if not around:
         return

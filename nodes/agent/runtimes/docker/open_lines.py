@@ -1,4 +1,4 @@
-"""What a container has printed of lines that have no end yet: the Engine writes those into no log."""
+"""Unfinished lines of a container's output, which the Engine writes into no log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nodes.agent.runtimes.base import RuntimeUnavailable
 from nodes.protocol.logs import STDERR, STDOUT
 
 FLUSHED = 16 * 1024
-"""Of a line that has no end yet the Engine writes so many bytes at a time."""
+"""Bytes of an unfinished line that the Engine writes at a time."""
 _HEADER = 8
 _READ = 64 * 1024
 
@@ -28,10 +28,10 @@ log = structlog.get_logger(__name__)
 
 
 class OpenLines:
-    """The open lines of one container, heard by being attached to it from ``attach`` on until it ends.
+    """Listens to the unfinished lines of one container, attached from ``attach`` on until it ends.
 
-    A thread reads all that comes: the Engine holds a container up where somebody attached leaves a megabyte unread.
-    Attached before the container's start it knows each line from its beginning.
+    A thread reads everything: the Engine blocks a container where an attached client leaves a megabyte unread. Attached
+    before the container's start, it knows each line from its beginning.
     """
 
     def __init__(self, container: str, connect: Callable[[], docker.APIClient]) -> None:
@@ -41,8 +41,8 @@ class OpenLines:
         self._socket: socket.socket | None = None
 
     def attach(self, *, started: bool) -> None:
-        """Begins to listen where it does not already. ``started``: something may have been printed before. A container
-        that cannot be listened to is none the worse for it: its lines come once they are whole."""
+        """Starts listening unless it does already. ``started``: something may have been printed before. A container
+        that cannot be attached to loses nothing: its lines come once they are whole."""
         with self._lock:
             if self._socket is not None:
                 return
@@ -58,11 +58,11 @@ class OpenLines:
                 log.info("lines without an end are not heard", container=self._container, error=str(error))
 
     def lines(self) -> dict[int, OpenLine]:
-        """By stream what stands behind the end of the last line."""
+        """What stands behind the last line end, by stream."""
         return dict(self._lines)
 
     def close(self) -> None:
-        """Listens no more."""
+        """Stops listening."""
         with self._lock, contextlib.suppress(OSError):
             if self._socket is not None:
                 self._socket.shutdown(socket.SHUT_RDWR)
@@ -95,8 +95,8 @@ class OpenLines:
 
 
 def _grown(line: OpenLine, payload: bytes) -> OpenLine:
-    """The open line once ``payload`` has come: as much of it as the Engine has not written, and up to as much again
-    of what stands before that, where a secret may have begun."""
+    """The open line after ``payload``: as much of it as the Engine has not written, and up to as much again before
+    that, where a secret may have begun."""
     at = payload.rfind(b"\n")
     text, cut = (line.text + payload, line.cut) if at < 0 else (payload[at + 1 :], False)
     text = text[max(0, len(text) // FLUSHED - 1) * FLUSHED :]
@@ -104,7 +104,7 @@ def _grown(line: OpenLine, payload: bytes) -> OpenLine:
 
 
 def frames_in(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """(stream, payload) of each frame of Docker's multiplexed stream; one that is cut at the end is left out."""
+    """(stream, payload) of each frame of Docker's multiplexed stream; a frame cut at the end is left out."""
     rest = b""
     for chunk in chunks:
         data, position = rest + chunk if rest else chunk, 0

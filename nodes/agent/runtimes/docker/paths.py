@@ -1,8 +1,8 @@
-"""Where a container's paths lead, by its image alone: a look into a container of the image that has no mounts, is never
-started and goes at once.
+"""Resolves a container's paths by its image alone, in a container without mounts that is never started and removed at
+once.
 
-In a container that has its mounts the Engine tells what lies below them, and a mount can lie over the very link that
-has moved it: so a link of the image is seen only here.
+With mounts, the Engine would show what lies below them, and a mount can lie over the very link that moved it: only here
+is a link of the image seen.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _NOT_FOUND = 404
 
 @contextmanager
 def bare_container(client: docker.APIClient, image: str, name: str, workdir: str) -> Iterator[str]:
-    """The id of a container of the image without any mount, to be looked at. ``name``: only one of these bears it at a
-    time, so that one which an agent that was killed has left goes; ``workdir``: the Engine makes it where the image has
-    none. Raises APIError."""
+    """The id of a container of the image without any mount, to be looked at. ``name``: only one of these has it at a
+    time, so that one left by a killed agent goes; ``workdir``: the Engine makes it where the image has none. Raises
+    APIError."""
     _remove(client, name)
     made = client.create_container(image, command=["true"], name=name, working_dir=workdir, network_disabled=True)
     try:
@@ -39,8 +39,8 @@ def bare_container(client: docker.APIClient, image: str, name: str, workdir: str
 
 
 def path_resolved(client: docker.APIClient, container: str, path: str) -> str:
-    """Where the path leads when the links on its way are followed, also one at its end; what is not there lies where
-    it would be made. Raises APIError."""
+    """The path with all links followed, also one at its end; a missing path stays as it would be made. Raises
+    APIError."""
     real = "/"
     for step in filter(None, path_plain(path).split("/")):
         real = _led(client, container, posixpath.join(real, step))
@@ -48,7 +48,7 @@ def path_resolved(client: docker.APIClient, container: str, path: str) -> str:
 
 
 def _led(client: docker.APIClient, container: str, path: str) -> str:
-    """The same of one name in a folder on whose way are no links. The Engine follows a link to its end."""
+    """The same for one name in a folder without links on its way. The Engine follows a link to its end."""
     url = f"{client.base_url}/v{client.api_version}/containers/{container}/archive"
     answer = client.head(url, params={"path": path}, timeout=client.timeout)
     if answer.status_code == _NOT_FOUND:

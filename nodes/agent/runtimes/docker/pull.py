@@ -1,4 +1,4 @@
-"""One pull of an image, which ends at the Engine too when nobody wants it any more."""
+"""Pull of an image that ends at the Engine, too, when it is cancelled."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from nodes.agent.runtimes.docker.logs import connection_shut_down
 
 _POLL_S = 0.1
 _ENDS = 20
-"""So often, each `_POLL_S`, the end of a pull that is broken off is waited for."""
+"""Times, each ``_POLL_S``, that the end of a cancelled pull is waited for."""
 
 
 class Pull:
-    """A pull's events, read by a thread so that the reader can stop waiting. ``client`` is its own: ``close`` ends both
-    client and pull.
+    """A pull's events, read by a thread so that the reader can stop waiting. ``client`` is its own: ``close`` ends
+    both.
 
-    The Engine gives a pull up when its connection is cut, and not before: a client that is closed leaves a connection
-    that is being read open. It is cut also while the Engine has not begun to answer, which it does only when the
-    registry has told what the image is made of.
+    The Engine gives up a pull only when its connection is cut: a closed client leaves a connection that is being read
+    open. It is cut also while the Engine has not begun to answer, which it does only when the registry has described
+    the image.
     """
 
     def __init__(self, client: docker.APIClient, reference: str, auth: dict[str, str] | None) -> None:
@@ -51,7 +51,7 @@ class Pull:
         self._thread.start()
 
     def events(self, cancelled: Callable[[], bool]) -> Iterator[dict[str, Any]]:
-        """Until the end; a failure is the event ``error``. Raises ``Cancelled`` as soon as nobody wants them."""
+        """Events until the end; a failure is the event ``error``. Raises ``Cancelled``."""
         while True:
             if cancelled():
                 raise Cancelled
@@ -64,7 +64,8 @@ class Pull:
             yield event
 
     def close(self) -> None:
-        """From the thread that reads the events. Cut again until the thread has seen it: it may be about to connect."""
+        """Called by the thread that reads the events. Cuts again until the pulling thread has seen it: it may be about
+        to connect."""
         self._closed.set()
         for _ in range(_ENDS):
             if not self._thread.is_alive():
@@ -101,7 +102,7 @@ def repository_tag(reference: str) -> tuple[str, str]:
 
 
 def _next_connection(client: docker.APIClient, request: requests.PreparedRequest) -> urllib3.connection.HTTPConnection:
-    """The connection that this client is going to send the request by: the one that was put back last."""
+    """The connection by which this client is going to send the request: the one put back last."""
     adapter = client.get_adapter(str(request.url))
     assert isinstance(adapter, requests.adapters.HTTPAdapter)
     pool: Any = adapter.get_connection_with_tls_context(request, client.verify, cert=client.cert)

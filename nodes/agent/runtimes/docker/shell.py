@@ -1,7 +1,7 @@
-"""Programs beside a task in its Docker container: ``docker exec``, as the container's own user, never privileged.
+"""Programs beside a task in its container: ``docker exec``, as the container's own user, never privileged.
 
-The Engine leaves such a program running when its caller is gone, so each is ended by its process id on the host, and
-bears a mark by which a restarted agent finds what its forerunner left.
+The Engine leaves such a program running when its caller is gone, so each is ended by its host process id, and carries a
+mark by which a restarted agent finds it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class DockerShell:
         return raw._sock, raw._response.raw._fp.fp
 
     def _first_size(self, rows: int, columns: int) -> None:
-        """The Engine answers before the program has its terminal."""
+        """Sets the size once the program has its terminal: the Engine answers before."""
         deadline = time.monotonic() + TERMINAL_WITHIN_S
         while not self._resized(rows, columns) and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -130,7 +130,7 @@ class DockerShell:
 
 
 def left_behind(client: docker.APIClient, container: str) -> list[str]:
-    """The ids of our programs in a container."""
+    """Ids of our programs in a container."""
     with engine_errors():
         try:
             listed = client.inspect_container(container)["ExecIDs"] or ()
@@ -141,7 +141,7 @@ def left_behind(client: docker.APIClient, container: str) -> list[str]:
 
 
 def exec_facts(client: docker.APIClient, exec_id: str) -> dict[str, Any] | None:
-    """What the Engine knows of a program; None when it has forgotten it."""
+    """Facts of a program; None when the Engine has forgotten it."""
     with engine_errors():
         try:
             facts: dict[str, Any] = client.exec_inspect(exec_id)
@@ -153,7 +153,7 @@ def exec_facts(client: docker.APIClient, exec_id: str) -> dict[str, Any] | None:
 
 
 def exec_end(client: docker.APIClient, exec_id: str) -> None:
-    """SIGHUP, as the loss of a terminal is, and SIGKILL for what stays. Raises RuntimeUnavailable."""
+    """Ends a program: SIGHUP, as when a terminal is lost, and SIGKILL for what remains. Raises RuntimeUnavailable."""
     facts = exec_facts(client, exec_id)
     if facts is None or not facts["Running"] or not facts["Pid"]:
         return

@@ -1,8 +1,8 @@
-"""The Engine at its socket: how long it has run, and whether an agent in a container still reaches it.
+"""The Engine's socket: how long the Engine has run, and whether an agent in a container still reaches it.
 
-Such an agent has the very file that was there when its container started. An Engine that makes its socket anew at its
-own restart (without systemd's ``docker.socket``) is out of its reach for good, also where containers outlive that
-restart. Started once more, it gets the new file.
+Such an agent has the very file that existed when its container started. An Engine that recreates its socket at a
+restart (without systemd's ``docker.socket``) is out of its reach for good, also where containers outlive that restart.
+Restarted, the agent gets the new file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PEER = struct.Struct("3i")
 
 
 def socket_is_gone(path: str) -> bool:
-    """Whether what is bound here has no name any more outside; a socket that is just not there may come back."""
+    """Whether the socket bound here has no name outside any more; a socket that is merely missing may come back."""
     try:
         return os.stat(path).st_nlink == 0
     except OSError:
@@ -34,7 +34,7 @@ def socket_is_gone(path: str) -> bool:
 
 
 def socket_watch(url: str, *, gone: Callable[[], None], every_s: float = 5.0) -> threading.Thread:
-    """Calls ``gone`` once, from a thread of its own, when the socket of this Engine's address has gone."""
+    """Calls ``gone`` once, from a thread of its own, when this Engine's socket is gone."""
     path = urlsplit(url).path
 
     def run() -> None:
@@ -50,15 +50,15 @@ def socket_watch(url: str, *, gone: Callable[[], None], every_s: float = 5.0) ->
 
 
 def engine_age_s(url: str) -> float | None:
-    """How long the Engine at this address has run; None where its process cannot be seen from here, as in a container
-    with processes of its own. Behind a socket of systemd's it is the youngest of this machine."""
+    """How long the Engine at this address has run; None where its process cannot be seen, as in a container with its
+    own process namespace. Behind systemd's socket it is the youngest Engine of this machine."""
     listening = _listening(urlsplit(url).path)
     ages = {one.pid: _age_s(one) for one in psutil.process_iter(["name", "create_time"]) if one.info["name"] == ENGINE}
     return ages.get(listening, min(ages.values(), default=None))
 
 
 def _listening(path: str) -> int:
-    """The process that made this socket; 0 where it is none of those seen from here."""
+    """The process that made this socket; 0 where it cannot be seen."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(path)
@@ -69,5 +69,5 @@ def _listening(path: str) -> int:
 
 
 def _age_s(process: psutil.Process) -> float:
-    """By a clock that nobody sets."""
+    """Age of a process, by a clock that nobody sets."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) - float(process.info["create_time"] - psutil.boot_time())

@@ -1,4 +1,4 @@
-"""Starts the SSH server of a container: a program of its image, as its user, never privileged."""
+"""Start of a container's SSH server: a program of its image, as its user, never privileged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nodes.protocol.names import container_name
 
 
 def ssh_start(client: docker.APIClient, attempt: str, port: int, keys: str) -> SshServer:
-    """``client`` is its own, and ends here. Raises RuntimeUnavailable."""
+    """Starts the server. ``client`` is its own, and is closed here. Raises RuntimeUnavailable."""
     with contextlib.closing(client), engine_errors():
         try:
             made = client.exec_create(container_name(attempt), ssh_command(port, keys), stderr=False)
@@ -34,7 +34,7 @@ def ssh_start(client: docker.APIClient, attempt: str, port: int, keys: str) -> S
 
 
 def _said(pieces: Iterator[bytes]) -> bytes:
-    """What it writes to its end; of one that says too much or takes too long, what there is."""
+    """The program's output to its end; of one that says too much or takes too long, what there is."""
     said, deadline = b"", time.monotonic() + OPEN_WITHIN_S
     with contextlib.suppress(requests.RequestException, urllib3.exceptions.HTTPError, TimeoutError):
         for piece in pieces:

@@ -1,1 +1,1 @@
-"""A task is a plain process tree under a small wrapper. Not isolated, for one machine."""
+"""Tasks as plain process trees under a small wrapper. Not isolated, for one machine."""

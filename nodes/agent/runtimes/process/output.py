@@ -1,4 +1,4 @@
-"""The output of a task of the ``process`` runtime: the wrapper's segments, read as they grow."""
+"""Output of a task of the ``process`` runtime: the wrapper's segments, read as they grow."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _WAIT_FIRST_S, _WAIT_LONGEST_S = 0.01, 0.1
 _READ = 1 << 20
 _ASK_EVERY = 20
 _KEPT_BEHIND = 2
-"""Segments that stay behind the one being read: what was handed on may not be in the spool yet."""
+"""Segments kept behind the one being read: what was handed on may not be in the spool yet."""
 
 
 class Segment(NamedTuple):
-    """One file of records; ``taken`` is what both streams had written before it."""
+    """One file of records; ``taken``: bytes that each stream had written before it."""
 
     number: int
     taken: dict[int, int]
@@ -30,9 +30,9 @@ class Segment(NamedTuple):
 
 
 class ProcessOutput:
-    """A ``FrameSource`` over a task's folder. It resumes by bytes per stream, so nothing is lost or doubled.
+    """``FrameSource`` over a task's folder. It resumes by bytes per stream, so nothing is lost or doubled.
 
-    ``gone`` says whether the wrapper lives no more; ``send`` sends a signal to all processes of the task.
+    ``gone``: whether the wrapper has ended; ``send`` signals all processes of the task.
     """
 
     def __init__(self, folder: Path, gone: Callable[[], bool], send: Callable[[int], None]) -> None:
@@ -62,7 +62,7 @@ class ProcessOutput:
         self._closed.set()
 
     def _records(self, number: int) -> Iterator[LogRecord]:
-        """Every record from one segment on."""
+        """All records from one segment on."""
         while not self._closed.is_set():
             segment = self._segment(number)
             if segment is None:
@@ -91,7 +91,7 @@ class ProcessOutput:
                     idle, wait_s = idle + 1, min(2 * wait_s, _WAIT_LONGEST_S)
 
     def _is_last_read(self, segment: Segment, position: int, idle: int) -> bool:
-        """True when nothing can follow what the next read finds: cheap questions often, dear ones seldom."""
+        """Whether nothing can follow what the next read finds: cheap checks often, expensive ones seldom."""
         if self._exit.exists() or (idle % _ASK_EVERY == _ASK_EVERY - 1 and self._gone()):
             return True
         return position >= SEGMENT_BYTES and self._segment(segment.number + 1) is not None
@@ -105,7 +105,7 @@ class ProcessOutput:
         return next((s for s in self._segments() if s.number == number), None)
 
     def _first(self, after: Position) -> Segment | None:
-        """The newest segment before which nothing is wanted; waits for the first one to be made."""
+        """The newest segment before which nothing is wanted; waits for the first one."""
         while not self._closed.is_set():
             ended, segments = self._gone(), self._segments()
             behind = [s for s in segments if all(s.taken[n] <= after.payload_bytes.get(n, 0) for n in s.taken)]

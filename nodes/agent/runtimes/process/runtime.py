@@ -1,8 +1,8 @@
 """The ``process`` runtime: a task is a plain process tree under a small wrapper. Not isolated, for one machine.
 
 Each attempt has a folder: ``meta.json`` (labels), ``wrapper.json`` (pid and start time: it was started),
-``child.json``, ``exit.json``, ``out/`` (log records) and its home. No secret is written: the script and the
-environment go to the wrapper through a pipe.
+``child.json``, ``exit.json``, ``out/`` (log records) and its home. No secret is written: script and environment go to
+the wrapper through a pipe.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ from nodes.protocol.states import Cause
 ISOLATION = "process (not isolated)"
 NOBODY = 65534
 ATTEMPT_VARIABLE = "BERTH_ATTEMPT_ID"
-"""In the environment of all that a task starts."""
+"""In the environment of everything that a task starts."""
 _START_DEADLINE_S = 20.0
 
 
 class ProcessRuntime:
-    """``Runtime`` over processes. ``folder`` holds the attempts, ``homes`` their home folders, which another
-    uid than the agent's must be able to reach."""
+    """``Runtime`` over processes. ``folder`` holds the attempts, ``homes`` their home folders, which users other than
+    the agent's must be able to reach."""
 
     name = "process"
     isolation = ISOLATION
@@ -102,7 +102,7 @@ class ProcessRuntime:
         progress: Callable[[Progress], None],
         cancelled: Callable[[], bool],
     ) -> Image:
-        """There are no images here: the task runs on the machine's own files."""
+        """Nothing to do: tasks run on the machine's own files."""
         return Image(digest=spec.digest or "process", reference=spec.image)
 
     def code_folder(self, spec: ContainerSpec) -> CodeFolder:
@@ -182,13 +182,13 @@ class ProcessRuntime:
         return ProcessShell(request, task=task["pid"], folder=begins, runs=lambda: _alive(folder) is not None)
 
     def ssh_keys(self, attempt: str, text: str) -> None:
-        """Nobody reads them."""
+        """Nothing to do: there is no SSH server."""
 
     def ssh_open(self, attempt: str, port: int) -> SshServer:
         return SshServer(message="SSH is for containers, and this node runs tasks as plain processes")
 
     def end_leftover_shells(self) -> None:
-        """They ended with the agent whose children they were."""
+        """Nothing to do: they ended with the agent whose children they were."""
 
     def watch(self, changed: Callable[[str], None]) -> None:
         self._ends = ProcessWatch(changed)
@@ -218,7 +218,7 @@ class ProcessRuntime:
         }
 
     def store(self) -> None:
-        """It keeps no images."""
+        """No store: there are no images."""
         return
 
     def facts(self) -> RuntimeFacts:
@@ -263,7 +263,7 @@ class ProcessRuntime:
         return self._folder_for(spec, self._homes / spec.attempt)
 
     def _folder_for(self, spec: ContainerSpec, folder: Path) -> Path:
-        """Made for the task's user."""
+        """Makes a folder owned by the task's user."""
         folder.mkdir(exist_ok=True, mode=0o700)
         owner = _owner(spec)
         if owner:
@@ -271,7 +271,7 @@ class ProcessRuntime:
         return folder
 
     def _workspace(self, attempt: str) -> Path:
-        """Where the code of the job lies, if some comes with it."""
+        """The folder of the job's code, if it has any."""
         return self._homes / f"{attempt}.workspace"
 
     def _notice_folder(self, attempt: str) -> Path:
@@ -302,7 +302,7 @@ class ProcessRuntime:
 
 
 def on_node(places: Mapping[str, str], value: str) -> str:
-    """``value`` with a path inside one of the task's folders (by its path there) replaced by the path on the node."""
+    """``value`` with a path inside one of the task's folders replaced by the path on the node."""
     if not value.startswith("/"):
         return value
     path = PurePosixPath(value)
@@ -313,7 +313,7 @@ def on_node(places: Mapping[str, str], value: str) -> str:
 
 
 def _owner(spec: ContainerSpec) -> dict[str, Any]:
-    """Under whose uid the command runs: never the agent's own where that is root."""
+    """The uid that the command runs under: never the agent's own where that is root."""
     if os.geteuid() != 0:
         return {}
     if spec.uid == 0:
@@ -322,7 +322,7 @@ def _owner(spec: ContainerSpec) -> dict[str, Any]:
 
 
 def _limits(spec: ContainerSpec) -> dict[str, int]:
-    """rlimits: what a process may write of private memory stands in for the container's memory limit."""
+    """rlimits: private memory stands in for the container's memory limit."""
     return {"RLIMIT_DATA": spec.limits.memory_mb << 20, "RLIMIT_CORE": 0, "RLIMIT_NOFILE": 1 << 20}
 
 
@@ -335,7 +335,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _alive(folder: Path) -> psutil.Process | None:
-    """The wrapper, while it lives: pid and start time must both be its own."""
+    """The wrapper while it runs: pid and start time must both be its own."""
     claim = _read(folder / "wrapper.json")
     if claim is None:
         return None
@@ -360,7 +360,7 @@ def _state(folder: Path) -> tuple[Status, ContainerExit | None, int | None]:
 
 
 def _sigterm_targets(folder: Path) -> list[psutil.Process]:
-    """Who is told to end."""
+    """Processes that get SIGTERM."""
     child, process = _read(folder / "child.json"), _alive(folder)
     with contextlib.suppress(psutil.Error):
         if child is not None and process is not None:
@@ -369,7 +369,7 @@ def _sigterm_targets(folder: Path) -> list[psutil.Process]:
 
 
 def _send_all(folder: Path, number: int) -> None:
-    """To every process below the wrapper, whatever group or session it went to."""
+    """Signals every process below the wrapper, whatever group or session it went to."""
     process = _alive(folder)
     if process is not None:
         with contextlib.suppress(psutil.Error):

@@ -1,7 +1,7 @@
 """Programs beside a task of the ``process`` runtime: as its user, with its variables and limits.
 
-What these are is read from the task's own process, so that an agent which has just been started knows them too. The
-programs are the agent's children and die with the thread that serves them.
+These are read from the task's own process, so that a restarted agent knows them too. The programs are the agent's
+children and die with the thread that serves them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from nodes.protocol.sessions import ShellRequest
 from nodes.protocol.states import Cause
 
 LOOK_UP_MS = 500
-"""How often a silent shell looks up whether it and its task still run."""
+"""How often a silent shell checks whether it and its task still run."""
 _LIMITS = {"Max data size": "RLIMIT_DATA", "Max core file size": "RLIMIT_CORE", "Max open files": "RLIMIT_NOFILE"}
 _LIMIT = re.compile(r"(?P<name>.+?)\s{2,}(?P<soft>\S+)\s+(?P<hard>[0-9]+)\s.*")
 _SIZE = struct.Struct("HHHH")
@@ -146,7 +146,7 @@ class ProcessShell:
 
 
 def _taken(end: int) -> bytes | None:
-    """What can be read, None where that is nothing; empty at the end, which a terminal tells by an error."""
+    """What can be read, None where that is nothing now; empty at the end, which a terminal reports as an error."""
     try:
         return os.read(end, READ)
     except BlockingIOError:
@@ -157,7 +157,7 @@ def _taken(end: int) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class _Beside:
-    """How a program beside a task is started. ``owner``: user, group and extra groups, where the agent may choose."""
+    """Start of a program beside a task. ``owner``: user, group and extra groups, where the agent may choose."""
 
     env: dict[str, str]
     limits: dict[str, int]
@@ -201,7 +201,7 @@ def _beside(task: psutil.Process, folder: Path, variables: dict[str, str]) -> _B
 
 
 def _limits(pid: int) -> dict[str, int]:
-    """The hard limits of a process that are any. To ask the kernel for them takes a right, to read them here none."""
+    """Hard limits of a process. Asking the kernel for them needs a privilege, reading them here none."""
     found = map(_LIMIT.fullmatch, Path(f"/proc/{pid}/limits").read_text().splitlines())
     return {_LIMITS[one["name"]]: int(one["hard"]) for one in found if one is not None and one["name"] in _LIMITS}
 

@@ -1,4 +1,4 @@
-"""Hears at once when a wrapper ends, also one that an earlier agent started: by pidfd, without asking around."""
+"""Watch for ends of wrappers, also of those an earlier agent started: by pidfd, without polling."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 
 class ProcessWatch:
-    """A thread that calls ``ended(attempt)`` for each process that was added, once it is gone."""
+    """A thread that calls ``ended(attempt)`` for each added process once it is gone."""
 
     def __init__(self, ended: Callable[[str], None]) -> None:
         self._ended = ended
@@ -23,7 +23,7 @@ class ProcessWatch:
         threading.Thread(target=self._run, name="process-watch", daemon=True).start()
 
     def add(self, attempt: str, pid: int) -> None:
-        """Watches a process; one that is gone already is told at once. Idempotent."""
+        """Watches a process; one that is gone already is reported at once. Idempotent."""
         with self._lock:
             if attempt in self._attempts.values():
                 return

@@ -1,8 +1,9 @@
-"""The parent of a task of the ``process`` runtime: standard library only, run as ``python -I -S wrapper.py FOLDER``.
+"""Parent process of a task of the ``process`` runtime: standard library only, run as ``python -I -S wrapper.py
+FOLDER``.
 
-It takes the order from its standard input (JSON, so that no secret lies on the disk), claims the folder by making
-``wrapper.json``, runs the command in a session of its own, writes what comes out of it as log records into
-``out/``, and at the end kills what the command left behind and writes ``exit.json``. It outlives the agent.
+It takes the order as JSON from standard input, so that no secret lies on disk, claims the folder by making
+``wrapper.json``, runs the command in a session of its own, writes its output as log records into ``out/``, and at the
+end kills what the command left behind and writes ``exit.json``. It outlives the agent.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Output:
         self._taken[stream] += len(payload)
 
     def full(self) -> bool:
-        """True when the reader is so far behind that the command must wait."""
+        """Whether the reader is so far behind that the command must wait."""
         return self._file.tell() >= SEGMENT_BYTES and len(os.listdir(self._folder)) >= SEGMENTS
 
     def _open(self) -> Any:
@@ -55,12 +56,12 @@ class Output:
 
 
 def start_time(pid: int) -> int:
-    """When a process started, in clock ticks since boot: with the pid it names a process for good."""
+    """Start of a process in clock ticks since boot: with the pid it identifies a process for good."""
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
 
 
 def write_once(path: Path, data: dict[str, Any]) -> bool:
-    """Writes a JSON file whole; False when it exists already."""
+    """Writes a JSON file atomically; False when it exists already."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     with fresh.open("w") as file:
         json.dump(data, file)
@@ -76,7 +77,7 @@ def write_once(path: Path, data: dict[str, Any]) -> bool:
 
 
 def restrict(limits: dict[str, int]) -> None:
-    """Runs in the child before the command: limits, no new rights, dies with the wrapper."""
+    """Runs in the child before the command: sets limits, forbids new privileges, ties its life to the wrapper."""
     for name, value in limits.items():
         kind = getattr(resource, name)
         hard = resource.getrlimit(kind)[1]
@@ -104,13 +105,13 @@ def launch(order: dict[str, Any]) -> subprocess.Popen[bytes]:
 
 
 def children() -> list[int]:
-    """Pids of this process's children: with a subreaper, all that the command left behind end up here."""
+    """Pids of this process's children: with a subreaper, everything that the command left behind ends up here."""
     tasks = Path("/proc/self/task")
     return [int(pid) for task in tasks.iterdir() for pid in (task / "children").read_text().split()]
 
 
 def kill_rest() -> None:
-    """Ends everything that is left of the command, as the end of a container's first process would."""
+    """Kills what is left of the command, as the end of a container's first process would."""
     while True:
         for pid in children():
             try:
@@ -147,7 +148,7 @@ def copy_until_end(child: subprocess.Popen[bytes], output: Output) -> int:
 
 
 def copy_some(pipe: int, stream: int, output: Output) -> bool:
-    """One read; False at the end of the pipe and when nothing is there now."""
+    """One read; False at the end of the pipe and when there is nothing now."""
     try:
         payload = os.read(pipe, CHUNK)
     except BlockingIOError:
