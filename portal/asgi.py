@@ -27,13 +27,13 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware  # noqa: E40
 from portal.accounts.first import started  # noqa: E402
 from portal.accounts.large_bodies import large_body_seat  # noqa: E402
 from portal.accounts.websockets import SignedIn  # noqa: E402
-from portal.clusters.data_folder import folder_first  # noqa: E402
 from portal.common.bodies import BodyLimit, Limits  # noqa: E402
 from portal.common.handler import InOneThread  # noqa: E402
 from portal.common.sockets import no_such_socket  # noqa: E402
-from portal.jobs.consumers import EventsConsumer  # noqa: E402
-from portal.jobs.logs.consumer import LogConsumer, LogsConsumer  # noqa: E402
-from portal.jobs.sessions.consumer import ShellConsumer  # noqa: E402
+from portal.data_folder.at_start import folder_first  # noqa: E402
+from portal.job_pages.consumers import EventsConsumer  # noqa: E402
+from portal.logs.consumer import LogConsumer, LogsConsumer  # noqa: E402
+from portal.terminal.consumer import ShellConsumer  # noqa: E402
 
 CODE_UPLOAD = "/api/v1/code"
 CONSUMERS: dict[str, Any] = {

@@ -15,16 +15,16 @@ django.setup()
 
 from django.conf import settings  # noqa: E402  settings must be set up before anything of ours is imported
 
-from portal.clusters.data_folder import FolderStep  # noqa: E402
+from portal.alerts.watch import AlertsStep  # noqa: E402
 from portal.common.checks import settings_stop  # noqa: E402
 from portal.common.measuring import ConsumingStep, MeasuresStep  # noqa: E402
-from portal.dispatch.alerts.watch import AlertsStep  # noqa: E402
-from portal.jobs.logs.watch import WatchStep  # noqa: E402
+from portal.data_folder.at_start import FolderStep  # noqa: E402
+from portal.logs.watch import WatchStep  # noqa: E402
 
 settings_stop()
 app = Celery("berth")
 app.conf.update(settings.CELERY)
-app.autodiscover_tasks(["portal.accounts", "portal.clusters", "portal.jobs", "portal.dispatch", "portal.notices"])
+app.autodiscover_tasks()  # of all apps of the settings
 app.steps["worker"].add(FolderStep)
 app.steps["worker"].add(WatchStep)
 app.steps["worker"].add(AlertsStep)

@@ -10,11 +10,11 @@ from portal.accounts.api.account import CurrentTokenView, LoginView, MeView, Tok
 from portal.accounts.api.audit import AuditExportView, AuditView
 from portal.accounts.api.keys import SshKeysView, SshKeyView
 from portal.accounts.views.account import back_door_login
-from portal.clusters.api.gpus import GpuHistoryView, GpusView
-from portal.clusters.api.groups import GroupMemberView, GroupsView, GroupView
-from portal.clusters.api.images import ImagesView, ImageView
-from portal.clusters.api.joining import JoinTokensView, JoinTokenView, JoinView
-from portal.clusters.api.nodes import (
+from portal.alerts.api.alerts import AlertSilencesView, AlertSilenceView, AlertsView
+from portal.alerts.api.prometheus import PrometheusView
+from portal.alerts.api.settings import SettingsView
+from portal.cluster.api.gpus import GpuHistoryView, GpusView
+from portal.cluster.api.nodes import (
     AcceptView,
     CellTypesView,
     CpuTasksView,
@@ -26,43 +26,14 @@ from portal.clusters.api.nodes import (
     SkuView,
     TopologyView,
 )
-from portal.clusters.api.people import UserPasswordView, UsersView, UserView
-from portal.clusters.api.people_import import UsersImportView
-from portal.clusters.api.secrets import (
-    RegistryLoginsView,
-    RegistryLoginView,
-    SecretsView,
-    SecretView,
-    TeamRegistryLoginsView,
-    TeamRegistryLoginView,
-    TeamSecretsView,
-    TeamSecretView,
-)
-from portal.clusters.api.storages import StorageServersView, StorageServerView, StoragesView, StorageView
-from portal.clusters.api.teams import (
-    FirmRightView,
-    MembersView,
-    MemberView,
-    SharesView,
-    VirtualClustersView,
-    VirtualClusterView,
-)
+from portal.code.tickets import PATH as NODE_CODE
 from portal.common.converters import CodeName, Name, Person, SecretName, Server
 from portal.common.document import DocumentView, document_page
 from portal.common.health import healthz
 from portal.common.help import help_page
-from portal.dispatch.api.alerts import AlertSilencesView, AlertSilenceView, AlertsView
-from portal.dispatch.api.cluster import ClusterView
-from portal.dispatch.api.estimates import EstimatesView
-from portal.dispatch.api.metrics import PrometheusView
-from portal.dispatch.api.nodes import RemovableNodeView
-from portal.dispatch.api.quotas import QuotaChangesView, QuotaChangeView, QuotasView
-from portal.dispatch.api.settings import SettingsView
-from portal.jobs.api.all_logs import AllLogsView
-from portal.jobs.api.changes import BulkView, PlaceView, PriorityView, TagsView
-from portal.jobs.api.code import CodeArchiveView, CodeFoldersView, CodeFolderView, CodeLimitsView
-from portal.jobs.api.files import FileContentView, FilesView
-from portal.jobs.api.idle import (
+from portal.files.api import FileContentView, FilesView
+from portal.forecast.api import EstimatesView
+from portal.idle.api import (
     IdleExemptionsView,
     IdleExemptionView,
     IdlePolicyView,
@@ -70,18 +41,10 @@ from portal.jobs.api.idle import (
     JobIdleView,
     TeamIdlePolicyView,
 )
-from portal.jobs.api.log_search import LogSearchView
-from portal.jobs.api.logs import LogsView
-from portal.jobs.api.metrics import MetricsView
-from portal.jobs.api.node_code import node_code
-from portal.jobs.api.nodes import GiveUpView
-from portal.jobs.api.preemptions import PreemptionsView
-from portal.jobs.api.queue import QueueView
-from portal.jobs.api.saved_views import SavedViewsView, SavedViewView
-from portal.jobs.api.strangers import StrangerStopView
-from portal.jobs.api.templates import SamplesView, TemplatesView, TemplateView
-from portal.jobs.api.usage import UsageView
-from portal.jobs.api.views import (
+from portal.images.api import ImagesView, ImageView
+from portal.job_pages.api.changes import BulkView, PlaceView, PriorityView, TagsView
+from portal.job_pages.api.code import CodeArchiveView, CodeFoldersView, CodeFolderView, CodeLimitsView
+from portal.job_pages.api.jobs import (
     AttemptsView,
     ConfigView,
     EventsView,
@@ -94,9 +57,46 @@ from portal.jobs.api.views import (
     TasksView,
     ValidateView,
 )
-from portal.jobs.code.tickets import PATH as NODE_CODE
+from portal.job_pages.api.node_code import node_code
+from portal.job_pages.api.nodes import GiveUpView
+from portal.job_pages.api.preemptions import PreemptionsView
+from portal.job_pages.api.saved_views import SavedViewsView, SavedViewView
+from portal.joining.api.views import JoinTokensView, JoinTokenView, JoinView
+from portal.logs.api.all_logs import AllLogsView
+from portal.logs.api.log_search import LogSearchView
+from portal.logs.api.logs import LogsView
+from portal.metrics.api import MetricsView
+from portal.node_orders.api import StrangerStopView
 from portal.notices.api.choices import ChoiceView
 from portal.notices.api.webhook import DeliveriesView, TestView, WebhookView
+from portal.people.api.groups import GroupMemberView, GroupsView, GroupView
+from portal.people.api.people import UserPasswordView, UsersView, UserView
+from portal.people.api.people_import import UsersImportView
+from portal.queue.api.views import QueueView
+from portal.scheduler.api.cluster import ClusterView
+from portal.scheduler.api.nodes import RemovableNodeView
+from portal.scheduler.api.quotas import QuotaChangesView, QuotaChangeView, QuotasView
+from portal.secrets.api import (
+    RegistryLoginsView,
+    RegistryLoginView,
+    SecretsView,
+    SecretView,
+    TeamRegistryLoginsView,
+    TeamRegistryLoginView,
+    TeamSecretsView,
+    TeamSecretView,
+)
+from portal.storages.api import StorageServersView, StorageServerView, StoragesView, StorageView
+from portal.teams.api.views import (
+    FirmRightView,
+    MembersView,
+    MemberView,
+    SharesView,
+    VirtualClustersView,
+    VirtualClusterView,
+)
+from portal.templates.api import SamplesView, TemplatesView, TemplateView
+from portal.usage.api import UsageView
 
 register_converter(CodeName, "code")
 register_converter(Name, "name")
@@ -217,9 +217,23 @@ REST: list[URLPattern | URLResolver] = [
 urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/", include(REST)),  # first: addresses are tried in this order, and programs ask most
     path("", include("portal.accounts.urls")),
-    path("", include("portal.clusters.urls")),
-    path("", include("portal.jobs.urls")),
-    path("", include("portal.dispatch.urls")),
+    path("", include("portal.people.urls")),
+    path("", include("portal.cluster.urls")),
+    path("", include("portal.joining.urls")),
+    path("", include("portal.teams.urls")),
+    path("", include("portal.secrets.urls")),
+    path("", include("portal.storages.urls")),
+    path("", include("portal.images.urls")),
+    path("", include("portal.job_pages.urls")),
+    path("", include("portal.node_orders.urls")),
+    path("", include("portal.files.urls")),
+    path("", include("portal.metrics.urls")),
+    path("", include("portal.usage.urls")),
+    path("", include("portal.idle.urls")),
+    path("", include("portal.queue.urls")),
+    path("", include("portal.templates.urls")),
+    path("", include("portal.scheduler.urls")),
+    path("", include("portal.alerts.urls")),
     path("", include("portal.notices.urls")),
     path("", include("portal.openpai.urls")),
     path(f"{NODE_CODE}<str:signed>", node_code),

@@ -52,7 +52,7 @@ def marked() -> Iterator[Marked]:
         yield from _in_template(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
     for path in sorted((ROOT / "portal").rglob("*.py")):
         yield from _in_python(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
-    for path in sorted((ROOT / "portal" / "jobs" / "samples" / "files").glob("*.yaml")):
+    for path in sorted((ROOT / "portal" / "templates" / "samples" / "files").glob("*.yaml")):
         for text in re.findall(r"^description: (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE):
             yield Marked(text, None, str(path.relative_to(ROOT)))
 

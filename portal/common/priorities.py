@@ -9,6 +9,7 @@ PriorityClass = Literal["crit", "prod", "test", "oppo"]
 """HiveD's classes as OpenPAI names them, highest first."""
 
 PRIORITY_CLASSES: Final[Mapping[PriorityClass, int]] = {"crit": 120, "prod": 100, "test": 10, "oppo": -1}
+OPPORTUNISTIC: Final = PRIORITY_CLASSES["oppo"]
 DEFAULT_PRIORITY_CLASS: Final[PriorityClass] = "test"
 CAPPED_CLASS: Final[PriorityClass] = "prod"
 """What a virtual cluster's ``class_gpus`` limits: jobs of this class and above."""

@@ -81,13 +81,13 @@ def _stack(options: Options, *, sample: bool) -> int:
     from django.core.management import call_command
     from django.utils import timezone
 
-    from portal.clusters.models import Node
-    from portal.clusters.services.redis_accounts import redis_accounts_apply, redis_address
     from portal.common.checks import settings_stop
     from portal.common.wake import redis_once
     from portal.embedded.processes import Processes, commands
     from portal.embedded.seed import jobs_folder, seed
     from portal.embedded.stack_log import StackLog
+    from portal.hardware.models import Node
+    from portal.hardware.services.redis_accounts import redis_accounts_apply, redis_address
 
     settings_stop()
     redis_once().ping()
@@ -227,7 +227,7 @@ class Guide:
             say(f"From another machine: {options.tunnel}")
 
     def _tell_hardware(self) -> None:
-        from portal.clusters.models import Node
+        from portal.hardware.models import Node
 
         node = Node.objects.get(name=self._node.name)
         gpus = list(node.gpus.filter(present=True))

@@ -8,14 +8,16 @@ from datetime import datetime
 from pathlib import Path
 
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.models import CellType, Gpu, Node, QuotaLine, Storage, VirtualCluster
-from portal.clusters.services.joining import node_key_lost
-from portal.clusters.services.nodes import node_add
-from portal.clusters.services.quotas import quota_set
-from portal.clusters.services.teams import member_set, vc_create
-from portal.clusters.states import NodeHealth, VcRole
 from portal.embedded.options import ADMIN, ELSEWHERE, closed_above
-from portal.jobs.services.losing import node_tasks_lose
+from portal.hardware.models import CellType, Gpu, Node
+from portal.hardware.services.nodes import node_add
+from portal.hardware.states import NodeHealth, VcRole
+from portal.jobs.services.lost import node_tasks_lose
+from portal.joining.services.joining import node_key_lost
+from portal.storages.models import Storage
+from portal.teams.models import QuotaLine, VirtualCluster
+from portal.teams.services.quotas import quota_set
+from portal.teams.services.teams import member_set, vc_create
 
 SAMPLE_VCS = {"research": "A sample team", "default": "Another, which most of OpenPAI's job files name"}
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 from django.utils.translation import gettext_noop
 
 from portal.common.sentences import reworded
+from portal.jobs.container import NO_SECRETS, NO_SPEC, NO_STORAGE
 from portal.jobs.exits import OOM_SEEN, SENTENCES
 from portal.jobs.problem_words import PARTS as PROBLEM_PARTS
 from portal.jobs.problem_words import SENTENCES as PROBLEMS
-from portal.jobs.services.sealed_specs import NO_SECRETS, NO_SPEC, NO_STORAGE
 
 _AROUND = (
     gettext_noop("Attempt %(number)s ended: %(why)s"),

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from django.utils.translation import gettext_noop
 
-from portal.clusters.health_words import SENTENCES as OF_SERVERS
-from portal.clusters.selectors.storages import NO_FOLDER
 from portal.common.sentences import reworded
+from portal.hardware.health_words import SENTENCES as OF_SERVERS
+from portal.storages.selectors.storages import NO_FOLDER
 
 STORAGES_AWAY = (
     gettext_noop("no server that it may run on is tied to %(storage)s"),

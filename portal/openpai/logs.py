@@ -13,11 +13,11 @@ from nodes.protocol.logs import MARK, STDERR, STDOUT
 from portal.accounts.models import Token, User
 from portal.accounts.selectors import token_get_valid
 from portal.common.errors import NotFound
-from portal.jobs.logs.archiver import log_of
-from portal.jobs.logs.reader import LogReader
-from portal.jobs.logs.stream import LogOf
 from portal.jobs.models import TaskAttempt
 from portal.jobs.selectors.visible import task_attempt_visible
+from portal.logs.archiver import log_of
+from portal.logs.reader import LogReader
+from portal.logs.stream import LogOf
 from portal.openpai.errors import BAD_TOKEN, PaiError, no_task_log
 
 STREAMS: dict[str, frozenset[int]] = {

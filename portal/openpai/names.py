@@ -8,7 +8,7 @@ from datetime import datetime
 from django.db.models import Q
 
 from portal.jobs.models import Job
-from portal.jobs.services.environment import pai_job_name
+from portal.node_orders.services.environment import pai_job_name
 
 _LATER_RUN = re.compile(r"(.+)-([1-9][0-9]{0,8})", re.DOTALL)
 LONGEST = 300

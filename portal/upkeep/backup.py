@@ -17,8 +17,8 @@ from django.db import connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
 
-from portal.clusters.services.data_folder import data_folder_fault
-from portal.clusters.services.upkeep import backup_note
+from portal.data_folder.backups import backup_note
+from portal.data_folder.services import data_folder_fault
 from portal.upkeep.archive import ArchiveWriter
 from portal.upkeep.contents import FORMAT, MANIFEST, PARTS, Manifest, table_entry
 from portal.upkeep.tables import rows_write, tables

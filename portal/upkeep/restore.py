@@ -26,13 +26,13 @@ from django.utils import timezone
 
 from nodes.protocol.decoding import decoded
 from portal.accounts.models import User
-from portal.clusters.services.data_folder import FolderInUse, data_folder_alone, data_folder_take
-from portal.clusters.services.upkeep import restore_note
-from portal.dispatch.lease import lease_held
-from portal.dispatch.models import CycleLease
+from portal.data_folder.backups import restore_note
+from portal.data_folder.services import FolderInUse, data_folder_alone, data_folder_take
 from portal.env.values import env_secret
 from portal.jobs.models import Job
-from portal.jobs.services.restored import logs_told_anew
+from portal.node_orders.services.restored import logs_told_anew
+from portal.scheduler.lease import lease_held
+from portal.scheduler.models import CycleLease
 from portal.upkeep.archive import PIECE, ArchiveReader
 from portal.upkeep.backup import part_folder
 from portal.upkeep.contents import FORMAT, MANIFEST, Manifest, table_entry

@@ -17,9 +17,9 @@ from django.utils import timezone
 
 from portal.accounts.models import Audited, AuditEntry, ClusterRole, Token
 from portal.accounts.services import user_create
-from portal.clusters.models import Membership
-from portal.clusters.services.teams import member_set
 from portal.jobs.models import Job
+from portal.teams.models import Membership
+from portal.teams.services.teams import member_set
 from tests.accounts.matrix import CASES, SILENCED, STRANGER, TOMORROW
 from tests.accounts.test_rights import ask, in_an_order_that_works, kept, scene
 from tests.support.cast import HOST, Api, person

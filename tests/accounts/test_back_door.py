@@ -32,7 +32,7 @@ def test_an_administrator_sees_lists_and_rows_of_every_kind_but_no_secrets(world
     job = world.submit()
     world.settle()
     names = [model._meta for model in admin.site._registry]
-    assert {"jobs.job", "accounts.user", "clusters.node"} <= {one.label_lower for one in names}
+    assert {"jobs.job", "accounts.user", "hardware.node"} <= {one.label_lower for one in names}
     for one in names:
         assert root.get(f"/admin/{one.app_label}/{one.model_name}/").status_code == 200, one.label
     page = root.get(f"/admin/jobs/job/{job.pk}/change/").content.decode()
@@ -44,10 +44,10 @@ def test_an_administrator_sees_lists_and_rows_of_every_kind_but_no_secrets(world
 
 
 def test_nothing_is_changed_there(world: World, root: Client) -> None:
-    vc = f"/admin/clusters/virtualcluster/{world.vc.pk}"
+    vc = f"/admin/teams/virtualcluster/{world.vc.pk}"
     assert root.post(f"{vc}/change/", {"name": "other"}).status_code == 403
     assert root.post(f"{vc}/delete/", {"post": "yes"}).status_code == 403
-    assert root.get("/admin/clusters/virtualcluster/add/").status_code == 403
+    assert root.get("/admin/teams/virtualcluster/add/").status_code == 403
 
 
 def test_nobody_else_comes_in(world: World) -> None:

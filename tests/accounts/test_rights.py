@@ -15,29 +15,27 @@ from django.utils import timezone
 
 from portal.accounts.models import User
 from portal.accounts.rights import ALLOWED, Action
-from portal.clusters.models import (
-    ImageRule,
-    JoinToken,
-    Membership,
-    Node,
-    QuotaChange,
-    ReportsLane,
-    SecretKind,
-    Storage,
-)
-from portal.clusters.selectors.quotas import quota_lines
-from portal.clusters.services.images import image_rule_add
-from portal.clusters.services.join_tokens import join_token_create
-from portal.clusters.services.quotas import quota_change_create
-from portal.clusters.services.secrets import secret_set
-from portal.clusters.services.storages import storage_create
-from portal.clusters.services.teams import vc_create
-from portal.dispatch.models import AlertSilence
-from portal.jobs.models import IdleExemption, IdlePolicy, IdleWarning, Job, JobTemplate
-from portal.jobs.services.code import code_upload
-from portal.jobs.services.idle_policy import idle_exemption_add
-from portal.jobs.services.templates import template_create
+from portal.alerts.models import AlertSilence
+from portal.code.services import code_upload
+from portal.hardware.models import Node, ReportsLane
+from portal.idle.models import IdleExemption, IdlePolicy, IdleWarning
+from portal.idle.services.policy import idle_exemption_add
+from portal.images.models import ImageRule
+from portal.images.services import image_rule_add
+from portal.jobs.models import Job
+from portal.joining.models import JoinToken
+from portal.joining.services.join_tokens import join_token_create
 from portal.notices.services.webhook import webhook_set
+from portal.secrets.models import SecretKind
+from portal.secrets.services import secret_set
+from portal.storages.models import Storage
+from portal.storages.services.storages import storage_create
+from portal.teams.models import Membership, QuotaChange
+from portal.teams.selectors.quotas import quota_lines
+from portal.teams.services.quotas import quota_change_create
+from portal.teams.services.teams import vc_create
+from portal.templates.models import JobTemplate
+from portal.templates.services import template_create
 from tests.accounts.matrix import CASES, OWN_AFFAIRS, PEOPLE, RIGHTS, SAME_AS, SILENCED, STRANGER, TOMORROW, Case
 from tests.support.archives import HELLO, packed
 from tests.support.cast import HOST, Api, cast_of, person

@@ -64,9 +64,11 @@ class Reader:
 
         from portal.accounts.models import Scope
         from portal.accounts.services import token_create
-        from portal.clusters.models import Node, Storage, VirtualCluster
-        from portal.jobs.models import JobTemplate
+        from portal.hardware.models import Node
         from portal.jobs.selectors.visible import job_restrict
+        from portal.storages.models import Storage
+        from portal.teams.models import VirtualCluster
+        from portal.templates.models import JobTemplate
 
         self.role, self.user, self._rng = role, user, random.Random(seed)
         self.token = token_create(

@@ -77,9 +77,9 @@ def answers(port: int) -> bool:
 def readers() -> list[Reader]:
     """One of each role; the plan of the last cycle stays readable, though no scheduler works here."""
     from portal.accounts.models import ClusterRole, User
-    from portal.clusters.models import Membership
     from portal.common.wake import redis_once
-    from portal.jobs.outlook import QUEUE_KEY
+    from portal.queue.outlook import QUEUE_KEY
+    from portal.teams.models import Membership
     from tests.support.cast import person
 
     redis_once().persist(QUEUE_KEY)

@@ -15,10 +15,10 @@ from pathlib import Path
 import redis
 
 from nodes.protocol.logs import RECORD_HEADER, STDOUT
-from portal.jobs.logs.archive import Archive
-from portal.jobs.logs.reader import LogReader
-from portal.jobs.logs.search import Bounds, search
-from portal.jobs.logs.stream import LogOf
+from portal.logs.archive import Archive
+from portal.logs.reader import LogReader
+from portal.logs.search import Bounds, search
+from portal.logs.stream import LogOf
 from tests.benchmarks.bench_log_page import FIRST_NS, SEGMENT
 from tests.benchmarks.bench_log_page import LINE as COLOURED
 from tests.benchmarks.bench_logs import ATTEMPT, running_redis

@@ -25,12 +25,12 @@ from nodes.agent.logs.masks import Masks
 from nodes.agent.logs.pipeline import LogPipeline
 from nodes.protocol.envelope import NodeKey
 from nodes.protocol.logs import STDOUT, LogRecord, record_encode
-from portal.jobs.logs.archive import Archive
-from portal.jobs.logs.hub import Hub, LogEnd
-from portal.jobs.logs.reader import LogReader
-from portal.jobs.logs.records import Run
-from portal.jobs.logs.stream import LogOf, read_stream, stream_end
-from portal.jobs.logs.viewer import Viewer
+from portal.logs.archive import Archive
+from portal.logs.hub import Hub, LogEnd
+from portal.logs.reader import LogReader
+from portal.logs.records import Run
+from portal.logs.stream import LogOf, read_stream, stream_end
+from portal.logs.viewer import Viewer
 from tests.support.processes import free_port
 from tests.support.redis_server import redis_binary
 from tests.support.waiting import wait_until

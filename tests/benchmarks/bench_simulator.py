@@ -15,7 +15,7 @@ from pathlib import Path
 from time import process_time
 from typing import NamedTuple
 
-from portal.clusters.management.simulation.chart import draw
+from portal.scheduler.management.simulation.chart import draw
 from scheduling import Cluster
 from scheduling.simulator import (
     Figures,

@@ -21,7 +21,7 @@ from tests.benchmarks.big_cluster import Shape, Submitter, Wish, database, ended
 from tests.benchmarks.machine import machine_told, process_cpu
 
 if TYPE_CHECKING:
-    from portal.dispatch.cycle import Cycle
+    from portal.scheduler.cycle import Cycle
 
 TICKS = 30
 EIGHT_TEAMS = [f"team{number}" for number in range(8)]
@@ -54,8 +54,8 @@ class Times:
         self.parts: dict[str, list[float]] = defaultdict(list)
 
     def tick(self) -> "Cycle":
-        from portal.dispatch.collecting import collect_between
-        from portal.dispatch.cycle import cycle_run
+        from portal.scheduler.collecting import collect_between
+        from portal.scheduler.cycle import cycle_run
 
         begin, cpu, behind = perf_counter(), process_time(), self._database_cpu()
         done = cycle_run(now=timezone.now())

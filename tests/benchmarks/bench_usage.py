@@ -52,13 +52,13 @@ def readings() -> None:
 
     from nodes.protocol.messages import encode
     from nodes.protocol.names import samples_key
-    from portal.clusters.models import Node
     from portal.common.samples import sample_keep
     from portal.common.wake import redis_once
-    from portal.jobs.logs.stream import streams_client
-    from portal.jobs.metrics.folding import samples_fold
-    from portal.jobs.metrics.record import Records
-    from portal.jobs.models import Measured, UsageProgress
+    from portal.hardware.models import Node
+    from portal.logs.stream import streams_client
+    from portal.metrics.folding import samples_fold
+    from portal.metrics.record import Records
+    from portal.usage.models import Measured, UsageProgress
 
     minute = timezone.now().replace(second=0, microsecond=0) - timedelta(minutes=3)
     nodes = dict(nodes_told(minute))
@@ -95,7 +95,7 @@ def nodes_told(
 
     from nodes.protocol.messages import ContainerReport, GpuSample, Sample
     from nodes.protocol.states import ContainerState
-    from portal.clusters.models import Gpu
+    from portal.hardware.models import Gpu
     from portal.jobs.models import Allocation
 
     rng = random.Random(1)
@@ -139,8 +139,8 @@ def reports() -> None:
 
     from portal.accounts.models import ClusterRole, Scope, User
     from portal.accounts.services import token_create
-    from portal.clusters.models import Membership
-    from portal.jobs.models import UsageDay
+    from portal.teams.models import Membership
+    from portal.usage.models import UsageDay
     from tests.support.cast import HOST, person
 
     print(f"{UsageDay.objects.count():,} rows of days that are over")

@@ -60,8 +60,8 @@ class Wish:
 
 def teams_make(teams: Sequence[str], users: int) -> None:
     """Teams with so many people each, who are named after the team."""
-    from portal.clusters.services.silence import lane_pulse
-    from portal.clusters.services.teams import member_set, vc_create
+    from portal.hardware.services.silence import lane_pulse
+    from portal.teams.services.teams import member_set, vc_create
     from tests.support.cast import person
 
     now = timezone.now()
@@ -74,8 +74,9 @@ def teams_make(teams: Sequence[str], users: int) -> None:
 
 def nodes_make(count: int, gpus: int, teams: Sequence[str]) -> None:
     """Equal nodes, in pairs and quads where they have 8 GPUs, shared out among the teams as whole nodes."""
-    from portal.clusters.models import Gpu, Node, VirtualCluster
-    from portal.clusters.services.quotas import quota_set
+    from portal.hardware.models import Gpu, Node
+    from portal.teams.models import VirtualCluster
+    from portal.teams.services.quotas import quota_set
     from tests.support.scripted_node import ScriptedNode
 
     first = ScriptedNode("gpu0000", gpus=gpus, cpus=96)
@@ -106,8 +107,8 @@ class Submitter:
 
     def __init__(self) -> None:
         from portal.accounts.models import User
-        from portal.clusters.models import VirtualCluster
         from portal.jobs.models import Job
+        from portal.teams.models import VirtualCluster
 
         self._users = {user.username: user for user in User.objects.all()}
         self._vcs = {vc.name: vc for vc in VirtualCluster.objects.all()}

@@ -13,20 +13,12 @@ from django.test import Client
 from django.utils import timezone
 
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.models import Gpu, Node, VirtualCluster
-from portal.dispatch.snapshot import load
-from portal.jobs.models import (
-    Allocation,
-    Job,
-    JobAttempt,
-    JobEvent,
-    Preemption,
-    Task,
-    TaskAttempt,
-    UsageDay,
-    UsageProgress,
-)
+from portal.hardware.models import Gpu, Node
+from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Preemption, Task, TaskAttempt
 from portal.jobs.states import JOB_OVER
+from portal.scheduler.snapshot import load
+from portal.teams.models import VirtualCluster
+from portal.usage.models import UsageDay, UsageProgress
 from tests.benchmarks.api_calls import BASE, Reader, operations
 from tests.benchmarks.fill import fill, main
 from tests.benchmarks.filling.present import gpu_sizes

@@ -34,7 +34,8 @@ def cluster(now: datetime) -> None:
 
 def _names() -> None:
     from portal.accounts.models import User
-    from portal.clusters.models import Node, VirtualCluster
+    from portal.hardware.models import Node
+    from portal.teams.models import VirtualCluster
 
     for place, node in enumerate(Node.objects.order_by("name")):
         Node.objects.filter(pk=node.pk).update(name=f"gpu{place + 1:03}", rack=f"rack {place // RACK + 1:02}")
@@ -59,8 +60,8 @@ def _jobs(now: datetime, rng: random.Random) -> None:
 
 
 def _troubles(rng: random.Random) -> None:
-    from portal.clusters.models import Gpu, Node
-    from portal.clusters.states import NodeHealth, NodeIntent
+    from portal.hardware.models import Gpu, Node
+    from portal.hardware.states import NodeHealth, NodeIntent
 
     nodes = rng.sample(list(Node.objects.order_by("name")), LOST + CORDONED + DRAINING + SICK)
     lost, closed, draining, sick = (

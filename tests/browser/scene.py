@@ -30,9 +30,10 @@ SEED = 11
 def people(now: datetime) -> dict[str, str]:
     from portal.accounts.models import Scope, User
     from portal.accounts.services import token_create, user_create
-    from portal.clusters.models import CellType, VirtualCluster
-    from portal.clusters.services.quotas import quota_set
-    from portal.clusters.services.teams import member_set, vc_create
+    from portal.hardware.models import CellType
+    from portal.teams.models import VirtualCluster
+    from portal.teams.services.quotas import quota_set
+    from portal.teams.services.teams import member_set, vc_create
     from tests.support.seed import PASSWORD
 
     tokens = {}
@@ -56,7 +57,7 @@ def people(now: datetime) -> dict[str, str]:
 def past(now: datetime) -> None:
     from django.conf import settings
 
-    from portal.dispatch.estimates import starts_estimate
+    from portal.forecast.estimates import starts_estimate
 
     rng = random.Random(SEED)
     _move_back()
@@ -88,9 +89,10 @@ def _move_back() -> None:
 
 def _usage(now: datetime, rng: random.Random) -> None:
     from portal.accounts.models import User
-    from portal.clusters.models import Sku, VirtualCluster
-    from portal.jobs.models import UsageDay, UsageProgress
-    from portal.jobs.services.progress import usage_progress
+    from portal.hardware.models import Sku
+    from portal.teams.models import VirtualCluster
+    from portal.usage.models import UsageDay, UsageProgress
+    from portal.usage.services.progress import usage_progress
 
     skus = {sku.name: sku for sku in Sku.objects.all()}
     rows = []
@@ -117,7 +119,7 @@ def _usage(now: datetime, rng: random.Random) -> None:
 
 
 def _counts(now: datetime, rng: random.Random) -> None:
-    from portal.clusters.models import Gpu, GpuCount, Sku
+    from portal.hardware.models import Gpu, GpuCount, Sku
 
     rows = []
     for sku in Sku.objects.all():
@@ -133,8 +135,9 @@ def _counts(now: datetime, rng: random.Random) -> None:
 
 
 def _curves(now: datetime, rng: random.Random, folder: Any) -> None:
-    from portal.jobs.metrics.record import Records
-    from portal.jobs.models import Allocation, Measured, TaskAttempt
+    from portal.jobs.models import Allocation, TaskAttempt
+    from portal.metrics.record import Records
+    from portal.usage.models import Measured
 
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     for run in TaskAttempt.objects.filter(ended_at__isnull=True):
@@ -149,7 +152,7 @@ def _curves(now: datetime, rng: random.Random, folder: Any) -> None:
 
 def _points(began: datetime, until: datetime, gpus: int, rng: random.Random) -> Iterator[Any]:
     """A point each two minutes: a start, epochs of an hour with a pause for the evaluation at the end of each."""
-    from portal.jobs.metrics.points import Point
+    from portal.metrics.points import Point
 
     first, step = int(began.timestamp()), 120
     phases = [rng.uniform(0, 6) for _ in range(gpus)]

@@ -125,11 +125,11 @@ class Campaign:
             return next(iter(stack.sql(sql, *values)), None)
 
         def reports(node: str) -> Any:
-            return row("SELECT boot, seq FROM clusters_node WHERE name = %s AND health = 'healthy'", node)
+            return row("SELECT boot, seq FROM hardware_node WHERE name = %s AND health = 'healthy'", node)
 
         return {
             "the web process": lambda: time.monotonic() if stack.answers() else None,
-            "the scheduler": lambda: row("SELECT until FROM dispatch_cyclelease"),
+            "the scheduler": lambda: row("SELECT until FROM scheduler_cyclelease"),
             **{f"reports of {agent.name}": lambda name=agent.name: reports(name) for agent in stack.agents},  # type: ignore[misc]
             "the archive of logs": lambda: row("SELECT sum(archived_to) FROM jobs_taskattempt"),
         }

@@ -75,7 +75,7 @@ class Verdict:
             time.sleep(1)
 
     def _uncleared(self) -> Iterator[str]:
-        rows = """SELECT n.name, t.id, count(a.id) FROM jobs_taskattempt t JOIN clusters_node n ON n.id = t.node_id
+        rows = """SELECT n.name, t.id, count(a.id) FROM jobs_taskattempt t JOIN hardware_node n ON n.id = t.node_id
                   LEFT JOIN jobs_allocation a ON a.task_attempt_id = t.id AND a.released_at IS NULL
                   WHERE t.removed_at IS NULL OR a.id IS NOT NULL GROUP BY n.name, t.id"""
         for node, attempt, held in _after(lambda: self.plant.stack.sql(rows)):

@@ -254,7 +254,7 @@ def test_accounts_are_made_listed_and_disabled_by_administrators(world: World, s
 
 def test_alerts_say_what_is_wrong_and_what_to_do(world: World, shell: Shell) -> None:
     from portal.accounts.models import ClusterRole
-    from portal.clusters.models import Node
+    from portal.hardware.models import Node
     from tests.support.cast import person
 
     assert shell.berth("alerts") == ""
@@ -284,7 +284,7 @@ def test_a_job_that_was_preempted_has_run_for_as_long_as_it_ran(world: World, sh
 
 
 def test_what_is_out_of_service_is_told_beside_what_is_unused(world: World, shell: Shell) -> None:
-    from portal.clusters.models import Node
+    from portal.hardware.models import Node
 
     world.node("gpu01", gpus=2)
     assert shell.berth("vc").split()[-4:] == ["2", "0", "0", "2"]

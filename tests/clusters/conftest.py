@@ -27,7 +27,7 @@ def running(services: Services) -> Iterator[Provider]:
 def provider(running: Provider, settings: Settings) -> Provider:
     from django.contrib.auth.models import Group
 
-    from portal.clusters.services.teams import vc_create
+    from portal.teams.services.teams import vc_create
     from tests.clusters.signing_in import GRANTS, eve, time_now
 
     settings.OIDC_ISSUER, settings.OIDC_CLIENT_ID, settings.OIDC_CLIENT_SECRET = running.issuer, CLIENT, SECRET

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from portal.accounts.models import User
-from portal.clusters.models import Membership
 from portal.env.grants import Grant
+from portal.teams.models import Membership
 from tests.support.oidc.provider import Provider
 from tests.support.pages import Browser, Page
 

@@ -15,8 +15,8 @@ from django.utils import timezone
 
 from nodes.protocol.envelope import Envelope, envelope_seal
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.models import Node
-from portal.dispatch.reports import report_take
+from portal.hardware.models import Node
+from portal.scheduler.reports import report_take
 from tests.support.cast import Api, person
 from tests.support.pages import Browser
 from tests.support.scripted_node import ScriptedNode
@@ -88,7 +88,7 @@ def test_reports_that_cannot_be_read_are_told_once_with_the_cure_until_one_can(
     words = "What its agent reports cannot be read here: it is of another release than this portal "
     words += f"({settings.VERSION})."
     cure = f"Install the agent of {settings.VERSION} on that server; its tasks run on meanwhile."
-    (line,) = [record.getMessage() for record in caplog.records if record.name == "portal.dispatch.reports"]
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "portal.scheduler.reports"]
     assert line.startswith("reports of gpu01 cannot be read (Object missing required field `cpu_milli`")
     assert line.endswith(f"{words} {cure}")
     (alert,) = told(admin)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from portal.accounts.models import ClusterRole
-from portal.clusters.models import CellType, Gpu, Node, Sku
-from portal.clusters.selectors.shares import vc_quotas
-from portal.clusters.services.quotas import quota_set
-from portal.clusters.services.teams import member_set, vc_create
+from portal.hardware.models import CellType, Gpu, Node, Sku
 from portal.jobs.models import Allocation
+from portal.teams.selectors.shares import vc_quotas
+from portal.teams.services.quotas import quota_set
+from portal.teams.services.teams import member_set, vc_create
 from tests.support.cast import Api, person
 from tests.support.world import World
 

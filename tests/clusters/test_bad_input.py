@@ -12,8 +12,9 @@ import yaml
 from django.core.management import CommandError, call_command
 
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.models import CellType, Node, QuotaLine, VirtualCluster
+from portal.hardware.models import CellType, Node
 from portal.jobs.models import Job
+from portal.teams.models import QuotaLine, VirtualCluster
 from tests.clusters.test_configuration import RACK
 from tests.support.cast import Api, person
 from tests.support.pages import Browser

@@ -9,9 +9,9 @@ import pytest
 from django.utils import timezone
 
 from portal.accounts.models import ClusterRole
-from portal.clusters.models import Node, NodeEvent
-from portal.clusters.silences import portal_late_ms
-from portal.dispatch.reports import report_take
+from portal.hardware.models import Node, NodeEvent
+from portal.hardware.silences import portal_late_ms
+from portal.scheduler.reports import report_take
 from tests.support.cast import Api, person
 from tests.support.pages import Browser
 from tests.support.scripted_node import ScriptedNode

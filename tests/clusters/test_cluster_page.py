@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.models import Gpu, Node
+from portal.hardware.models import Gpu, Node
 from portal.jobs.models import Allocation
 from tests.support.cast import cast_of, person
 from tests.support.pages import Browser

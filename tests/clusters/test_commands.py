@@ -12,8 +12,8 @@ from django.core.management import CommandError, call_command
 
 from nodes.protocol.envelope import NodeKey
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.models import Node
-from portal.clusters.services.redis_accounts import redis_address
+from portal.hardware.models import Node
+from portal.hardware.services.redis_accounts import redis_address
 
 pytestmark = pytest.mark.django_db
 

@@ -10,13 +10,14 @@ import yaml
 from django.utils.translation import override
 
 from portal.accounts.models import AuditEntry
-from portal.clusters.configuration_words import FORMS
-from portal.clusters.models import CellType, Gpu, Node, PinnedCell, Sku, VirtualCluster
-from portal.clusters.selectors.engine import cluster_read
-from portal.clusters.selectors.shares import vc_quotas
-from portal.clusters.services.configuration import configuration_export, configuration_import, configuration_read
-from portal.clusters.services.quotas import quota_set
+from portal.cluster.configuration_words import FORMS
+from portal.cluster.services.configuration import configuration_export, configuration_import, configuration_read
 from portal.common.errors import Invalid
+from portal.hardware.models import CellType, Gpu, Node, Sku
+from portal.teams.models import PinnedCell, VirtualCluster
+from portal.teams.selectors.engine_cluster import cluster_read
+from portal.teams.selectors.shares import vc_quotas
+from portal.teams.services.quotas import quota_set
 from tests.clusters.test_topology import grouped
 from tests.scheduling.test_config import LAB
 from tests.support.facts import hived_cases

@@ -16,9 +16,9 @@ from django.db import connection
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from portal.clusters.data_folder import folder_fault_at_start, folder_first
-from portal.clusters.models import DataFolder
-from portal.clusters.services.data_folder import (
+from portal.data_folder.at_start import folder_fault_at_start, folder_first
+from portal.data_folder.models import DataFolder
+from portal.data_folder.services import (
     FolderApart,
     FolderInUse,
     data_folder_alone,

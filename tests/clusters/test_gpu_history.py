@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from portal.clusters.models import Gpu, GpuCount
-from portal.clusters.services.history import KEPT, gpus_count
+from portal.cluster.services.history import KEPT, gpus_count
+from portal.hardware.models import Gpu, GpuCount
 from tests.support.cast import Api
 from tests.support.pages import Browser
 from tests.support.world import World

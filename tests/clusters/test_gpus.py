@@ -8,8 +8,8 @@ import pytest
 
 from nodes.protocol.messages import GpuSample, Sample
 from portal.accounts.models import ClusterRole
-from portal.clusters.models import Gpu, Node
-from portal.dispatch.reports import report_take
+from portal.hardware.models import Gpu, Node
+from portal.scheduler.reports import report_take
 from tests.support.cast import Api, person
 from tests.support.redis_server import RedisServer
 from tests.support.world import World

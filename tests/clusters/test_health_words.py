@@ -8,7 +8,7 @@ from django.utils.translation import override
 
 from nodes.agent.hardware.gpus.health import LOST, RECOVERY, Signs, Xid, fault_of
 from nodes.protocol.names import FOREIGN_PROCESS
-from portal.clusters.health_words import health_words
+from portal.hardware.health_words import health_words
 from tests.support.pages import Browser
 from tests.support.spoken import of_servers_written
 from tests.support.world import World

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from nodes.protocol.messages import MOST_LISTENERS, GpuInfo, Inventory, Listener
-from portal.clusters.inventories import ROOT, STORAGES, inventory_believed, ports_fit, too_many
 from portal.common.told import GPUS, MOST
+from portal.hardware.inventories import ROOT, STORAGES, inventory_believed, ports_fit, too_many
 
 ONE, TWO, THREE = (GpuInfo(uuid=f"GPU-{name}", index=i, model="A100", memory_mb=80_000) for i, name in enumerate("abc"))
 FOUND = Inventory(

@@ -27,10 +27,11 @@ from nodes.agent.check.portal import portal_findings
 from nodes.agent.config.options import options_load
 from nodes.protocol.envelope import NodeKey, PortalKey
 from portal.accounts.models import AuditEntry, ClusterRole
-from portal.clusters.models import JoinToken, Node
-from portal.clusters.services.join_tokens import join_token_create
-from portal.clusters.services.redis_accounts import redis_address
 from portal.common.errors import Invalid
+from portal.hardware.models import Node
+from portal.hardware.services.redis_accounts import redis_address
+from portal.joining.models import JoinToken
+from portal.joining.services.join_tokens import join_token_create
 from tests.support.cast import HOST, Api, person
 from tests.support.live_web import live_web
 from tests.support.pages import Browser

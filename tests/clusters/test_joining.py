@@ -17,13 +17,13 @@ from django.utils import timezone
 from nodes.protocol.envelope import NodeKey, envelope_open
 from nodes.protocol.messages import Report, decode
 from portal.accounts.models import AuditEntry, ClusterRole
-from portal.clusters.models import Node, NodeEvent
-from portal.clusters.services.joining import node_new_key
-from portal.clusters.services.redis_accounts import redis_address
-from portal.clusters.services.reports import node_report, node_report_late
-from portal.clusters.states import NodeHealth
-from portal.dispatch.reports import report_take
-from portal.jobs.services.upkeep import jobs_reconcile
+from portal.cluster.services.node_report import node_report, node_report_late
+from portal.hardware.models import Node, NodeEvent
+from portal.hardware.services.redis_accounts import redis_address
+from portal.hardware.states import NodeHealth
+from portal.joining.services.joining import node_new_key
+from portal.scheduler.reconcile import jobs_reconcile
+from portal.scheduler.reports import report_take
 from tests.support.cast import Api, cast_of, person
 from tests.support.pages import Browser, Page
 from tests.support.scripted_node import ScriptedNode

@@ -10,13 +10,14 @@ from django.utils import timezone
 
 from portal.accounts.models import ClusterRole
 from portal.accounts.rights import Action, allowed_everywhere
-from portal.clusters.models import LoanLimit, Membership, Sku, VirtualCluster
-from portal.clusters.selectors.visible import may, vc_restrict, vc_roles
-from portal.clusters.services.teams import member_set, vc_create, vc_remove
 from portal.common.errors import NotFound
-from portal.dispatch.estimates import starts_estimate
+from portal.forecast.estimates import starts_estimate
+from portal.hardware.models import Sku
 from portal.jobs.selectors.visible import job_restrict
 from portal.jobs.services.submit import job_submit
+from portal.teams.models import LoanLimit, Membership, VirtualCluster
+from portal.teams.selectors.visible import may, vc_restrict, vc_roles
+from portal.teams.services.teams import member_set, vc_create, vc_remove
 from tests.support.cast import Api, person
 from tests.support.pages import Browser
 from tests.support.world import World, job_file

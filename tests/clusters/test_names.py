@@ -8,8 +8,8 @@ import pytest
 from django.contrib.auth.models import Group
 
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.selectors.names import OFFERED
-from portal.clusters.services.teams import member_set, vc_create
+from portal.people.selectors.names import OFFERED
+from portal.teams.services.teams import member_set, vc_create
 from tests.support.cast import person
 from tests.support.pages import Browser
 from tests.support.world import World

@@ -10,8 +10,8 @@ import pytest
 from nodes.protocol.messages import Exit, GpuSample, Sample
 from nodes.protocol.states import Cause, StopReason
 from portal.accounts.models import ClusterRole
-from portal.clusters.models import Gpu, Node
 from portal.common.samples import sample_keep
+from portal.hardware.models import Gpu, Node
 from tests.support.cast import cast_of, person
 from tests.support.pages import Browser, Page
 from tests.support.world import World

@@ -18,8 +18,8 @@ from django.utils import timezone
 
 from portal.accounts.models import AuditEntry, ClusterRole, User
 from portal.accounts.people import LastAdministrator, user_change, user_remove
-from portal.clusters.models import Membership
-from portal.clusters.services.teams import member_set, vc_create
+from portal.teams.models import Membership
+from portal.teams.services.teams import member_set, vc_create
 from tests.accounts.conftest import _fast_hash as _fast_hash
 from tests.support.cast import HOST, Api, cast_of, person
 from tests.support.pages import Browser

@@ -11,8 +11,8 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils import timezone
 
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.models import Membership
 from portal.common.progress import progress_read
+from portal.teams.models import Membership
 from tests.support.cast import cast_of, person
 from tests.support.pages import Browser, Page
 from tests.support.world import World

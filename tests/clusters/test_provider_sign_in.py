@@ -14,8 +14,8 @@ from pytest_django.fixtures import Settings
 
 from portal.accounts.models import AuditEntry, ClusterRole, Identity, User
 from portal.accounts.services import user_create
-from portal.clusters.models import Membership
-from portal.clusters.services.teams import member_set, vc_create
+from portal.teams.models import Membership
+from portal.teams.services.teams import member_set, vc_create
 from tests.clusters.signing_in import CALLBACK, arrive, begin, eve, rights, sign_in, time_now
 from tests.support.cast import HOST, Api, person
 from tests.support.oidc.provider import CLIENT, SECRET, Provider

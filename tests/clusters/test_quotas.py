@@ -8,10 +8,13 @@ from datetime import timedelta
 import pytest
 from django.db.models import F
 
-from portal.clusters.models import CellType, ClusterVersion, FirmRight, QuotaChange, QuotaLine, VcEvent, VirtualCluster
-from portal.clusters.selectors.quotas import quota_lines
-from portal.clusters.selectors.shares import vc_quotas
-from portal.clusters.services.quotas import (
+from portal.common.errors import Conflict, Invalid
+from portal.hardware.models import CellType
+from portal.teams.models import ClusterVersion, FirmRight, QuotaChange, QuotaLine, VcEvent, VirtualCluster
+from portal.teams.selectors.quotas import quota_lines
+from portal.teams.selectors.shares import vc_quotas
+from portal.teams.services.cluster_version import cluster_change, cluster_version
+from portal.teams.services.quotas import (
     Wish,
     lines_resolve,
     quota_change_create,
@@ -20,9 +23,7 @@ from portal.clusters.services.quotas import (
     quota_set,
     quotas_set,
 )
-from portal.clusters.services.teams import vc_create
-from portal.clusters.services.versions import cluster_change, cluster_version
-from portal.common.errors import Conflict, Invalid
+from portal.teams.services.teams import vc_create
 from tests.clusters.test_topology import grouped
 from tests.support.world import World
 
@@ -213,7 +214,7 @@ def test_a_quota_is_not_cut_below_what_is_promised_to_jobs_that_are_not_preempte
 
 
 def test_a_type_in_several_chains_needs_its_chain(world: World) -> None:
-    from portal.clusters.models import Node
+    from portal.hardware.models import Node
 
     Node.objects.filter(name="gpu02").update(chain="island")
     quad = CellType.objects.get(name="A100-quad")

@@ -9,11 +9,11 @@ import redis
 from django.utils import timezone
 
 from nodes.protocol.accounts import node_account, reports_account, reports_url
-from portal.clusters.models import Node
-from portal.clusters.services.joining import node_new_key, node_register
-from portal.clusters.services.redis_accounts import redis_accounts_apply, redis_address
-from portal.clusters.services.retiring import node_retire
+from portal.cluster.services.retiring import node_retire
 from portal.common.checks import redis_keeps_nodes_apart
+from portal.hardware.models import Node
+from portal.hardware.services.redis_accounts import redis_accounts_apply, redis_address
+from portal.joining.services.joining import node_new_key, node_register
 from tests.support.redis_server import RedisServer
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -10,8 +10,9 @@ from pytest_django.fixtures import Settings
 
 import scheduling
 from portal.accounts.models import AuditEntry, ClusterRole
-from portal.clusters.models import CellType, VirtualCluster
-from portal.clusters.selectors.engine import cluster_read
+from portal.hardware.models import CellType
+from portal.teams.models import VirtualCluster
+from portal.teams.selectors.engine_cluster import cluster_read
 from tests.support.cast import Api, cast_of, person
 from tests.support.pages import Browser
 from tests.support.world import World

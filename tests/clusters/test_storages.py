@@ -8,9 +8,10 @@ import pytest
 from django.utils import timezone
 
 from portal.accounts.models import AuditEntry, ClusterRole
-from portal.clusters.models import Node, Storage
-from portal.clusters.services.teams import member_set, vc_create
+from portal.hardware.models import Node
 from portal.jobs.models import Job
+from portal.storages.models import Storage
+from portal.teams.services.teams import member_set, vc_create
 from tests.support.cast import Api, person
 from tests.support.pages import Browser
 from tests.support.world import World

@@ -10,12 +10,13 @@ from django.test import Client
 from nodes.agent.storage.nosuid import unguarded
 from nodes.protocol.messages import StorageWish
 from portal.accounts.models import ClusterRole
-from portal.clusters.models import Node, Storage
-from portal.clusters.services.storages import storage_change, storage_create
-from portal.clusters.services.ties import storage_tie
 from portal.common.errors import Invalid, Unavailable
+from portal.files.selectors import job_folder
+from portal.hardware.models import Node
 from portal.jobs.models import TaskAttempt
-from portal.jobs.selectors.folders import job_folder
+from portal.storages.models import Storage
+from portal.storages.services.storages import storage_change, storage_create
+from portal.storages.services.ties import storage_tie
 from tests.support.cast import Api, person
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from portal.clusters.models import CellType, Gpu, Node, NodeEvent, UpperCell
-from portal.clusters.selectors.engine import cluster_read
-from portal.clusters.services.quotas import quota_set
-from portal.clusters.services.topology import topology_take
-from portal.clusters.topology import GpuSite, levels_of, shape_of
+from portal.cluster.services.topology import topology_take
 from portal.common.errors import Conflict
+from portal.hardware.models import CellType, Gpu, Node, NodeEvent, UpperCell
+from portal.hardware.topology import GpuSite, levels_of, shape_of
+from portal.teams.selectors.engine_cluster import cluster_read
+from portal.teams.services.quotas import quota_set
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World
 

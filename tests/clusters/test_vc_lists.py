@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from portal.accounts.models import AuditEntry, ClusterRole
-from portal.clusters.models import CellType, Gpu, Membership, Node, StoredSecret, VirtualCluster
-from portal.clusters.selectors.shares import _shared_out, vc_shares
-from portal.clusters.services.quotas import quota_set
-from portal.clusters.services.teams import member_set, vc_create
+from portal.hardware.models import CellType, Gpu, Node
 from portal.jobs.services.stop import job_stop
+from portal.secrets.models import StoredSecret
+from portal.teams.models import Membership, VirtualCluster
+from portal.teams.selectors.shares import _shared_out, vc_shares
+from portal.teams.services.quotas import quota_set
+from portal.teams.services.teams import member_set, vc_create
 from tests.support.cast import cast_of, person
 from tests.support.pages import Browser
 from tests.support.world import World

@@ -9,12 +9,13 @@ import pytest
 from django.utils import timezone
 
 from portal.accounts.models import Audited, AuditEntry, ClusterRole
-from portal.clusters.fairness import shares_keep
-from portal.clusters.models import CellType, FirmRight, QuotaChange, QuotaLine, VirtualCluster
-from portal.clusters.selectors.quotas import quota_lines
-from portal.clusters.services.quotas import quota_change_create
-from portal.clusters.services.rules import firm_right_set
-from portal.clusters.services.teams import vc_create
+from portal.hardware.models import CellType
+from portal.teams.fairness import shares_keep
+from portal.teams.models import FirmRight, QuotaChange, QuotaLine, VirtualCluster
+from portal.teams.selectors.quotas import quota_lines
+from portal.teams.services.quotas import quota_change_create
+from portal.teams.services.rules import firm_right_set
+from portal.teams.services.teams import vc_create
 from tests.support.cast import cast_of, person
 from tests.support.pages import Browser, Page
 from tests.support.world import World

@@ -12,9 +12,9 @@ from django.utils import translation
 
 from portal.accounts.models import Audited, AuditEntry, ClusterRole
 from portal.accounts.services import language_set
-from portal.clusters.doomed import DoomedCells, doomed_keep
-from portal.clusters.models import Gpu, Node
-from portal.clusters.services.storages import storage_create
+from portal.hardware.doomed import DoomedCells, doomed_keep
+from portal.hardware.models import Gpu, Node
+from portal.storages.services.storages import storage_create
 from scripts.languages import catalogues, problems
 from tests.support.cast import Api, person
 from tests.support.pages import Browser

@@ -17,7 +17,8 @@ from nodes.protocol.packed import MEDIA_TYPE
 from portal.accounts import services
 from portal.accounts.models import ClusterRole
 from portal.common.throttles import Rate, RateLimit
-from portal.jobs.api import code, views
+from portal.job_pages.api import code
+from portal.job_pages.api import jobs as views
 from tests.support.archives import HELLO, packed
 from tests.support.cast import HOST, Api, person
 from tests.support.fuzz import SOME, from_document

@@ -59,7 +59,7 @@ def test_a_redis_that_goes_away_is_said_once_by_each_process_and_keeps_nobody_fr
     url = sqlite_copy(services.new_folder("without") / "berth.sqlite3")
     with closing(Stack(services, database_url=url, agents=())) as stack:
         stack.start("web", "scheduler")
-        wait_until(lambda: stack.sql("SELECT until FROM dispatch_cyclelease"), "a first scheduling cycle")
+        wait_until(lambda: stack.sql("SELECT until FROM scheduler_cyclelease"), "a first scheduling cycle")
         stack.redis.kill()
         sentence = (
             f"Nothing listens where Redis at 127.0.0.1:{stack.redis.port} should: start it, open its port, or correct "
@@ -81,6 +81,6 @@ def test_a_redis_that_goes_away_is_said_once_by_each_process_and_keeps_nobody_fr
             each = {"web": {1}, "scheduler": {1, 2}}[process.name]  # beat is a process of its own beside the scheduler
             assert told_by.count(sentence) in each, told_by
             assert "Traceback" not in told_by, told_by
-        (before,) = stack.sql("SELECT until FROM dispatch_cyclelease")
+        (before,) = stack.sql("SELECT until FROM scheduler_cyclelease")
         stack.redis.start()
-        wait_until(lambda: stack.sql("SELECT until FROM dispatch_cyclelease") != [before], "a scheduling cycle")
+        wait_until(lambda: stack.sql("SELECT until FROM scheduler_cyclelease") != [before], "a scheduling cycle")

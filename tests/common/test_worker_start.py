@@ -18,5 +18,5 @@ def test_a_worker_has_its_tasks_and_loads_neither_pages_nor_the_rest_api() -> No
         [sys.executable, "-c", LOADED], cwd=ROOT, env=os.environ, capture_output=True, text=True, check=True
     ).stdout.split()
     assert {"scheduler.look", "reports.node_report", "control.webhook_send"} <= set(loaded)
-    pages = {"portal.urls", "portal.jobs.views.job", "portal.jobs.api.views", "rest_framework.serializers"}
+    pages = {"portal.urls", "portal.job_pages.views.job", "portal.job_pages.api.jobs", "rest_framework.serializers"}
     assert not pages & set(loaded)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from portal.jobs.spec.model import JobSpec
-from portal.jobs.spec.validate import parse
+from portal.job_file.model import JobSpec
+from portal.job_file.validate import parse
 from tests.openpai import api_table
 from tests.support.facts import read_json
 from tests.support.lab6 import JOBS, lab_job

@@ -21,9 +21,9 @@ def world(db: None) -> World:
 @pytest.fixture
 def teams(world: World) -> dict[str, User]:
     """Two nodes of two GPUs; Alice and Bob are in vision, Carol is in language, and each team owns two GPUs."""
-    from portal.clusters.models import CellType
-    from portal.clusters.services.quotas import quota_set
-    from portal.clusters.services.teams import member_set, vc_create
+    from portal.hardware.models import CellType
+    from portal.teams.services.quotas import quota_set
+    from portal.teams.services.teams import member_set, vc_create
     from tests.support.cast import person
 
     for name in ("gpu01", "gpu02"):

@@ -6,9 +6,10 @@ from datetime import datetime, timedelta
 
 from pytest_django.fixtures import Settings
 
-from portal.clusters.models import Node, ReportsLane
-from portal.dispatch.alerts import alerts_look
-from portal.dispatch.models import AlertWatch, CycleLease
+from portal.alerts.models import AlertWatch
+from portal.alerts.telling import alerts_look
+from portal.hardware.models import Node, ReportsLane
+from portal.scheduler.models import CycleLease
 from tests.support.world import World
 
 

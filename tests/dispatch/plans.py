@@ -10,11 +10,11 @@ from django.utils import timezone
 
 import scheduling
 from portal.accounts.models import User
-from portal.dispatch.apply import Applied, apply
-from portal.dispatch.snapshot import Loaded, load
 from portal.jobs.models import Job
 from portal.jobs.services.submit import job_submit
 from portal.jobs.states import JobState
+from portal.scheduler.apply import Applied, apply
+from portal.scheduler.snapshot import Loaded, load
 from scheduling import LeafUse, Plan, Preempt, Standing, Start, TaskPlacement, TaskRef, Victim
 from tests.support.world import World, job_file
 

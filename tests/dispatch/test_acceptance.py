@@ -9,13 +9,13 @@ from django.utils import timezone
 from nodes.protocol.envelope import NodeKey
 from nodes.protocol.messages import GpuInfo
 from portal.accounts.models import ClusterRole
-from portal.clusters.acceptance import offer_checked
-from portal.clusters.models import Gpu, Node, NodeEvent
-from portal.clusters.services.acceptance import node_accept
-from portal.clusters.services.join_tokens import join_token_create, node_join
+from portal.alerts.every import alerts_all
 from portal.common.errors import Conflict, Invalid
-from portal.dispatch.alerts.every import alerts_all
+from portal.hardware.acceptance import offer_checked
+from portal.hardware.models import Gpu, Node, NodeEvent
 from portal.jobs.models import TaskAttempt
+from portal.joining.services.acceptance import node_accept
+from portal.joining.services.join_tokens import join_token_create, node_join
 from tests.support.cast import Api, person
 from tests.support.pages import Browser
 from tests.support.scripted_node import ScriptedNode

@@ -9,9 +9,9 @@ import pytest
 from django.utils import timezone
 
 from portal.accounts.models import Audited, AuditEntry, ClusterRole, User
-from portal.clusters.models import Node
-from portal.clusters.services.teams import member_set
-from portal.dispatch.models import AlertSilence
+from portal.alerts.models import AlertSilence
+from portal.hardware.models import Node
+from portal.teams.services.teams import member_set
 from tests.support.cast import Api, person
 from tests.support.pages import Browser
 from tests.support.world import World

@@ -18,16 +18,17 @@ from nodes.protocol.messages import ContainerReport
 from nodes.protocol.names import FOREIGN_PROCESS
 from nodes.protocol.states import ContainerState
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.doomed import DoomedCells, doomed_keep
-from portal.clusters.models import Gpu, KeptLogs, Node, ReportsLane, VirtualCluster
-from portal.clusters.selectors.kept_logs import GB
-from portal.clusters.services.storages import storage_create
-from portal.clusters.services.teams import member_set, vc_create
+from portal.alerts import parts
+from portal.alerts.gauges import gauges
 from portal.common.asking import Asking
-from portal.dispatch.alerts import parts
-from portal.dispatch.gauges import gauges
-from portal.dispatch.models import CycleLease
+from portal.hardware.doomed import DoomedCells, doomed_keep
+from portal.hardware.models import Gpu, Node, ReportsLane
 from portal.jobs.models import TaskAttempt
+from portal.scheduler.models import CycleLease
+from portal.storages.services.storages import storage_create
+from portal.teams.models import KeptLogs, VirtualCluster
+from portal.teams.selectors.kept_logs import GB
+from portal.teams.services.teams import member_set, vc_create
 from tests.support.cast import Api, person
 from tests.support.waiting import wait_until
 from tests.support.world import World

@@ -15,17 +15,21 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.models import Backup, KeptLogs, Node, ReportsLane, VirtualCluster
-from portal.clusters.selectors.kept_logs import GB
-from portal.clusters.services.silence import lane_pulse
-from portal.dispatch.alerts import alerts_look, silence_set
-from portal.dispatch.alerts.watch import AlertThread
-from portal.dispatch.lease import lease_release, lease_take
-from portal.dispatch.models import AlertWatch, CycleLease
+from portal.alerts.models import AlertWatch
+from portal.alerts.silences import silence_set
+from portal.alerts.telling import alerts_look
+from portal.alerts.watch import AlertThread
+from portal.data_folder.models import Backup
+from portal.hardware.models import Node, ReportsLane
+from portal.hardware.services.silence import lane_pulse
 from portal.notices.models import Delivery, Lane, Mail
 from portal.notices.selectors import mails_failing
 from portal.notices.services.sending import lane_shut
 from portal.notices.services.webhook import webhook_test
+from portal.scheduler.lease import lease_release, lease_take
+from portal.scheduler.models import CycleLease
+from portal.teams.models import KeptLogs, VirtualCluster
+from portal.teams.selectors.kept_logs import GB
 from tests.dispatch.looking import looks, quiet_world
 from tests.notices.telling import hook, hook_round, mail_of, mail_round
 from tests.support.cast import Api, person
@@ -268,7 +272,7 @@ def test_the_webhook_is_told_though_mails_cannot_be_made(
 
 
 def failing_at_logs(execute: Any, sql: str, *rest: Any) -> Any:
-    if '"clusters_keptlogs"' in sql:
+    if '"teams_keptlogs"' in sql:
         raise DataError("a number out of range")
     return execute(sql, *rest)
 
@@ -354,7 +358,7 @@ def test_a_queue_stands_when_cycles_fail_and_not_when_the_cluster_is_full(
     CycleLease.objects.update(well_at=long_ago)
     row = codes(api)["queue_standing"]
     assert (row["severity"], row["name"], "for 6 minutes" in row["message"]) == ("critical", "queue", True)
-    monkeypatch.setattr("portal.dispatch.cycle.load", lambda **_: 1 / 0)
+    monkeypatch.setattr("portal.scheduler.cycle.load", lambda **_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         world.cycle()
     assert "queue_standing" in codes(api), "a cycle that fails is none"
@@ -379,7 +383,7 @@ def test_a_clock_that_was_an_hour_ahead_holds_no_scheduler_up_and_hides_nothing(
     silent = {"scheduler_stopped", "reports_stopped"}
     assert silent <= set(codes(Api(root))), "nobody has worked since the clock was set right"
     lane_pulse(now=now)
-    monkeypatch.setattr("portal.dispatch.cycle.load", lambda **_: 1 / 0)
+    monkeypatch.setattr("portal.scheduler.cycle.load", lambda **_: 1 / 0)
     for minutes in (6, 0):
         with pytest.raises(ZeroDivisionError):
             world.cycle(now=now - timedelta(minutes=minutes))
@@ -404,7 +408,7 @@ def test_a_queue_stands_also_where_no_cycle_has_gone_well_yet(
     CycleLease.objects.all().delete()  # as a restore does, and as in a new installation
     if well_at_nothing:  # as an earlier release made the row
         CycleLease.objects.create(until=began)
-    monkeypatch.setattr("portal.dispatch.cycle.load", lambda **_: 1 / 0)
+    monkeypatch.setattr("portal.scheduler.cycle.load", lambda **_: 1 / 0)
     for now in (began, timezone.now()):
         with pytest.raises(ZeroDivisionError):
             world.cycle(now=now)

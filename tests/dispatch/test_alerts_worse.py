@@ -11,13 +11,13 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.models import Node
-from portal.clusters.services.storages import storage_create
-from portal.clusters.services.teams import member_set
-from portal.dispatch.alerts import silence_set
-from portal.dispatch.alerts.telling import BEGUN_AFTER, OVER_AFTER
-from portal.dispatch.models import AlertSilence
+from portal.alerts.models import AlertSilence
+from portal.alerts.silences import silence_set
+from portal.alerts.telling import BEGUN_AFTER, OVER_AFTER
+from portal.hardware.models import Node
 from portal.notices.models import Delivery
+from portal.storages.services.storages import storage_create
+from portal.teams.services.teams import member_set
 from tests.dispatch.looking import looks, quiet_world
 from tests.notices.telling import hook
 from tests.support.cast import Api, person

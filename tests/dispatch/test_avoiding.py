@@ -10,11 +10,11 @@ from django.utils import timezone
 
 from nodes.protocol.messages import Exit
 from nodes.protocol.states import Cause
-from portal.clusters.models import Node, ReportsLane
-from portal.clusters.outages import LATE
-from portal.clusters.services.silence import lane_pulse
+from portal.hardware.models import Node, ReportsLane
+from portal.hardware.outages import LATE
+from portal.hardware.services.silence import lane_pulse
 from portal.jobs.models import Job, TaskAttempt
-from portal.jobs.services.avoiding import ENDLESS, node_avoid, nodes_avoided
+from portal.jobs.services.avoided_nodes import ENDLESS, node_avoid, nodes_avoided
 from portal.jobs.states import JobState
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World

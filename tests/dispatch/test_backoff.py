@@ -14,9 +14,9 @@ from nodes.protocol.messages import Exit
 from nodes.protocol.states import Cause, StopReason
 from portal.jobs.models import Job, JobAttempt, JobEvent, Task, TaskAttempt
 from portal.jobs.services.attempts import tasks_stop
-from portal.jobs.services.backoff import MOST, Blame, Ended, backoff
-from portal.jobs.services.specs import attempts_facts
+from portal.jobs.services.retry_backoff import MOST, Blame, Ended, backoff
 from portal.jobs.states import EndReason, JobState, TaskState
+from portal.node_orders.services.container_spec import attempts_facts
 from tests.support.cast import Api
 from tests.support.pages import Browser
 from tests.support.scripted_node import ScriptedNode

@@ -13,14 +13,15 @@ from django.utils import timezone
 
 import scheduling
 from portal.accounts.models import User
-from portal.clusters.models import Gpu, Node, QuotaLine
-from portal.clusters.services.configuration import configuration_import, configuration_read
-from portal.clusters.services.topology import topology_take
+from portal.cluster.services.configuration import configuration_import, configuration_read
+from portal.cluster.services.topology import topology_take
 from portal.common.errors import Conflict, Invalid
-from portal.dispatch.apply import Applied
-from portal.dispatch.preview import effect_of
+from portal.hardware.models import Gpu, Node
 from portal.jobs.models import Job
 from portal.jobs.services.stop import job_stop
+from portal.scheduler.apply import Applied
+from portal.scheduler.quota_dry_run import effect_of
+from portal.teams.models import QuotaLine
 from tests.dispatch.plans import carry_out, read, running, start, submitted
 from tests.support.waiting import wait_until
 from tests.support.world import World
@@ -129,7 +130,7 @@ def test_a_job_that_ends_while_a_change_is_looked_at_is_no_failure(world: World,
 
     def look(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
         asked.append(sql)
-        if "clusters_" in sql and ending.ident is None and any("jobs_allocation" in one for one in asked):
+        if "hardware_" in sql and ending.ident is None and any("jobs_allocation" in one for one in asked):
             ending.start()
             ending.join(30)
         return execute(sql, params, many, context)

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from portal.accounts.models import ClusterRole
-from portal.clusters.models import CellType, Node, QuotaLine
-from portal.clusters.services.configuration import configuration_import, configuration_read
-from portal.clusters.services.quotas import Wish, lines_resolve, quotas_set
-from portal.clusters.services.retiring import node_retire
+from portal.cluster.services.configuration import configuration_import, configuration_read
+from portal.cluster.services.retiring import node_retire
+from portal.hardware.models import CellType, Node
 from portal.jobs.models import Allocation, Standing
+from portal.teams.models import QuotaLine
+from portal.teams.services.quotas import Wish, lines_resolve, quotas_set
 from tests.support.cast import Api, person
 from tests.support.pages import Browser
 from tests.support.scripted_node import ScriptedNode

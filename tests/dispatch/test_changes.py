@@ -13,14 +13,14 @@ import yaml
 from django.core.management import CommandError, call_command
 
 from portal.accounts.models import ClusterRole
-from portal.clusters.models import QuotaChange, QuotaLine
-from portal.clusters.services.configuration import configuration_export
-from portal.clusters.services.rules import firm_right_set
-from portal.clusters.services.teams import member_set, vc_create
+from portal.cluster.services.configuration import configuration_export
 from portal.jobs.models import Allocation, Job, JobEvent, TaskAttempt
-from portal.jobs.services.holding import task_attempt_release
+from portal.jobs.services.allocation import task_attempt_release
 from portal.jobs.services.stop import job_stop
 from portal.jobs.services.submit import job_submit
+from portal.teams.models import QuotaChange, QuotaLine
+from portal.teams.services.rules import firm_right_set
+from portal.teams.services.teams import member_set, vc_create
 from tests.clusters.test_configuration import RACK
 from tests.support.cast import Api, person
 from tests.support.world import World, job_file

@@ -10,12 +10,12 @@ from django.utils import timezone
 from nodes.protocol.messages import Exit
 from nodes.protocol.states import Cause, Phase
 from portal.accounts.models import User
-from portal.clusters.models import CellType
-from portal.clusters.services.quotas import quota_set
-from portal.clusters.services.teams import member_set, vc_create
+from portal.hardware.models import CellType
 from portal.jobs.models import Claim, Job, Preemption
 from portal.jobs.services.submit import job_submit
 from portal.jobs.states import JobState
+from portal.teams.services.quotas import quota_set
+from portal.teams.services.teams import member_set, vc_create
 from tests.support.cast import person
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World, job_file

@@ -10,15 +10,15 @@ from django.utils import timezone
 
 from nodes.protocol.envelope import NodeKey
 from portal.accounts.models import AuditEntry, ClusterRole, User
-from portal.clusters.models import JoinToken
-from portal.clusters.services.acceptance import node_set_cpu_tasks
-from portal.clusters.services.configuration import configuration_export, configuration_import, configuration_read
-from portal.clusters.services.join_tokens import join_token_create, node_join
-from portal.clusters.services.nodes import node_add
+from portal.cluster.services.configuration import configuration_export, configuration_import, configuration_read
 from portal.common.errors import Invalid
-from portal.dispatch.apply import apply
+from portal.hardware.services.nodes import node_add
+from portal.job_file.problems import SpecInvalid
 from portal.jobs.models import Job, TaskAttempt
-from portal.jobs.spec.problems import SpecInvalid
+from portal.joining.models import JoinToken
+from portal.joining.services.acceptance import node_set_cpu_tasks
+from portal.joining.services.join_tokens import join_token_create, node_join
+from portal.scheduler.apply import apply
 from scheduling import Engine
 from tests.dispatch.plans import read
 from tests.support.cast import Api, person

@@ -13,10 +13,10 @@ import pytest
 from django.db.models.signals import post_init
 from django.utils import timezone
 
-from portal.dispatch.dependencies import NEWEST, dependencies
 from portal.jobs.models import Job
 from portal.jobs.selectors.labels import JobLabel, label_read
 from portal.jobs.states import JOB_OVER, JobState
+from portal.scheduler.dependencies import NEWEST, dependencies
 from tests.support.cast import person
 from tests.support.world import World
 

@@ -9,7 +9,7 @@ from django.test import Client
 
 from nodes.protocol.messages import DiskShare
 from portal.accounts.models import ClusterRole
-from portal.clusters.models import Node, NodeEvent
+from portal.hardware.models import Node, NodeEvent
 from tests.support.cast import Api, person
 from tests.support.world import World
 

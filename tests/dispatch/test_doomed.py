@@ -6,10 +6,10 @@ import pytest
 from django.utils import timezone
 
 from portal.accounts.models import ClusterRole
-from portal.clusters.models import CellType, Gpu, Node
-from portal.clusters.services.quotas import quota_set
-from portal.clusters.services.teams import member_set
-from portal.dispatch.doomed import doomed_find
+from portal.hardware.models import CellType, Gpu, Node
+from portal.scheduler.doomed import doomed_find
+from portal.teams.services.quotas import quota_set
+from portal.teams.services.teams import member_set
 from tests.support.cast import Api, person
 from tests.support.pages import Browser
 from tests.support.world import World

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nodes.protocol.states import Phase, StopReason
-from portal.clusters.services.nodes import node_set_intent
+from portal.hardware.services.nodes import node_set_intent
 from portal.jobs.models import Job, Task
 from tests.support.world import World
 

@@ -16,12 +16,12 @@ from pytest_django.fixtures import Settings
 from nodes.protocol.messages import Exit, Order, Progress
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
 from portal.accounts.models import ClusterRole
-from portal.clusters.models import Node, ReportsLane
-from portal.clusters.states import NodeHealth
+from portal.hardware.models import Node, ReportsLane
+from portal.hardware.states import NodeHealth
 from portal.jobs.models import Allocation, Claim, Job, JobEvent, TaskAttempt, Usage
 from portal.jobs.services.stop import job_stop
-from portal.jobs.services.upkeep import jobs_reconcile
 from portal.jobs.states import EndReason, JobState
+from portal.scheduler.reconcile import jobs_reconcile
 from tests.dispatch.plans import PROD
 from tests.support.cast import Api, person
 from tests.support.scripted_node import DIGEST, ScriptedNode

@@ -10,14 +10,14 @@ import pytest
 from django.utils import timezone
 
 from berth.cli.job_page import start_lines
-from portal.dispatch.estimates import run_times, scores, starts_estimate
-from portal.dispatch.models import StartEstimate
+from portal.forecast.estimates import run_times, scores, starts_estimate
+from portal.forecast.models import StartEstimate
 from portal.jobs.models import Job, JobAttempt, TaskAttempt
-from portal.jobs.outlook import Endless, Score, starts_read
-from portal.jobs.selectors.queue import job_forecast
 from portal.jobs.services.stop import job_stop
 from portal.jobs.states import EndReason, JobState
-from portal.jobs.waiting import no_start_words
+from portal.queue.outlook import Endless, Score, starts_read
+from portal.queue.selectors.queue import job_forecast
+from portal.queue.wait_words import no_start_words
 from scheduling import all_tasks
 from scheduling.model.job import Job as EngineJob
 from scheduling.model.job import Role

@@ -10,9 +10,9 @@ from django.utils import timezone
 
 from nodes.protocol.envelope import NodeKey
 from portal.accounts.models import AuditEntry, ClusterRole
-from portal.clusters.models import Node, NodeEvent, ReportsLane
-from portal.clusters.services.silence import lane_pulse, nodes_lose
-from portal.clusters.states import NodeHealth
+from portal.hardware.models import Node, NodeEvent, ReportsLane
+from portal.hardware.services.silence import lane_pulse, nodes_lose
+from portal.hardware.states import NodeHealth
 from portal.jobs.models import Allocation, Job
 from portal.jobs.services.stop import job_stop
 from portal.jobs.states import JobState

@@ -20,13 +20,13 @@ from pytest_django.fixtures import Settings
 from nodes.protocol.messages import Exit
 from nodes.protocol.states import Cause, Phase, StopReason
 from portal.common.errors import Conflict
-from portal.dispatch.reports import text_storable
 from portal.jobs.event_words import event_words
 from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Task, TaskAttempt
 from portal.jobs.services.attempts import attempt_end
 from portal.jobs.services.stop import job_stop
 from portal.jobs.states import EndReason, JobState
-from portal.jobs.waiting import why_waits
+from portal.queue.wait_words import why_waits
+from portal.scheduler.reports import text_storable
 from tests.support.world import World
 
 pytestmark = pytest.mark.django_db

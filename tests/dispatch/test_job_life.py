@@ -11,13 +11,14 @@ from pytest_django.fixtures import Settings
 
 from nodes.protocol.messages import Exit, Progress
 from nodes.protocol.states import Cause, ContainerState, Phase
-from portal.clusters.models import Node, NodeEvent, Storage, takes_tasks
-from portal.clusters.selectors.closed import servers_closed
-from portal.clusters.services.silence import lane_pulse, nodes_lose
+from portal.hardware.models import Node, NodeEvent, takes_tasks
+from portal.hardware.selectors.closed import servers_closed
+from portal.hardware.services.silence import lane_pulse, nodes_lose
+from portal.job_file.problems import SpecInvalid
 from portal.jobs.models import Allocation, Job, JobEvent, Task, TaskAttempt
 from portal.jobs.services.stop import job_stop
-from portal.jobs.spec.problems import SpecInvalid
 from portal.jobs.states import EndReason, JobState
+from portal.storages.models import Storage
 from tests.support.scripted_node import DIGEST
 from tests.support.world import World
 

@@ -8,8 +8,8 @@ from django.utils import timezone
 from nodes.protocol.messages import Exit
 from nodes.protocol.states import Cause
 from portal.accounts.models import User
-from portal.clusters.models import Node
-from portal.clusters.states import NodeHealth
+from portal.hardware.models import Node
+from portal.hardware.states import NodeHealth
 from portal.jobs.models import Allocation, Claim, Job, TaskAttempt
 from portal.jobs.services.stop import job_stop
 from portal.jobs.states import JobState

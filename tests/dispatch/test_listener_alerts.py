@@ -10,8 +10,9 @@ import pytest
 
 from nodes.protocol.messages import Listener
 from portal.accounts.models import ClusterRole
-from portal.clusters.models import LoanLimit, Node, Sku, VirtualCluster
-from portal.clusters.services.teams import member_set, vc_create
+from portal.hardware.models import Node, Sku
+from portal.teams.models import LoanLimit, VirtualCluster
+from portal.teams.services.teams import member_set, vc_create
 from tests.support.cast import Api, person
 from tests.support.pages import Browser
 from tests.support.scripted_node import ScriptedNode

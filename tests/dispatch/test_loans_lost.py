@@ -9,13 +9,13 @@ import pytest
 from django.utils import timezone
 
 from portal.accounts.models import User
-from portal.clusters.models import Gpu
-from portal.clusters.services.teams import member_set, vc_create
-from portal.dispatch.dependencies import job_key
-from portal.dispatch.resting import leaves_freed, loans_lost
+from portal.hardware.models import Gpu
 from portal.jobs.models import Allocation, Job, Preemption
 from portal.jobs.services.submit import job_submit
 from portal.jobs.states import JobState
+from portal.scheduler.dependencies import job_key
+from portal.scheduler.resting import leaves_freed, loans_lost
+from portal.teams.services.teams import member_set, vc_create
 from tests.support.cast import person
 from tests.support.world import World, job_file
 

@@ -13,9 +13,12 @@ import yaml
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from portal.accounts.models import AuditEntry, ClusterRole
-from portal.clusters.models import ImageRule, QuotaLine, Sku, Storage
-from portal.clusters.services.configuration import configuration_export
-from portal.clusters.services.storages import storage_create
+from portal.cluster.services.configuration import configuration_export
+from portal.hardware.models import Sku
+from portal.images.models import ImageRule
+from portal.storages.models import Storage
+from portal.storages.services.storages import storage_create
+from portal.teams.models import QuotaLine
 from tests.support.cast import Api, cast_of, person
 from tests.support.pages import Browser
 from tests.support.world import World

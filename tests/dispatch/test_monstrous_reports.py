@@ -28,16 +28,16 @@ from nodes.protocol.messages import (
 from nodes.protocol.names import samples_key
 from nodes.protocol.states import Cause, ContainerState
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.models import Gpu, Node, NodeEvent
-from portal.clusters.selectors.live import gpus_live
+from portal.alerts.gauges import gauges
+from portal.alerts.models import AlertWatch
+from portal.alerts.telling import alerts_look
 from portal.common.samples import readings
 from portal.common.told import LONGEST_LOG, MOST
 from portal.common.wake import redis_once
-from portal.dispatch.alerts import alerts_look
-from portal.dispatch.gauges import gauges
-from portal.dispatch.models import AlertWatch
-from portal.dispatch.reports import report_take
+from portal.hardware.models import Gpu, Node, NodeEvent
+from portal.hardware.selectors.live import gpus_live
 from portal.jobs.models import JobEvent, TaskAttempt
+from portal.scheduler.reports import report_take
 from tests.dispatch.looking import quiet_world
 from tests.support.cast import Api, person
 from tests.support.pages import Browser

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pytest_django.fixtures import DjangoAssertNumQueries
 
-from portal.dispatch.waits import Names
+from portal.scheduler.waits import Names
 from scheduling import Code, Reason
 from tests.support.world import World
 

@@ -13,13 +13,13 @@ from django.utils import timezone
 from nodes.protocol.messages import Exit
 from nodes.protocol.states import Cause, Phase
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.models import Node, NodeEvent
-from portal.clusters.services.outages import node_start_failed
-from portal.clusters.services.teams import member_set
 from portal.common.errors import Conflict
+from portal.hardware.models import Node, NodeEvent
+from portal.hardware.services.outages import node_start_failed
 from portal.jobs.models import TaskAttempt
 from portal.jobs.services.stop import job_stop
 from portal.jobs.services.submit import job_submit
+from portal.teams.services.teams import member_set
 from tests.support.cast import Api, person
 from tests.support.waiting import wait_until
 from tests.support.world import World, job_file

@@ -10,10 +10,10 @@ import pytest
 from django.utils import timezone
 
 from portal.accounts.models import AuditEntry, ClusterRole
-from portal.clusters.models import Gpu, Node, NodeEvent
-from portal.clusters.states import NodeHealth
+from portal.hardware.models import Gpu, Node, NodeEvent
+from portal.hardware.states import NodeHealth
 from portal.jobs.models import Allocation, Job, TaskAttempt
-from portal.jobs.services.upkeep import jobs_reconcile
+from portal.scheduler.reconcile import jobs_reconcile
 from tests.support.cast import Api, person
 from tests.support.pages import Browser
 from tests.support.scripted_node import ScriptedNode

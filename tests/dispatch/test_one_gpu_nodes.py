@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from portal.clusters.services.configuration import configuration_import, configuration_read
+from portal.cluster.services.configuration import configuration_import, configuration_read
 from portal.jobs.models import Allocation, Preemption
 from portal.jobs.states import JobState
 from tests.support.world import World

@@ -12,13 +12,14 @@ from django.db.models import F
 from django.utils import timezone
 
 from portal.accounts.models import User
-from portal.clusters.models import Node, VirtualCluster
-from portal.clusters.services.teams import member_set
-from portal.clusters.states import NodeHealth, NodeIntent
-from portal.dispatch.apply import Applied
-from portal.dispatch.snapshot import Loaded
+from portal.hardware.models import Node
+from portal.hardware.states import NodeHealth, NodeIntent
 from portal.jobs.models import Allocation, Claim, Demotion, Job, JobEvent, Preemption, TaskAttempt
-from portal.jobs.services.moving import job_change_vc
+from portal.jobs.services.move_to_vc import job_change_vc
+from portal.scheduler.apply import Applied
+from portal.scheduler.snapshot import Loaded
+from portal.teams.models import VirtualCluster
+from portal.teams.services.teams import member_set
 from scheduling import Demotion as Demote
 from scheduling import Promotion
 from tests.dispatch.plans import PROD, carry_out, obey, placements, preempt, read, running, start, submitted

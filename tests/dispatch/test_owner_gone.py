@@ -14,13 +14,13 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from portal.accounts.models import Audited, AuditEntry, ClusterRole, User
-from portal.clusters.models import Membership
-from portal.clusters.selectors.owners import leads_of, owners_gone
-from portal.clusters.services.teams import member_set, membership_end, vc_create
 from portal.jobs.models import Job
 from portal.jobs.states import OWNER_GONE
 from portal.notices.models import Notice
 from portal.notices.services.gather import notices_gather
+from portal.teams.models import Membership
+from portal.teams.selectors.owners import leads_of, owners_gone
+from portal.teams.services.teams import member_set, membership_end, vc_create
 from tests.support.cast import Api, person
 from tests.support.pages import Browser
 from tests.support.world import World

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from portal.job_file.problems import SpecInvalid
 from portal.jobs.models import Job, TaskAttempt
-from portal.jobs.spec.problems import SpecInvalid
 from portal.jobs.states import JobState
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World

@@ -14,7 +14,7 @@ from nodes.protocol.messages import Exit
 from nodes.protocol.states import Cause, Phase
 from portal.jobs.event_words import event_words
 from portal.jobs.models import Job, Task, TaskAttempt
-from portal.jobs.services.patience import registry_until, tried_again
+from portal.jobs.services.retry_counting import registry_until, tried_again
 from portal.jobs.states import JobState
 from tests.support.world import World
 

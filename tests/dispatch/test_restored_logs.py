@@ -10,11 +10,11 @@ from django.utils import timezone
 
 from nodes.protocol.messages import Exit
 from nodes.protocol.states import Cause, Phase
-from portal.clusters.models import Node
-from portal.clusters.states import NodeHealth
-from portal.jobs.logs.ending import log_archived, log_lost_with
+from portal.hardware.models import Node
+from portal.hardware.states import NodeHealth
 from portal.jobs.models import TaskAttempt
-from portal.jobs.services.restored import logs_told_anew
+from portal.logs.ending import log_archived, log_lost_with
+from portal.node_orders.services.restored import logs_told_anew
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World
 

@@ -9,11 +9,11 @@ from django.utils import timezone
 
 from nodes.protocol.messages import Exit
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
-from portal.clusters.models import Node, ReportsLane
-from portal.clusters.services.silence import lane_pulse
+from portal.hardware.models import Node, ReportsLane
+from portal.hardware.services.silence import lane_pulse
 from portal.jobs.models import Allocation, Job, Task, TaskAttempt, Usage
-from portal.jobs.services.losing import node_tasks_lose
-from portal.jobs.services.pausing import job_pause
+from portal.jobs.services.lost import node_tasks_lose
+from portal.jobs.services.pause import job_pause
 from portal.jobs.services.stop import job_stop
 from portal.jobs.states import JobState
 from tests.support.scripted_node import ScriptedNode

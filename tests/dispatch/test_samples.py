@@ -6,12 +6,12 @@ from pathlib import Path
 from django.utils import timezone
 
 from portal.accounts.models import User
-from portal.clusters.models import QuotaLine
 from portal.embedded.options import ADMIN, SIMULATED
 from portal.embedded.seed import SAMPLE_VCS, quotas_share, seed
-from portal.jobs.samples import samples
 from portal.jobs.services.submit import job_submit
 from portal.jobs.states import JobState
+from portal.teams.models import QuotaLine
+from portal.templates.samples import samples
 from tests.support.world import World
 
 

@@ -14,7 +14,7 @@ from nodes.agent.hardware.gpus.nvml import NvmlBackend
 from nodes.protocol.messages import Exit
 from nodes.protocol.states import Cause
 from portal.accounts.models import AuditEntry, ClusterRole
-from portal.clusters.models import Gpu, NodeEvent
+from portal.hardware.models import Gpu, NodeEvent
 from portal.jobs.models import Job
 from portal.jobs.states import JobState
 from tests.nodes.gpus.conftest import machine as machine

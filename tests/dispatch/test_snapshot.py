@@ -11,11 +11,12 @@ from pytest_django.fixtures import Settings
 
 from nodes.protocol.states import ContainerState
 from portal.accounts.models import User
-from portal.clusters.models import Gpu, Storage
-from portal.dispatch.reservations import reservations_read, reservations_write
+from portal.hardware.models import Gpu
 from portal.jobs.models import Claim, TaskAttempt
-from portal.jobs.services.order import Place, job_place
 from portal.jobs.services.stop import job_stop
+from portal.queue.services.order import Place, job_place
+from portal.scheduler.reservations import reservations_read, reservations_write
+from portal.storages.models import Storage
 from scheduling import Borrow, Engine, RunningTask
 from tests.dispatch.plans import PROD, carry_out, engine_job, obey, preempt, read, running, submitted
 from tests.support.scripted_node import DIGEST, ScriptedNode

@@ -15,10 +15,10 @@ from nodes.protocol.messages import Exit
 from nodes.protocol.names import node_queue
 from nodes.protocol.states import Cause
 from portal.common.wake import redis_once
+from portal.job_file.model import JobSpec
 from portal.jobs.models import Allocation, Job, TaskAttempt
-from portal.jobs.services.starting import ports_wanted
+from portal.jobs.services.start import ports_wanted
 from portal.jobs.services.stop import job_stop
-from portal.jobs.spec.model import JobSpec
 from tests.dispatch.plans import carry_out, read, start
 from tests.support.world import World
 
@@ -101,7 +101,7 @@ def test_ports_on_which_something_else_listens_are_given_out_last(world: World) 
 def test_a_node_is_sent_its_list_once_however_many_transactions_of_a_cycle_change_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("portal.dispatch.apply.TOGETHER", 1)
+    monkeypatch.setattr("portal.scheduler.apply.TOGETHER", 1)
     world.node("gpu01", gpus=8)
     jobs = jobs_of(world, 3)
     sent = redis_once().llen(node_queue("gpu01"))

@@ -8,13 +8,13 @@ from django.utils import timezone
 from nodes.protocol.messages import Exit, Progress
 from nodes.protocol.states import Cause, ContainerState, StopReason
 from portal.accounts.models import ClusterRole
-from portal.clusters.models import Node
-from portal.clusters.services.upkeep import restore_note
-from portal.clusters.states import NodeHealth
+from portal.data_folder.backups import restore_note
+from portal.hardware.models import Node
+from portal.hardware.states import NodeHealth
 from portal.jobs.models import Job, JobAttempt, TaskAttempt
 from portal.jobs.services.attempts import attempt_end
-from portal.jobs.services.upkeep import jobs_reconcile
 from portal.jobs.states import EndReason
+from portal.scheduler.reconcile import jobs_reconcile
 from tests.support.cast import Api, person
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World

@@ -12,15 +12,17 @@ from django.utils import timezone
 from nodes.protocol.messages import Exit
 from nodes.protocol.states import Cause
 from portal.accounts.models import AuditEntry, ClusterRole, User
-from portal.clusters.models import Node, Storage
-from portal.clusters.selectors.ties import proofs_due
-from portal.clusters.services.storages import storage_change, storage_create
-from portal.clusters.services.ties import storage_tie, tie_proven
-from portal.clusters.ties import SEEN, below
 from portal.common.errors import Invalid, Unavailable
+from portal.files.selectors import job_folder
+from portal.hardware.acceptance import below
+from portal.hardware.models import Node
 from portal.jobs.models import Job, TaskAttempt
-from portal.jobs.selectors.folders import job_folder
 from portal.jobs.services.submit import job_submit
+from portal.storages.models import Storage
+from portal.storages.selectors.ties import proofs_due
+from portal.storages.services.storages import storage_change, storage_create
+from portal.storages.services.ties import storage_tie, tie_proven
+from portal.storages.ties import SEEN
 from tests.support.cast import Api, person
 from tests.support.pages import Browser
 from tests.support.scripted_node import ScriptedNode

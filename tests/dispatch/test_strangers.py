@@ -8,13 +8,13 @@ from django.utils import timezone
 from nodes.protocol.messages import ContainerReport
 from nodes.protocol.states import ContainerState, Phase
 from portal.accounts.models import ClusterRole
-from portal.clusters.models import Gpu, NodeEvent
-from portal.clusters.services.upkeep import restore_note
 from portal.common.errors import NotFound
+from portal.data_folder.backups import restore_note
+from portal.hardware.models import Gpu, NodeEvent
 from portal.jobs.models import TaskAttempt
 from portal.jobs.services.attempts import attempt_end
-from portal.jobs.services.strangers import stranger_stop
 from portal.jobs.states import EndReason
+from portal.node_orders.services.unknown_containers import stranger_stop
 from tests.support.cast import person
 from tests.support.pages import Browser
 from tests.support.scripted_node import ScriptedNode

@@ -11,10 +11,10 @@ import pytest
 from django.test import Client
 
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.models import Node as Row
-from portal.clusters.models import NodeEvent, takes_tasks
-from portal.dispatch.gauges import gauges
-from portal.jobs.services.orders import nodes_bump
+from portal.alerts.gauges import gauges
+from portal.hardware.models import Node as Row
+from portal.hardware.models import NodeEvent, takes_tasks
+from portal.hardware.services.generations import nodes_bump
 from tests.support.cast import Api, person
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World

@@ -9,15 +9,16 @@ import pytest
 from django.utils import timezone
 
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.models import Membership, QuotaChange, QuotaLine, VirtualCluster
-from portal.clusters.services.teams import vc_create, vc_remove
-from portal.jobs.models import IdlePolicy, Job
+from portal.idle.models import IdlePolicy
+from portal.idle.services.policy import idle_exemption_add
+from portal.job_file.model import JobSpec
+from portal.job_file.problems import SpecInvalid
+from portal.jobs.models import Job
 from portal.jobs.services.admission import job_check
-from portal.jobs.services.idle_policy import idle_exemption_add
 from portal.jobs.services.stop import job_stop
 from portal.jobs.services.submit import job_submit
-from portal.jobs.spec.model import JobSpec
-from portal.jobs.spec.problems import SpecInvalid
+from portal.teams.models import Membership, QuotaChange, QuotaLine, VirtualCluster
+from portal.teams.services.teams import vc_create, vc_remove
 from tests.support.cast import Api, person
 from tests.support.world import job_file
 

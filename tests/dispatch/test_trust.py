@@ -22,14 +22,14 @@ from nodes.protocol.messages import ContainerReport, Desired, Exit, GpuSample, S
 from nodes.protocol.names import DESIRED_TASK, REPORT_TASK, log_stream, node_queue, session_requests
 from nodes.protocol.states import Cause, ContainerState, Phase
 from portal.celery import app as portal_app
-from portal.clusters.models import Gpu, Node
-from portal.clusters.selectors.gpus import gpu_rows
-from portal.clusters.selectors.live import gpus_live
-from portal.clusters.services.redis_accounts import redis_address
+from portal.cluster.selectors.gpus import gpu_rows
 from portal.common.lanes import LaneTransport, report_message
-from portal.dispatch.reports import report_take
-from portal.jobs.logs.stream import ForgedEntry, LogOf, read_stream
+from portal.hardware.models import Gpu, Node
+from portal.hardware.selectors.live import gpus_live
+from portal.hardware.services.redis_accounts import redis_address
 from portal.jobs.models import TaskAttempt
+from portal.logs.stream import ForgedEntry, LogOf, read_stream
+from portal.scheduler.reports import report_take
 from tests.support.redis_server import RedisServer
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World

@@ -11,12 +11,12 @@ from django.utils import timezone
 from nodes.protocol.messages import Exit
 from nodes.protocol.states import Cause
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.models import Node
-from portal.clusters.states import NodeHealth
+from portal.hardware.models import Node
+from portal.hardware.states import NodeHealth
 from portal.jobs.models import Allocation, Job, Standing, TaskAttempt, Usage
 from portal.jobs.services.stop import job_stop
-from portal.jobs.services.upkeep import jobs_reconcile
 from portal.jobs.states import JobState
+from portal.scheduler.reconcile import jobs_reconcile
 from tests.support.cast import Api, person
 
 if TYPE_CHECKING:

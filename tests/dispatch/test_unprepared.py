@@ -13,16 +13,18 @@ from pytest_django.fixtures import Settings
 from nodes.protocol.messages import ContainerSpec, Exit, Order, Progress
 from nodes.protocol.states import Cause, ContainerState, Phase
 from portal.accounts.models import User
-from portal.clusters.models import Node, ReportsLane, VirtualCluster
-from portal.clusters.services.silence import lane_pulse
-from portal.clusters.services.teams import member_set
 from portal.common.sealing import seal
+from portal.hardware.models import Node, ReportsLane
+from portal.hardware.services.silence import lane_pulse
 from portal.jobs.models import Job, Task, TaskAttempt
-from portal.jobs.services import sealed_specs, specs
-from portal.jobs.services.environment import Peer, shared_variables
-from portal.jobs.services.orders import desired_lists
-from portal.jobs.services.specs import AttemptFacts, HeldGpu, Run
 from portal.jobs.states import EndReason, JobState, TaskState
+from portal.node_orders.services import container_spec as specs
+from portal.node_orders.services import sealed_specs
+from portal.node_orders.services.container_spec import AttemptFacts, HeldGpu, Run
+from portal.node_orders.services.desired import desired_lists
+from portal.node_orders.services.environment import Peer, shared_variables
+from portal.teams.models import VirtualCluster
+from portal.teams.services.teams import member_set
 from tests.support.cast import person
 from tests.support.scripted_node import DIGEST, ScriptedNode
 from tests.support.world import World
@@ -78,15 +80,15 @@ def test_a_job_that_cannot_be_described_fails_and_names_the_log(world: World) ->
 def test_specs_that_are_written_in_parts_and_sent_in_parts_are_the_same(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("portal.jobs.services.sealed_specs.AT_ONCE", 1)
-    monkeypatch.setattr("portal.jobs.services.orders.AT_ONCE", 1)
+    monkeypatch.setattr("portal.node_orders.services.sealed_specs.AT_ONCE", 1)
+    monkeypatch.setattr("portal.node_orders.services.desired.AT_ONCE", 1)
     told: list[int] = []
 
     def counted(peers: Sequence[Peer]) -> dict[str, str]:
         told.append(len(peers))
         return shared_variables(peers)
 
-    monkeypatch.setattr("portal.jobs.services.specs.shared_variables", counted)
+    monkeypatch.setattr("portal.node_orders.services.container_spec.shared_variables", counted)
     nodes = [world.node(f"gpu0{number}", gpus=2) for number in (1, 2, 3)]
     world.submit(instances=6)
     world.cycle()

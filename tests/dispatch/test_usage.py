@@ -11,11 +11,11 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from portal.accounts.models import User
-from portal.clusters.models import Node
+from portal.hardware.models import Node
 from portal.jobs.models import Allocation, Job, TaskAttempt, Usage
 from portal.jobs.selectors.usage import usage_folded
-from portal.jobs.services.holding import task_attempt_release
-from portal.jobs.services.losing import node_tasks_lose
+from portal.jobs.services.allocation import task_attempt_release
+from portal.jobs.services.lost import node_tasks_lose
 from scheduling import Demotion, Promotion
 from tests.dispatch.plans import carry_out, placements, read, running
 from tests.support.world import World

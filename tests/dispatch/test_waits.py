@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from prometheus_client import REGISTRY
 
-from portal.dispatch import cycle
-from portal.dispatch.apply import Applied
 from portal.jobs.models import Job
-from portal.jobs.outlook import queue_read
-from portal.jobs.services.waits import MOST_CHANGED, Told, waits_due
+from portal.queue.outlook import queue_read
+from portal.queue.services.waits import MOST_CHANGED, Told, waits_due
+from portal.scheduler import cycle
+from portal.scheduler.apply import Applied
 from scheduling import Engine, Plan, Snapshot
 from tests.support.world import World
 
@@ -44,7 +44,7 @@ def test_of_very_many_new_reasons_the_first_of_the_queue_are_due_first() -> None
 
 
 def test_of_many_old_reasons_the_oldest_are_due_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("portal.jobs.services.waits.LEAST_STALE", 2)
+    monkeypatch.setattr("portal.queue.services.waits.LEAST_STALE", 2)
     known = told(5, "order", seconds_ago=61)
     assert waits_due(codes=dict.fromkeys(known, "order"), told=known, now=NOW) == {3, 4}
 

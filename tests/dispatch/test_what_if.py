@@ -108,6 +108,6 @@ def test_somebody_who_may_not_submit_there_is_told_nothing(world: World) -> None
 
 def test_who_asks_too_often_waits(world: World, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     world.node("gpu01")
-    monkeypatch.setattr("portal.dispatch.api.estimates.WHAT_IFS", RateLimit("what_if", Rate(1, 3600)))
+    monkeypatch.setattr("portal.forecast.api.WHAT_IFS", RateLimit("what_if", Rate(1, 3600)))
     ask(api, job_file())
     assert api.call("POST", "estimates", job_file(), kind="text/yaml").status_code == 429

@@ -13,10 +13,14 @@ from django.utils import timezone
 
 from portal.accounts.models import AuditEntry, ClusterRole, Scope, User
 from portal.accounts.services import token_create
-from portal.clusters.models import CellType, ImageRule, Storage, StoredSecret
-from portal.clusters.services.quotas import quota_set
-from portal.clusters.services.teams import member_set, vc_create
-from portal.jobs.models import IdleExemption, Job
+from portal.hardware.models import CellType
+from portal.idle.models import IdleExemption
+from portal.images.models import ImageRule
+from portal.jobs.models import Job
+from portal.secrets.models import StoredSecret
+from portal.storages.models import Storage
+from portal.teams.services.quotas import quota_set
+from portal.teams.services.teams import member_set, vc_create
 from tests.clusters.test_simulate import CLUSTER, TRACE
 from tests.hived.test_command import case_file
 from tests.jobs.idle.scenes import Scene

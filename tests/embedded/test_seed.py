@@ -7,12 +7,14 @@ from django.utils import timezone
 
 from nodes.protocol.envelope import NodeKey
 from portal.accounts.models import AuditEntry
-from portal.clusters.models import Node, Storage, VirtualCluster
-from portal.clusters.services.acceptance import node_set_cpu_tasks
 from portal.embedded.__main__ import LocalNode, told
 from portal.embedded.options import ELSEWHERE, Options
 from portal.embedded.seed import jobs_folder, seed
+from portal.hardware.models import Node
 from portal.jobs.models import Job, TaskAttempt
+from portal.joining.services.acceptance import node_set_cpu_tasks
+from portal.storages.models import Storage
+from portal.teams.models import VirtualCluster
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World
 

@@ -11,19 +11,22 @@ from typing import Any
 from nodes.protocol.logs import STDERR, STDOUT, LogRecord, record_encode
 from portal.accounts.models import ClusterRole, User
 from portal.accounts.services import user_create
-from portal.clusters.models import CellType, Gpu, Node, ReportsLane, Storage, VirtualCluster
-from portal.clusters.services.history import gpus_count
-from portal.clusters.services.quotas import quota_set
-from portal.clusters.services.silence import lane_pulse
-from portal.clusters.services.teams import member_set, vc_create
-from portal.dispatch.alerts import alerts_look
-from portal.jobs.logs.archive import Archive
-from portal.jobs.logs.records import Run
-from portal.jobs.metrics.record import Records
-from portal.jobs.models import GpuActivity, Job, TaskAttempt
-from portal.jobs.services.idle import idle_judge
-from portal.jobs.services.idle_policy import idle_policy_set
+from portal.alerts.telling import alerts_look
+from portal.cluster.services.history import gpus_count
+from portal.hardware.models import CellType, Gpu, Node, ReportsLane
+from portal.hardware.services.silence import lane_pulse
+from portal.idle.models import GpuActivity
+from portal.idle.services.policy import idle_policy_set
+from portal.idle.services.warnings import idle_judge
+from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.services.submit import job_submit
+from portal.logs.archive import Archive
+from portal.logs.records import Run
+from portal.metrics.record import Records
+from portal.storages.models import Storage
+from portal.teams.models import VirtualCluster
+from portal.teams.services.quotas import quota_set
+from portal.teams.services.teams import member_set, vc_create
 from tests.examples.clock import Clock
 from tests.jobs.usage.runs import fold, folded_from, tell
 from tests.support.scripted_node import ScriptedNode

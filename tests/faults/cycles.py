@@ -68,7 +68,7 @@ def main() -> None:
     import django
 
     django.setup()
-    import portal.dispatch.cycle  # noqa: F401 - once here, not in every child
+    import portal.scheduler.cycle  # noqa: F401 - once here, not in every child
 
     loops: list[int] = []
     for line in sys.stdin:
@@ -104,7 +104,7 @@ def cycle_once(failpoint: str) -> None:
     from django.utils import timezone
 
     from portal.common.failpoint import failpoint_arm
-    from portal.dispatch.cycle import cycle_run
+    from portal.scheduler.cycle import cycle_run
 
     failpoint_arm(failpoint)
     assert cycle_run(now=timezone.now(), holder=HOLDER) is not None, "another scheduler holds the lease"
@@ -113,7 +113,7 @@ def cycle_once(failpoint: str) -> None:
 def cycle_for_ever() -> None:
     from django.utils import timezone
 
-    from portal.dispatch.cycle import cycle_run
+    from portal.scheduler.cycle import cycle_run
 
     while True:
         cycle_run(now=timezone.now(), holder=HOLDER)

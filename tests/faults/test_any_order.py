@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from nodes.protocol.messages import Desired, Exit
 from nodes.protocol.states import Cause, ContainerState, Phase
-from portal.dispatch.reports import report_take
 from portal.jobs.models import Allocation, Job, JobEvent, TaskAttempt
-from portal.jobs.services.orders import desired_build
 from portal.jobs.states import JOB_OVER
+from portal.node_orders.services.desired import desired_build
+from portal.scheduler.reports import report_take
 from tests.support.emptying import database_empty
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nodes.protocol.names import LABEL
-from portal.jobs.services.orders import EXPIRES_S
+from portal.node_orders.services.desired import EXPIRES_S
 from tests.faults.conftest import LOST_AFTER_S
 from tests.support.docker_engine import DockerEngine
 from tests.support.invariants import assert_all_is_well, assert_log, assert_no_orphan, counted, counting
@@ -104,7 +104,7 @@ def test_a_portal_and_broker_that_are_away_stop_and_requeue_nothing(
     assert_log(user, lasting, counted(lines))
     assert_log(user, ending, counted())
     assert started_over(user, [lasting, ending]) == [0, 0]
-    assert stack.sql("SELECT count(*) FROM clusters_nodeevent WHERE code = 'lost'") == [(0,)]
+    assert stack.sql("SELECT count(*) FROM hardware_nodeevent WHERE code = 'lost'") == [(0,)]
     assert_all_is_well(user, [lasting, ending])
     assert_no_orphan(running_docker, NODES)
 

@@ -35,7 +35,7 @@ def stack(services: Services, postgres: PostgresServer) -> Iterator[Stack]:
 
 def lease(stack: Stack) -> tuple[int, bool, object]:
     """The process that has it or had it last, whether it has it now, and until when."""
-    ((name, held, until),) = stack.sql("SELECT holder, until > now(), until FROM dispatch_cyclelease")
+    ((name, held, until),) = stack.sql("SELECT holder, until > now(), until FROM scheduler_cyclelease")
     return int(name.split(":")[-2]), held, until
 
 

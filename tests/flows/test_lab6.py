@@ -49,8 +49,8 @@ virtualClusters:
 MEMBERS = """
 from django.utils import timezone
 from portal.accounts.models import User
-from portal.clusters.models import VirtualCluster
-from portal.clusters.services import member_set
+from portal.teams.models import VirtualCluster
+from portal.teams.services.teams import member_set
 for vc in VirtualCluster.objects.filter(name__in=("default", "vc1")):
     member_set(vc=vc, user=User.objects.get(username="alice"), role="member", now=timezone.now())
 """

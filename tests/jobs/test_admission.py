@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.models import FirmRight
-from portal.clusters.services.rules import firm_right_set, vc_set_rules
-from portal.clusters.services.teams import member_set, vc_create
 from portal.common.errors import Invalid
-from portal.dispatch.snapshot import load
+from portal.job_file.problems import SpecInvalid
 from portal.jobs.models import Job
 from portal.jobs.services.admission import job_check
 from portal.jobs.services.stop import job_stop
-from portal.jobs.spec.problems import SpecInvalid
+from portal.scheduler.snapshot import load
+from portal.teams.models import FirmRight
+from portal.teams.services.rules import firm_right_set, vc_set_rules
+from portal.teams.services.teams import member_set, vc_create
 from tests.support.cast import person
 from tests.support.world import World, job_file
 

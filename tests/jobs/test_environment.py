@@ -9,8 +9,8 @@ from django.utils.translation import override
 
 from portal.jobs.event_words import event_words
 from portal.jobs.models import JobEvent
-from portal.jobs.services import environment as variables
-from portal.jobs.services.environment import LEFT_OUT, Facts, Peer, environment, shared_variables
+from portal.node_orders.services import environment as variables
+from portal.node_orders.services.environment import LEFT_OUT, Facts, Peer, environment, shared_variables
 from tests.jobs.spec.builders import spec
 from tests.support.world import World
 

@@ -17,11 +17,11 @@ from websockets.exceptions import InvalidStatus
 from portal.accounts import websockets
 from portal.accounts.models import ClusterRole, Scope, Token, User
 from portal.accounts.services import token_create, token_revoke
-from portal.clusters.models import Membership
-from portal.clusters.services.teams import member_set, vc_create
 from portal.common import lasting
 from portal.common.live import announce
-from portal.jobs import consumers
+from portal.job_pages import consumers
+from portal.teams.models import Membership
+from portal.teams.services.teams import member_set, vc_create
 from tests.support.cast import HOST, Api, cookie_of, person
 from tests.support.live_web import Listener, LiveWeb, live_web
 from tests.support.redis_server import RedisServer

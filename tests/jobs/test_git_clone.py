@@ -20,7 +20,7 @@ from urllib.parse import quote
 import pytest
 
 from nodes.agent.runtimes.script import script_command, script_environment
-from portal.jobs.spec.templates import render_script
+from portal.job_file.templates import render_script
 from tests.jobs.spec.builders import spec
 from tests.support.waiting import wait_until
 

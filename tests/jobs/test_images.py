@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from portal.accounts.models import ClusterRole
-from portal.clusters.models import ImageRule
-from portal.clusters.services.images import image_rule_add
-from portal.clusters.services.teams import vc_create
+from portal.images.models import ImageRule
+from portal.images.services import image_rule_add
+from portal.job_file.images import image_allowed
 from portal.jobs.models import Job
-from portal.jobs.spec.images import image_allowed
+from portal.teams.services.teams import vc_create
 from tests.support.cast import Api, person
 from tests.support.world import World, job_file
 

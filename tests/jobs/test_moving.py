@@ -9,15 +9,16 @@ import yaml
 from django.utils import timezone
 
 from portal.accounts.models import ClusterRole
-from portal.clusters.models import Node, VirtualCluster
-from portal.clusters.selectors.shares import vc_shares
-from portal.clusters.services.teams import member_set, vc_create
 from portal.common.errors import Conflict
+from portal.hardware.models import Node
+from portal.job_file.rewrite import VC, with_value
 from portal.jobs.models import Job
-from portal.jobs.services.losing import node_tasks_lose
-from portal.jobs.services.moving import job_change_vc
+from portal.jobs.services.lost import node_tasks_lose
+from portal.jobs.services.move_to_vc import job_change_vc
 from portal.jobs.services.priority import job_change_priority
-from portal.jobs.spec.rewrite import VC, with_value
+from portal.teams.models import VirtualCluster
+from portal.teams.selectors.shares import vc_shares
+from portal.teams.services.teams import member_set, vc_create
 from tests.clusters.test_quotas import give
 from tests.support.cast import Api, person
 from tests.support.pages import Browser

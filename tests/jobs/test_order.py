@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from portal.clusters.services.teams import member_set
-from portal.dispatch.snapshot import load
 from portal.jobs.models import Job
-from portal.jobs.outlook import queue_read
 from portal.jobs.services.submit import job_submit
+from portal.queue.outlook import queue_read
+from portal.scheduler.snapshot import load
+from portal.teams.services.teams import member_set
 from scheduling import Engine
 from tests.support.cast import Api, person
 from tests.support.world import World, job_file
@@ -182,7 +182,7 @@ def test_a_preempted_job_keeps_the_place_that_a_lead_gave_it(team: Team) -> None
 def test_a_place_far_behind_is_refused_and_one_that_left_the_queue_too(
     team: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("portal.jobs.services.order.DEEPEST", 2)
+    monkeypatch.setattr("portal.queue.services.order.DEEPEST", 2)
     jobs = [team.of_bob(name) for name in ("one", "two", "three")]
     assert place(team.leads, jobs[0], after=jobs[2].pk) == (
         409,

@@ -7,10 +7,10 @@ import pytest
 from django.utils import timezone
 
 from portal.jobs.models import Job
-from portal.jobs.outlook import queue_read
-from portal.jobs.selectors.kinds import kinds_wanted
-from portal.jobs.services.order import Place, job_movable, job_place, job_place_among
 from portal.jobs.services.submit import job_submit
+from portal.queue.outlook import queue_read
+from portal.queue.selectors.kinds import kinds_wanted
+from portal.queue.services.order import Place, job_movable, job_place, job_place_among
 from tests.jobs.test_order import Team, place
 from tests.support.pages import Browser
 from tests.support.world import job_file

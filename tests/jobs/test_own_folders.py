@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from nodes.protocol.messages import Mount
-from portal.clusters.models import Storage, VirtualCluster
-from portal.clusters.services.teams import member_set, vc_create
+from portal.storages.models import Storage
+from portal.teams.models import VirtualCluster
+from portal.teams.services.teams import member_set, vc_create
 from tests.clusters.test_quotas import give
 from tests.support.world import World
 

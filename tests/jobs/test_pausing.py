@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from portal.jobs.models import Job
-from portal.jobs.services.pausing import job_pause
+from portal.jobs.services.pause import job_pause
 from tests.dispatch.plans import carry_out, read, start
 from tests.support.cast import Api, cast_of
 from tests.support.pages import Browser

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from portal.clusters.models import VirtualCluster
+from portal.job_file.validate import parse
 from portal.jobs.models import Job
-from portal.jobs.services.pausing import job_pause
-from portal.jobs.spec.validate import parse
+from portal.jobs.services.pause import job_pause
+from portal.teams.models import VirtualCluster
 from tests.support.cast import Api, cast_of
 from tests.support.world import World
 

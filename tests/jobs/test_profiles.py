@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from portal.accounts.models import AuditEntry, ClusterRole
-from portal.clusters.models import ImageRule, VirtualCluster
-from portal.clusters.services.images import image_rule_add
-from portal.clusters.services.teams import member_set, vc_create
+from portal.images.models import ImageRule
+from portal.images.services import image_rule_add
 from portal.jobs.models import Job
+from portal.teams.models import VirtualCluster
+from portal.teams.services.teams import member_set, vc_create
 from tests.clusters.test_quotas import give
 from tests.support.cast import Api, person
 from tests.support.pages import Browser

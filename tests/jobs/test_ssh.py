@@ -13,14 +13,15 @@ from nodes.protocol.messages import SshServer
 from nodes.protocol.states import Phase
 from portal.accounts.keys import ssh_key_add, ssh_key_remove, ssh_keys_of
 from portal.accounts.models import User
-from portal.clusters.models import Node, NodeEvent, SecretKind
-from portal.clusters.services.secrets import secret_set
-from portal.clusters.services.teams import member_set
+from portal.hardware.models import Node, NodeEvent
+from portal.job_file.problems import SpecInvalid
+from portal.job_file.validate import parse
 from portal.jobs.models import Job, JobEvent, TaskAttempt
-from portal.jobs.services.environment import Peer
-from portal.jobs.services.job_ssh import job_key, job_ssh_script, public_line
-from portal.jobs.spec.problems import SpecInvalid
-from portal.jobs.spec.validate import parse
+from portal.node_orders.services.environment import Peer
+from portal.node_orders.services.job_ssh import job_key, job_ssh_script, public_line
+from portal.secrets.models import SecretKind
+from portal.secrets.services import secret_set
+from portal.teams.services.teams import member_set
 from tests.jobs.spec.builders import GONE, spec
 from tests.support.cast import person
 from tests.support.pages import Browser

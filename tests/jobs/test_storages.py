@@ -8,10 +8,10 @@ import pytest
 from django.db import connection
 
 from portal.accounts.models import AuditEntry
-from portal.clusters.models import Storage
-from portal.clusters.services.storages import storage_change, storage_create, storage_remove
 from portal.common.errors import Conflict
 from portal.jobs.models import Job, Task
+from portal.storages.models import Storage
+from portal.storages.services.storages import storage_change, storage_create, storage_remove
 from tests.support.cast import Api
 from tests.support.world import World, job_file
 
@@ -71,7 +71,7 @@ def test_a_storage_that_is_removed_while_a_job_is_judged_refuses_it_and_leaves_n
         if steps[-1:] == ["removed"] and not connection.in_atomic_block:
             steps.pop()
             storage_remove(storage=Storage.objects.get(), now=world.now, actor="root")
-        elif steps[-1:] == ["judged"] and "clusters_storage" in sql:
+        elif steps[-1:] == ["judged"] and "storages_storage" in sql:
             steps.pop()
         return execute(sql, params, many, context)
 

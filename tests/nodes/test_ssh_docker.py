@@ -11,7 +11,7 @@ import pytest
 from nodes.protocol.logs import MARK
 from nodes.protocol.messages import ContainerReport, SshAccess, SshServer
 from nodes.protocol.states import Phase
-from portal.jobs.services.environment import Peer
+from portal.node_orders.services.environment import Peer
 from tests.nodes.portal_side import PortalSide, spec_of
 from tests.support.docker_engine import DockerEngine
 from tests.support.processes import free_port
@@ -109,8 +109,8 @@ def test_a_task_whose_image_has_no_server_runs_on_and_says_why(portal: PortalSid
 
 
 def test_the_tasks_of_a_job_wait_for_each_other_and_know_each_other_by_name(portal: PortalSide, image: str) -> None:
-    from portal.jobs.services.job_ssh import job_key, job_ssh_script, private_text, public_line
-    from portal.jobs.spec.validate import parse
+    from portal.job_file.validate import parse
+    from portal.node_orders.services.job_ssh import job_key, job_ssh_script, private_text, public_line
 
     plugin = {"plugin": "ssh", "parameters": {"jobssh": True, "sshbarrier": True, "sshbarrierTimeout": 1}}
     spec = parse(job_file(instances=2, extras={"com.microsoft.pai.runtimeplugin": [plugin]}))

@@ -13,14 +13,14 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from nodes.protocol.states import Phase
-from portal.clusters.models import CellType
-from portal.clusters.services.quotas import quota_set
-from portal.clusters.services.teams import member_set, vc_create
+from portal.hardware.models import CellType
 from portal.jobs.models import Job, JobEvent
 from portal.notices.models import Lane, Mail, Notice
 from portal.notices.services.gather import notices_gather
 from portal.notices.services.mails import mails_make
 from portal.notices.services.upkeep import notices_give_up
+from portal.teams.services.quotas import quota_set
+from portal.teams.services.teams import member_set, vc_create
 from tests.dispatch.plans import PROD, carry_out, preempt, read, running, submitted
 from tests.notices.telling import choose, ended_jobs, mail_of, mail_round
 from tests.support.cast import person

@@ -17,9 +17,9 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from portal.accounts.models import AuditEntry, ClusterRole
-from portal.clusters.doomed import DoomedCells, doomed_keep
-from portal.clusters.services.nodes import node_set_intent
 from portal.common.sealing import seal
+from portal.hardware.doomed import DoomedCells, doomed_keep
+from portal.hardware.services.nodes import node_set_intent
 from portal.notices import outward
 from portal.notices.models import Delivery, Webhook
 from portal.notices.services.deliveries import delivery_send_next, signature

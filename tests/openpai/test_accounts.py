@@ -11,9 +11,10 @@ from django.contrib.auth.models import Group
 from django.utils import timezone
 
 from portal.accounts.models import AuditEntry, ClusterRole, Token, User
-from portal.clusters.models import Membership, Storage, VirtualCluster
-from portal.clusters.services.teams import member_set, vc_create
 from portal.openpai.errors import APPLICATION, BAD_TOKEN, NOT_ADMIN
+from portal.storages.models import Storage
+from portal.teams.models import Membership, VirtualCluster
+from portal.teams.services.teams import member_set, vc_create
 from tests.openpai.conftest import Pai
 from tests.support.cast import person
 from tests.support.waiting import early_in_a_minute

@@ -15,9 +15,9 @@ from django.utils import timezone
 
 from nodes.protocol.logs import STDERR, STDOUT, LogRecord
 from portal.accounts.models import Audited, AuditEntry, ClusterRole, User
-from portal.clusters.models import Membership
-from portal.clusters.services.teams import member_set
 from portal.jobs.models import Job, Task, TaskAttempt
+from portal.teams.models import Membership
+from portal.teams.services.teams import member_set
 from tests.jobs.api.test_jobs import send
 from tests.openpai.conftest import Pai
 from tests.support.cast import HOST, person

@@ -10,8 +10,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from portal.clusters.models import Gpu, Node, Storage, VirtualCluster
-from portal.clusters.services.teams import vc_create
+from portal.hardware.models import Gpu, Node
+from portal.storages.models import Storage
+from portal.teams.models import VirtualCluster
+from portal.teams.services.teams import vc_create
 from tests.openpai.conftest import Pai
 from tests.support.cast import HOST, person
 from tests.support.world import World

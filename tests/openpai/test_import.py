@@ -19,8 +19,10 @@ from nodes.agent.storage.mounts import StorageManager
 from nodes.agent.storage.nosuid import MountGuard
 from nodes.protocol.envelope import PortalKey
 from portal.accounts.models import AuditEntry, ClusterRole, User
-from portal.clusters.models import Membership, Node, Storage, VirtualCluster
-from portal.clusters.selectors.storages import storage_wishes, storages_granted
+from portal.hardware.models import Node
+from portal.storages.models import Storage
+from portal.storages.selectors.storages import storage_wishes, storages_granted
+from portal.teams.models import Membership, VirtualCluster
 from tests.support.cast import person
 from tests.support.pages import Browser
 from tests.support.played import manage

@@ -13,9 +13,9 @@ from django.utils import timezone
 from nodes.protocol.messages import Exit, SshServer
 from nodes.protocol.states import Cause, Phase
 from portal.accounts.models import ClusterRole, Scope
-from portal.clusters.models import Storage
-from portal.clusters.services.teams import member_set, vc_create
 from portal.jobs.models import Job, JobEvent
+from portal.storages.models import Storage
+from portal.teams.services.teams import member_set, vc_create
 from tests.openpai.conftest import Pai
 from tests.support.cast import person
 from tests.support.world import World, job_file

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from portal.clusters.services.storages import storage_create
+from portal.job_file.model import JobSpec
 from portal.jobs.models import Job
-from portal.jobs.spec.model import JobSpec
+from portal.storages.services.storages import storage_create
 from tests.openpai.conftest import Pai
 from tests.support import openpai_nni
 from tests.support.live_web import live_web

@@ -13,9 +13,10 @@ from django.utils import timezone
 
 from portal.accounts.models import ClusterRole, Scope
 from portal.accounts.services import token_create, user_create
-from portal.clusters.models import CellType, Storage
-from portal.clusters.services.quotas import quota_set
-from portal.clusters.services.teams import vc_create
+from portal.hardware.models import CellType
+from portal.storages.models import Storage
+from portal.teams.services.quotas import quota_set
+from portal.teams.services.teams import vc_create
 from tests.openpai.api_table import schema
 from tests.support import openpai_sdk
 from tests.support.live_web import LiveWeb, live_web

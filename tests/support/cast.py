@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from portal.accounts.models import ClusterRole, Scope, User
 from portal.accounts.services import token_create
-from portal.clusters.models import Membership, VirtualCluster
-from portal.clusters.services.teams import member_set, vc_create
+from portal.teams.models import Membership, VirtualCluster
+from portal.teams.services.teams import member_set, vc_create
 
 HOST = "127.0.0.1"
 

@@ -10,8 +10,8 @@ def main() -> None:
     django.setup()
     from django.utils import timezone
 
-    from portal.clusters.acceptance import NOTHING
-    from portal.clusters.models import Node
+    from portal.hardware.acceptance import NOTHING
+    from portal.hardware.models import Node
 
     now = timezone.now()
     claims = {

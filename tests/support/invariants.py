@@ -52,11 +52,11 @@ def assert_no_orphan(engine: DockerEngine, nodes: Iterable[str]) -> None:
 
 def _assert_cleared(stack: Stack, gone: Collection[str]) -> None:
     """Every attempt's container is removed and its GPUs are free; those of nodes that are gone stay fenced."""
-    rows = """SELECT n.name, t.id FROM jobs_taskattempt t JOIN clusters_node n ON n.id = t.node_id
+    rows = """SELECT n.name, t.id FROM jobs_taskattempt t JOIN hardware_node n ON n.id = t.node_id
               WHERE t.removed_at IS NULL"""
     wait_until(lambda: not _elsewhere(stack.sql(rows), gone), "every container to be removed", deadline_s=90)
     held = """SELECT n.name, a.id FROM jobs_allocation a JOIN jobs_taskattempt t ON t.id = a.task_attempt_id
-              JOIN clusters_node n ON n.id = t.node_id WHERE a.released_at IS NULL"""
+              JOIN hardware_node n ON n.id = t.node_id WHERE a.released_at IS NULL"""
     assert _elsewhere(stack.sql(held), gone) == [], "GPUs held by attempts that are over"
 
 

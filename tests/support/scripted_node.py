@@ -24,11 +24,11 @@ from nodes.protocol.messages import (
     encode,
 )
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
-from portal.clusters.models import Node
-from portal.clusters.services.acceptance import node_accept
-from portal.clusters.services.nodes import node_add
-from portal.dispatch.reports import report_take
-from portal.jobs.services.orders import desired_build
+from portal.hardware.models import Node
+from portal.hardware.services.nodes import node_add
+from portal.joining.services.acceptance import node_accept
+from portal.node_orders.services.desired import desired_build
+from portal.scheduler.reports import report_take
 
 DIGEST = "sha256:" + "ab" * 32
 

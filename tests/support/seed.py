@@ -34,10 +34,10 @@ def people(given: dict[str, Any], now: datetime) -> dict[str, Any]:
 
     from portal.accounts.models import ClusterRole, Scope, User
     from portal.accounts.services import token_create, user_create
-    from portal.clusters.models import Storage
-    from portal.clusters.services.nodes import node_add
-    from portal.clusters.services.redis_accounts import redis_address
-    from portal.clusters.services.teams import member_set, vc_create
+    from portal.hardware.services.nodes import node_add
+    from portal.hardware.services.redis_accounts import redis_address
+    from portal.storages.models import Storage
+    from portal.teams.services.teams import member_set, vc_create
 
     users = {
         name: user_create(username=name, password=PASSWORD, role=ClusterRole(role)) for name, role in USERS.items()
@@ -72,8 +72,8 @@ def prepare() -> None:
 
 
 def wait_for_nodes(count: int) -> None:
-    from portal.clusters.models import Node
-    from portal.clusters.states import NodeHealth
+    from portal.hardware.models import Node
+    from portal.hardware.states import NodeHealth
 
     healthy = Node.objects.filter(health=NodeHealth.HEALTHY)
     wait_until(lambda: healthy.count() == count, f"{count} nodes to report", deadline_s=90, every_s=0.2)
@@ -82,8 +82,9 @@ def wait_for_nodes(count: int) -> None:
 def quota(now: datetime) -> None:
     from django.db.models import Count
 
-    from portal.clusters.models import CellType, VirtualCluster
-    from portal.clusters.services.quotas import quota_set
+    from portal.hardware.models import CellType
+    from portal.teams.models import VirtualCluster
+    from portal.teams.services.quotas import quota_set
 
     vcs = list(VirtualCluster.objects.all())
     for cell_type in CellType.objects.annotate(there=Count("gpus")).filter(there__gt=0):

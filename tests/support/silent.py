@@ -15,10 +15,10 @@ def main() -> None:
     from django.utils import timezone
 
     from nodes.protocol.envelope import NodeKey
-    from portal.clusters.acceptance import NOTHING
-    from portal.clusters.models import Node, ReportsLane
-    from portal.clusters.services.nodes import node_add
-    from portal.clusters.states import NodeHealth
+    from portal.hardware.acceptance import NOTHING
+    from portal.hardware.models import Node, ReportsLane
+    from portal.hardware.services.nodes import node_add
+    from portal.hardware.states import NodeHealth
 
     now = timezone.now()
     before = now - timedelta(hours=1)

@@ -102,7 +102,9 @@ class _Search:
 
     def everywhere(self) -> list[tuple[str, ast.expr]]:
         """Each literal once."""
-        wanted = [module for module in self.modules.values() if not {*PROGRAMS} & {*Path(module.path).parts}]
+        wanted = [
+            module for module in self.modules.values() if not {*PROGRAMS} & {*Path(module.path).with_suffix("").parts}
+        ]
         texts = {id(text): (path, text) for module in wanted for path, text in self._of(module)}
         return sorted(texts.values(), key=lambda one: (one[0], one[1].lineno))
 

@@ -141,7 +141,7 @@ class Stack:
     def wait_ready(self) -> None:
         """Wait until the web answers and every node is known as healthy."""
         wait_until(self._answers_or_ended, "the web process", deadline_s=60)
-        sql = "SELECT count(*) FROM clusters_node WHERE health = 'healthy'"
+        sql = "SELECT count(*) FROM hardware_node WHERE health = 'healthy'"
         wait_until(
             lambda: self.sql(sql)[0][0] == len(self.agents),
             "every node to report",

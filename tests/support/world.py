@@ -11,14 +11,15 @@ from django.db.models import Count
 from django.utils import timezone
 
 from portal.accounts.models import User
-from portal.clusters.models import CellType, QuotaLine, VirtualCluster
-from portal.clusters.services.silence import lane_pulse
-from portal.clusters.services.teams import member_set, vc_create
-from portal.dispatch.apply import Applied
-from portal.dispatch.cycle import Cycle, cycle_run
-from portal.dispatch.models import AlertWatch
+from portal.alerts.models import AlertWatch
+from portal.hardware.models import CellType
+from portal.hardware.services.silence import lane_pulse
 from portal.jobs.models import Job
 from portal.jobs.services.submit import job_submit
+from portal.scheduler.apply import Applied
+from portal.scheduler.cycle import Cycle, cycle_run
+from portal.teams.models import QuotaLine, VirtualCluster
+from portal.teams.services.teams import member_set, vc_create
 from tests.support.scripted_node import ScriptedNode
 
 

@@ -15,11 +15,11 @@ def main() -> None:
     from django.utils import timezone
 
     from portal.accounts.models import User
-    from portal.clusters.selectors.visible import vcs_for_submit
-    from portal.jobs.metrics.points import OF_TASK, Point
-    from portal.jobs.metrics.record import Records
+    from portal.code.services import code_upload
     from portal.jobs.models import TaskAttempt
-    from portal.jobs.services.code import code_upload
+    from portal.metrics.points import OF_TASK, Point
+    from portal.metrics.record import Records
+    from portal.teams.selectors.visible import vcs_for_submit
     from tests.support.archives import HELLO, packed
 
     user = next(user for user in User.objects.order_by("pk") if vcs_for_submit(user).exists())

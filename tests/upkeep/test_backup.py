@@ -20,7 +20,7 @@ from tests.upkeep.portal import Portal
 
 SMALL = ["--finished", "40", "--waiting", "10", "--running", "4", "--users", "5", "--vcs", "2", "--nodes", "4"]
 ALL = "keys: 3 files, code: 1 files, logs: 1 files, metrics: 2 files"
-NOT_THE_SAME = {"clusters.backup", "clusters.datafolder", "clusters.restore", "dispatch.cyclelease"}
+NOT_THE_SAME = {"data_folder.backup", "data_folder.datafolder", "data_folder.restore", "scheduler.cyclelease"}
 """What a restore notes of itself, whose data folder is the database's, and who runs the scheduler."""
 
 
@@ -88,14 +88,14 @@ def test_each_row_comes_back_from_sqlite_to_postgresql_and_to_sqlite_again(
 ) -> None:
     before = settled(filled.rows(tmp_path / "before.tar"))
     assert len(before["jobs.job"]) == 54
-    assert len(before["jobs.codefolder"]) == len(before["jobs.codeupload"]) == 1
+    assert len(before["code.codefolder"]) == len(before["code.codeupload"]) == 1
     whole = {name: content for name, content in files_of(filled).items() if content != b"half"}
     assert len(whole) == 7
     file = backup
     there = postgres_copy(postgres, "upkeep")
     indexes = indexes_of(there)
     with psycopg.connect(there) as connection:
-        connection.execute("CREATE TABLE clusters_oftomorrow (id int)")  # of the release that did not do
+        connection.execute("CREATE TABLE hardware_oftomorrow (id int)")  # of the release that did not do
     new = postgres.create_database("upkeep_new")
     for number, url in enumerate((new, there, f"sqlite:///{tmp_path}/again.sqlite3")):
         portal = Portal(tmp_path / f"portal{number}", url)
@@ -104,11 +104,11 @@ def test_each_row_comes_back_from_sqlite_to_postgresql_and_to_sqlite_again(
         file = tmp_path / f"{number}.tar"
         after = portal.rows(file)
         assert settled(after) == before
-        assert after["clusters.datafolder"] == [{"id": 1, "mark": (portal.folder / "folder.id").read_text().strip()}]
+        assert after["data_folder.datafolder"] == [{"id": 1, "mark": (portal.folder / "folder.id").read_text().strip()}]
         assert files_of(portal) == whole
         assert url.startswith("sqlite") or indexes_of(url) == indexes
     with psycopg.connect(there) as connection:
-        assert connection.execute("SELECT to_regclass('clusters_oftomorrow')").fetchone() == (None,)
+        assert connection.execute("SELECT to_regclass('hardware_oftomorrow')").fetchone() == (None,)
 
 
 def test_what_is_left_out_is_not_in_it(backups: Path) -> None:

@@ -1,4 +1,4 @@
-/** What `/cluster/map` answers (portal/clusters/views/dots.py): lists instead of objects, names once. */
+/** What `/cluster/map` answers (portal/cluster/views/dots.py): lists instead of objects, names once. */
 export type Place = "sick" | "held" | "lent" | "out" | "free";
 
 type HolderDot = [vc: string, user: string, standing: string, job: number, label: string];

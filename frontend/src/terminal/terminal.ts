@@ -1,4 +1,4 @@
-/** A shell in a running task: its websocket (`portal/jobs/sessions/consumer.py`), its screen, and what is said of it. */
+/** A shell in a running task: its websocket (`portal/terminal/consumer.py`), its screen, and what is said of it. */
 
 import { Screen } from "./screen.ts";
 import { Typing } from "./typing.ts";

@@ -1,6 +1,5 @@
 import uuid
 
-import django.core.validators
 import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
@@ -29,78 +28,13 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ("accounts", "__first__"),
-        ("clusters", "0001_initial"),
+        ("code", "0001_initial"),
+        ("hardware", "0001_initial"),
+        ("teams", "0001_initial"),
+        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
-        migrations.CreateModel(
-            name="CodeFolder",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("sha256", models.CharField(help_text="of the archive, in hex", max_length=64, unique=True)),
-                ("size", models.PositiveBigIntegerField(help_text="bytes of the archive")),
-                ("unpacked", models.PositiveBigIntegerField(help_text="bytes of the files in it")),
-                ("entries", models.PositiveIntegerField(help_text="files, folders and links in it")),
-                ("created_at", models.DateTimeField()),
-                ("used_at", models.DateTimeField(db_index=True)),
-            ],
-            options={
-                "ordering": ["-id"],
-            },
-        ),
-        migrations.CreateModel(
-            name="JobAttempt",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("number", models.PositiveIntegerField(help_text="from 1")),
-                (
-                    "state",
-                    models.CharField(
-                        choices=[
-                            ("starting", "Starting"),
-                            ("running", "Running"),
-                            ("ending", "Ending"),
-                            ("ended", "Ended"),
-                        ],
-                        default="starting",
-                        max_length=10,
-                    ),
-                ),
-                ("created_at", models.DateTimeField()),
-                ("started_at", models.DateTimeField(blank=True, help_text="when its first task ran", null=True)),
-                ("ended_at", models.DateTimeField(blank=True, null=True)),
-                (
-                    "end_reason",
-                    models.CharField(
-                        blank=True,
-                        choices=[
-                            ("succeeded", "Succeeded"),
-                            ("failed", "A task failed"),
-                            ("stopped", "Stopped by a person"),
-                            ("start_failed", "Could not be started"),
-                            ("node_fault", "A node was at fault"),
-                            ("node_lost", "A node was lost"),
-                            ("drained", "Its node was drained"),
-                            ("preempted", "Preempted"),
-                            ("time_limit", "Its time limit was reached"),
-                            ("idle", "Its GPUs did nothing"),
-                        ],
-                        max_length=16,
-                    ),
-                ),
-                ("end_message", models.TextField(blank=True)),
-                ("end_behaviour", models.CharField(blank=True, max_length=10)),
-                ("exit_code", models.IntegerField(blank=True, null=True)),
-                (
-                    "digests",
-                    models.JSONField(blank=True, default=dict, help_text="image as named -> digest all its tasks run"),
-                ),
-            ],
-            options={
-                "ordering": ["job_id", "number"],
-            },
-        ),
         migrations.CreateModel(
             name="Job",
             fields=[
@@ -218,7 +152,7 @@ class Migration(migrations.Migration):
                         null=True,
                         on_delete=django.db.models.deletion.PROTECT,
                         related_name="jobs",
-                        to="jobs.codefolder",
+                        to="code.codefolder",
                     ),
                 ),
                 (
@@ -236,130 +170,12 @@ class Migration(migrations.Migration):
                         db_index=False,
                         on_delete=django.db.models.deletion.PROTECT,
                         related_name="jobs",
-                        to="clusters.virtualcluster",
+                        to="teams.virtualcluster",
                     ),
                 ),
             ],
             options={
                 "ordering": ["-id"],
-                "indexes": [
-                    models.Index(fields=["state", "vc"], name="job_state_vc"),
-                    models.Index(fields=["user", "submitted_at", "id"], name="job_of_user"),
-                    models.Index(fields=["vc", "submitted_at", "id"], name="job_of_vc"),
-                    models.Index(fields=["submitted_at", "id"], name="job_by_submission"),
-                    models.Index(
-                        condition=models.Q(("state__in", ["running", "starting", "stopping", "waiting"])),
-                        fields=["submitted_at", "id"],
-                        name="job_live",
-                    ),
-                    models.Index(
-                        condition=models.Q(("state", "waiting")), fields=["priority", "id"], name="job_waiting_order"
-                    ),
-                    models.Index(fields=["name", "id"], name="job_by_name"),
-                    models.Index(
-                        condition=models.Q(("ended_at__isnull", False)), fields=["ended_at", "id"], name="job_by_end"
-                    ),
-                    models.Index(fields=["priority", "id"], name="job_by_priority"),
-                    models.Index(
-                        condition=models.Q(("ended_at__isnull", False), ("logs_dropped_at__isnull", True)),
-                        fields=["vc", "ended_at", "id"],
-                        name="job_with_logs",
-                    ),
-                    models.Index(condition=models.Q(("code__isnull", False)), fields=["code"], name="job_by_code"),
-                ],
-                "constraints": [
-                    models.UniqueConstraint(fields=("user", "name", "run"), name="job_run_once"),
-                    models.UniqueConstraint(
-                        condition=models.Q(("submit_key", ""), _negated=True),
-                        fields=("user", "submit_key"),
-                        name="job_submit_key_once",
-                    ),
-                ],
-            },
-        ),
-        migrations.CreateModel(
-            name="GpuActivity",
-            fields=[
-                (
-                    "job_attempt",
-                    models.OneToOneField(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        primary_key=True,
-                        related_name="activity",
-                        serialize=False,
-                        to="jobs.jobattempt",
-                    ),
-                ),
-                ("told", models.PositiveIntegerField()),
-                ("last", models.PositiveIntegerField()),
-                ("steps", models.JSONField(default=list)),
-            ],
-        ),
-        migrations.AddField(
-            model_name="jobattempt",
-            name="job",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE, related_name="attempts", to="jobs.job"
-            ),
-        ),
-        migrations.CreateModel(
-            name="IdleExemption",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("pattern", models.CharField(blank=True, help_text="of the job's name", max_length=255)),
-                (
-                    "tag",
-                    models.CharField(blank=True, db_default="", default="", help_text="of the job", max_length=255),
-                ),
-                ("reason", models.CharField(max_length=500)),
-                ("until", models.DateTimeField(blank=True, null=True)),
-                ("author", models.CharField(max_length=64)),
-                ("created_at", models.DateTimeField()),
-                (
-                    "user",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="+",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
-                (
-                    "vc",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="idle_exemptions",
-                        to="clusters.virtualcluster",
-                    ),
-                ),
-                (
-                    "job",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="idle_exemptions",
-                        to="jobs.job",
-                    ),
-                ),
-            ],
-            options={
-                "ordering": ["-id"],
-                "constraints": [
-                    models.CheckConstraint(
-                        condition=models.Q(
-                            ("user__isnull", False),
-                            ("job__isnull", False),
-                            models.Q(("pattern", ""), _negated=True),
-                            models.Q(("tag", ""), _negated=True),
-                            _connector="OR",
-                        ),
-                        name="idle_exemption_of_some",
-                    )
-                ],
             },
         ),
         migrations.CreateModel(
@@ -380,6 +196,72 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="JobAttempt",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("number", models.PositiveIntegerField(help_text="from 1")),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("starting", "Starting"),
+                            ("running", "Running"),
+                            ("ending", "Ending"),
+                            ("ended", "Ended"),
+                        ],
+                        default="starting",
+                        max_length=10,
+                    ),
+                ),
+                ("created_at", models.DateTimeField()),
+                ("started_at", models.DateTimeField(blank=True, help_text="when its first task ran", null=True)),
+                ("ended_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "end_reason",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            ("succeeded", "Succeeded"),
+                            ("failed", "A task failed"),
+                            ("stopped", "Stopped by a person"),
+                            ("start_failed", "Could not be started"),
+                            ("node_fault", "A node was at fault"),
+                            ("node_lost", "A node was lost"),
+                            ("drained", "Its node was drained"),
+                            ("preempted", "Preempted"),
+                            ("time_limit", "Its time limit was reached"),
+                            ("idle", "Its GPUs did nothing"),
+                        ],
+                        max_length=16,
+                    ),
+                ),
+                ("end_message", models.TextField(blank=True)),
+                ("end_behaviour", models.CharField(blank=True, max_length=10)),
+                ("exit_code", models.IntegerField(blank=True, null=True)),
+                (
+                    "own_priority",
+                    models.SmallIntegerField(
+                        blank=True,
+                        help_text="the priority that the job has again at its end, where it was lowered",
+                        null=True,
+                    ),
+                ),
+                (
+                    "digests",
+                    models.JSONField(blank=True, default=dict, help_text="image as named -> digest all its tasks run"),
+                ),
+                (
+                    "job",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="attempts", to="jobs.job"
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["job_id", "number"],
+            },
+        ),
+        migrations.CreateModel(
             name="JobTag",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
@@ -393,69 +275,6 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["id"],
-                "indexes": [models.Index(fields=["name", "job"], name="job_by_tag")],
-                "constraints": [models.UniqueConstraint(fields=("job", "name"), name="tag_of_job_once")],
-            },
-        ),
-        migrations.CreateModel(
-            name="JobTemplate",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                (
-                    "name",
-                    models.CharField(
-                        max_length=64,
-                        validators=[
-                            django.core.validators.RegexValidator(
-                                "^[A-Za-z0-9][A-Za-z0-9_.-]*\\Z", "Letters, digits, dot, dash and underscore only."
-                            )
-                        ],
-                    ),
-                ),
-                ("description", models.TextField(blank=True)),
-                ("file", models.TextField(help_text="a valid job file without secrets, as it was typed")),
-                ("author", models.CharField(max_length=64)),
-                ("changed_at", models.DateTimeField()),
-                (
-                    "user",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="job_templates",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
-                (
-                    "vc",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="job_templates",
-                        to="clusters.virtualcluster",
-                    ),
-                ),
-            ],
-            options={
-                "ordering": ["-id"],
-                "constraints": [
-                    models.CheckConstraint(
-                        condition=models.Q(("user__isnull", True), ("vc__isnull", True), _connector="OR"),
-                        name="template_one_home",
-                    ),
-                    models.UniqueConstraint(
-                        condition=models.Q(("user__isnull", False)), fields=("user", "name"), name="template_of_user"
-                    ),
-                    models.UniqueConstraint(
-                        condition=models.Q(("vc__isnull", False)), fields=("vc", "name"), name="template_of_vc"
-                    ),
-                    models.UniqueConstraint(
-                        condition=models.Q(("user__isnull", True), ("vc__isnull", True)),
-                        fields=("name",),
-                        name="template_of_all",
-                    ),
-                ],
             },
         ),
         migrations.CreateModel(
@@ -485,7 +304,6 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["id"],
-                "indexes": [models.Index(condition=models.Q(("on_loan", True)), fields=["at"], name="loan_lost_at")],
             },
         ),
         migrations.CreateModel(
@@ -506,7 +324,6 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["name"],
-                "constraints": [models.UniqueConstraint(fields=("user", "name"), name="view_of_user_once")],
             },
         ),
         migrations.CreateModel(
@@ -541,7 +358,6 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["role_id", "index"],
-                "indexes": [models.Index(fields=["job", "state"], name="task_job_state")],
             },
         ),
         migrations.CreateModel(
@@ -553,7 +369,7 @@ class Migration(migrations.Migration):
                 (
                     "leaf",
                     models.OneToOneField(
-                        on_delete=django.db.models.deletion.PROTECT, related_name="claim", to="clusters.gpu"
+                        on_delete=django.db.models.deletion.PROTECT, related_name="claim", to="hardware.gpu"
                     ),
                 ),
                 (
@@ -702,7 +518,7 @@ class Migration(migrations.Migration):
                 (
                     "node",
                     models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT, related_name="task_attempts", to="clusters.node"
+                        on_delete=django.db.models.deletion.PROTECT, related_name="task_attempts", to="hardware.node"
                     ),
                 ),
                 (
@@ -714,53 +530,6 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["created_at", "id"],
-                "indexes": [
-                    models.Index(
-                        condition=models.Q(("removed_at__isnull", True)), fields=["node"], name="task_attempt_on_node"
-                    ),
-                    models.Index(
-                        condition=models.Q(("released_at__isnull", True)), fields=["node"], name="task_attempt_holding"
-                    ),
-                    models.Index(
-                        condition=models.Q(("cause", "unkillable"), ("released_at__isnull", True)),
-                        fields=["created_at"],
-                        name="task_attempt_unkillable",
-                    ),
-                    models.Index(
-                        condition=models.Q(("archived_to__gt", 0), ("removed_at__isnull", False)),
-                        fields=["job_attempt"],
-                        include=("archived_to", "archive_gaps"),
-                        name="task_attempt_log",
-                    ),
-                ],
-                "constraints": [
-                    models.UniqueConstraint(fields=("task", "number"), name="task_attempt_once"),
-                    models.UniqueConstraint(
-                        condition=models.Q(("lost_at__isnull", True), models.Q(("state", "terminated"), _negated=True)),
-                        fields=("task",),
-                        name="one_current_attempt_per_task",
-                    ),
-                ],
-            },
-        ),
-        migrations.CreateModel(
-            name="Measured",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("day", models.DateField()),
-                ("measured_ms", models.BigIntegerField()),
-                ("used_ms", models.BigIntegerField()),
-                ("idle_ms", models.BigIntegerField()),
-                (
-                    "task_attempt",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="measured", to="jobs.taskattempt"
-                    ),
-                ),
-            ],
-            options={
-                "ordering": ["id"],
-                "constraints": [models.UniqueConstraint(fields=("day", "task_attempt"), name="measured_once")],
             },
         ),
         migrations.CreateModel(
@@ -823,7 +592,7 @@ class Migration(migrations.Migration):
                 (
                     "leaf",
                     models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT, related_name="allocations", to="clusters.gpu"
+                        on_delete=django.db.models.deletion.PROTECT, related_name="allocations", to="hardware.gpu"
                     ),
                 ),
                 (
@@ -835,29 +604,6 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["id"],
-                "indexes": [models.Index(fields=["released_at", "created_at"], name="allocation_by_time")],
-                "constraints": [
-                    models.UniqueConstraint(
-                        condition=models.Q(("released_at__isnull", True)),
-                        fields=("leaf",),
-                        name="one_live_holder_per_leaf",
-                    ),
-                    models.UniqueConstraint(
-                        condition=models.Q(
-                            ("released_at__isnull", True), models.Q(("virtual_cell", ""), _negated=True)
-                        ),
-                        fields=("virtual_cell",),
-                        name="one_live_holder_per_virtual_cell",
-                    ),
-                    models.CheckConstraint(
-                        condition=models.Q(
-                            models.Q(("standing", "borrowed"), ("virtual_cell", "")),
-                            models.Q(("standing", "guaranteed"), models.Q(("virtual_cell", ""), _negated=True)),
-                            _connector="OR",
-                        ),
-                        name="guaranteed_has_virtual_cell",
-                    ),
-                ],
             },
         ),
         migrations.CreateModel(
@@ -886,13 +632,12 @@ class Migration(migrations.Migration):
                         null=True,
                         on_delete=django.db.models.deletion.PROTECT,
                         related_name="+",
-                        to="clusters.sku",
+                        to="hardware.sku",
                     ),
                 ),
             ],
             options={
                 "ordering": ["job_id", "position"],
-                "constraints": [models.UniqueConstraint(fields=("job", "name"), name="role_once")],
             },
         ),
         migrations.AddField(
@@ -918,46 +663,12 @@ class Migration(migrations.Migration):
                 (
                     "vc",
                     models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to="clusters.virtualcluster"
+                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to="teams.virtualcluster"
                     ),
                 ),
             ],
             options={
                 "ordering": ["id"],
-                "constraints": [models.UniqueConstraint(fields=("hour", "vc", "user", "resource"), name="usage_once")],
-            },
-        ),
-        migrations.CreateModel(
-            name="UsageDay",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("day", models.DateField()),
-                ("guaranteed_ms", models.BigIntegerField()),
-                ("opportunistic_ms", models.BigIntegerField()),
-                ("measured_ms", models.BigIntegerField()),
-                ("used_ms", models.BigIntegerField()),
-                ("idle_ms", models.BigIntegerField()),
-                ("wasted_ms", models.BigIntegerField()),
-                (
-                    "sku",
-                    models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="clusters.sku"),
-                ),
-                (
-                    "user",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to=settings.AUTH_USER_MODEL
-                    ),
-                ),
-                (
-                    "vc",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to="clusters.virtualcluster"
-                    ),
-                ),
-            ],
-            options={
-                "ordering": ["id"],
-                "constraints": [models.UniqueConstraint(fields=("day", "vc", "user", "sku"), name="usage_day_once")],
             },
         ),
         migrations.CreateModel(
@@ -971,192 +682,73 @@ class Migration(migrations.Migration):
                 "constraints": [models.CheckConstraint(condition=models.Q(("id", 1)), name="one_usage_mark")],
             },
         ),
-        migrations.CreateModel(
-            name="UsageProgress",
-            fields=[
-                ("id", models.PositiveSmallIntegerField(default=1, primary_key=True, serialize=False)),
-                ("folded_to", models.DateTimeField()),
-                ("rolled_to", models.DateField()),
-            ],
-            options={
-                "constraints": [models.CheckConstraint(condition=models.Q(("id", 1)), name="one_usage_progress")],
-            },
+        migrations.AddIndex(
+            model_name="job",
+            index=models.Index(fields=["state", "vc"], name="job_state_vc"),
         ),
-        migrations.CreateModel(
-            name="CodeUpload",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("at", models.DateTimeField()),
-                (
-                    "code",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="uploads", to="jobs.codefolder"
-                    ),
-                ),
-                (
-                    "user",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to=settings.AUTH_USER_MODEL
-                    ),
-                ),
-            ],
-            options={
-                "ordering": ["-id"],
-                "constraints": [models.UniqueConstraint(fields=("code", "user"), name="code_upload_once")],
-            },
+        migrations.AddIndex(
+            model_name="job",
+            index=models.Index(fields=["user", "submitted_at", "id"], name="job_of_user"),
         ),
-        migrations.CreateModel(
-            name="IdlePolicy",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                (
-                    "action",
-                    models.CharField(
-                        choices=[
-                            ("off", "Nothing"),
-                            ("warn", "Warn its owner"),
-                            ("stop", "Warn, then stop it"),
-                            ("opportunistic", "Warn, then make it opportunistic"),
-                        ],
-                        max_length=16,
-                    ),
-                ),
-                ("percent", models.PositiveSmallIntegerField()),
-                ("minutes", models.PositiveIntegerField()),
-                ("after_minutes", models.PositiveIntegerField(help_text="from the warning to what follows it")),
-                (
-                    "extensions",
-                    models.PositiveSmallIntegerField(
-                        help_text="how often that can be put off, in one attempt of a job"
-                    ),
-                ),
-                ("extension_minutes", models.PositiveIntegerField()),
-                (
-                    "vc",
-                    models.OneToOneField(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="idle_policy",
-                        to="clusters.virtualcluster",
-                    ),
-                ),
-            ],
-            options={
-                "ordering": ["id"],
-                "constraints": [
-                    models.UniqueConstraint(
-                        models.Value(1), condition=models.Q(("vc__isnull", True)), name="one_idle_policy_of_cluster"
-                    )
-                ],
-            },
+        migrations.AddIndex(
+            model_name="job",
+            index=models.Index(fields=["vc", "submitted_at", "id"], name="job_of_vc"),
         ),
-        migrations.CreateModel(
-            name="IdleWarning",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                (
-                    "action",
-                    models.CharField(
-                        choices=[
-                            ("off", "Nothing"),
-                            ("warn", "Warn its owner"),
-                            ("stop", "Warn, then stop it"),
-                            ("opportunistic", "Warn, then make it opportunistic"),
-                        ],
-                        max_length=16,
-                    ),
-                ),
-                ("percent", models.PositiveSmallIntegerField()),
-                ("minutes", models.PositiveIntegerField()),
-                ("after_minutes", models.PositiveIntegerField()),
-                (
-                    "source",
-                    models.CharField(
-                        blank=True, help_text="whose policy: a virtual cluster's; empty: all's", max_length=64
-                    ),
-                ),
-                ("gpus", models.PositiveIntegerField()),
-                ("since", models.DateTimeField()),
-                ("warned_at", models.DateTimeField()),
-                ("due_at", models.DateTimeField(blank=True, null=True)),
-                ("extensions", models.PositiveIntegerField(default=0)),
-                ("acted_at", models.DateTimeField(blank=True, null=True)),
-                ("priority", models.SmallIntegerField(blank=True, null=True)),
-                ("ended_at", models.DateTimeField(blank=True, null=True)),
-                (
-                    "end",
-                    models.CharField(
-                        blank=True,
-                        choices=[
-                            ("worked", "Its GPUs work again"),
-                            ("unknown", "Nothing is known of its GPUs"),
-                            ("exempt", "It was exempted"),
-                            ("policy", "The policy was changed"),
-                            ("stopped", "It was stopped for it"),
-                            ("over", "The attempt ended"),
-                        ],
-                        max_length=10,
-                    ),
-                ),
-                (
-                    "job_attempt",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="idle_warnings", to="jobs.jobattempt"
-                    ),
-                ),
-            ],
-            options={
-                "ordering": ["id"],
-                "constraints": [
-                    models.UniqueConstraint(
-                        condition=models.Q(("ended_at__isnull", True)),
-                        fields=("job_attempt",),
-                        name="one_open_idle_warning",
-                    )
-                ],
-            },
+        migrations.AddIndex(
+            model_name="job",
+            index=models.Index(fields=["submitted_at", "id"], name="job_by_submission"),
         ),
-        migrations.CreateModel(
-            name="KeptFolder",
-            fields=[
-                (
-                    "job",
-                    models.OneToOneField(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        primary_key=True,
-                        related_name="kept_folder",
-                        serialize=False,
-                        to="jobs.job",
-                    ),
-                ),
-                ("path", models.CharField(help_text="on every node that offers the storage", max_length=1000)),
-                ("deleted_at", models.DateTimeField(blank=True, null=True)),
-                ("next_at", models.DateTimeField(blank=True, help_text="not asked of a node before then", null=True)),
-                (
-                    "failures",
-                    models.PositiveSmallIntegerField(default=0, help_text="how often it was to be deleted and was not"),
-                ),
-                ("fault", models.TextField(blank=True, help_text="why, the last time")),
-                (
-                    "storage",
-                    models.ForeignKey(
-                        help_text="empty: it is forgotten",
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to="clusters.storage",
-                    ),
-                ),
-            ],
-            options={
-                "indexes": [
-                    models.Index(fields=["path"], name="kept_folder_path"),
-                    models.Index(
-                        condition=models.Q(("deleted_at__isnull", True)), fields=["failures"], name="kept_folder_there"
-                    ),
-                ],
-            },
+        migrations.AddIndex(
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(("state__in", ["running", "starting", "stopping", "waiting"])),
+                fields=["submitted_at", "id"],
+                name="job_live",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(("state", "waiting")), fields=["priority", "id"], name="job_waiting_order"
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="job",
+            index=models.Index(fields=["name", "id"], name="job_by_name"),
+        ),
+        migrations.AddIndex(
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(("ended_at__isnull", False)), fields=["ended_at", "id"], name="job_by_end"
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="job",
+            index=models.Index(fields=["priority", "id"], name="job_by_priority"),
+        ),
+        migrations.AddIndex(
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(("ended_at__isnull", False), ("logs_dropped_at__isnull", True)),
+                fields=["vc", "ended_at", "id"],
+                name="job_with_logs",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="job",
+            index=models.Index(condition=models.Q(("code__isnull", False)), fields=["code"], name="job_by_code"),
+        ),
+        migrations.AddConstraint(
+            model_name="job",
+            constraint=models.UniqueConstraint(fields=("user", "name", "run"), name="job_run_once"),
+        ),
+        migrations.AddConstraint(
+            model_name="job",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("submit_key", ""), _negated=True),
+                fields=("user", "submit_key"),
+                name="job_submit_key_once",
+            ),
         ),
         migrations.AddConstraint(
             model_name="jobattempt",
@@ -1168,9 +760,107 @@ class Migration(migrations.Migration):
                 condition=models.Q(("state", "ended"), _negated=True), fields=("job",), name="one_live_attempt_per_job"
             ),
         ),
+        migrations.AddIndex(
+            model_name="jobtag",
+            index=models.Index(fields=["name", "job"], name="job_by_tag"),
+        ),
+        migrations.AddConstraint(
+            model_name="jobtag",
+            constraint=models.UniqueConstraint(fields=("job", "name"), name="tag_of_job_once"),
+        ),
+        migrations.AddIndex(
+            model_name="preemption",
+            index=models.Index(condition=models.Q(("on_loan", True)), fields=["at"], name="loan_lost_at"),
+        ),
+        migrations.AddConstraint(
+            model_name="savedview",
+            constraint=models.UniqueConstraint(fields=("user", "name"), name="view_of_user_once"),
+        ),
+        migrations.AddIndex(
+            model_name="taskattempt",
+            index=models.Index(
+                condition=models.Q(("removed_at__isnull", True)), fields=["node"], name="task_attempt_on_node"
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="taskattempt",
+            index=models.Index(
+                condition=models.Q(("released_at__isnull", True)), fields=["node"], name="task_attempt_holding"
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="taskattempt",
+            index=models.Index(
+                condition=models.Q(("cause", "unkillable"), ("released_at__isnull", True)),
+                fields=["created_at"],
+                name="task_attempt_unkillable",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="taskattempt",
+            index=models.Index(
+                condition=models.Q(("archived_to__gt", 0), ("removed_at__isnull", False)),
+                fields=["job_attempt"],
+                include=("archived_to", "archive_gaps"),
+                name="task_attempt_log",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="taskattempt",
+            constraint=models.UniqueConstraint(fields=("task", "number"), name="task_attempt_once"),
+        ),
+        migrations.AddConstraint(
+            model_name="taskattempt",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("lost_at__isnull", True), models.Q(("state", "terminated"), _negated=True)),
+                fields=("task",),
+                name="one_current_attempt_per_task",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="allocation",
+            index=models.Index(fields=["released_at", "created_at"], name="allocation_by_time"),
+        ),
+        migrations.AddConstraint(
+            model_name="allocation",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("released_at__isnull", True)), fields=("leaf",), name="one_live_holder_per_leaf"
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="allocation",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("released_at__isnull", True), models.Q(("virtual_cell", ""), _negated=True)),
+                fields=("virtual_cell",),
+                name="one_live_holder_per_virtual_cell",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="allocation",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("standing", "borrowed"), ("virtual_cell", "")),
+                    models.Q(("standing", "guaranteed"), models.Q(("virtual_cell", ""), _negated=True)),
+                    _connector="OR",
+                ),
+                name="guaranteed_has_virtual_cell",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="taskrole",
+            constraint=models.UniqueConstraint(fields=("job", "name"), name="role_once"),
+        ),
+        migrations.AddIndex(
+            model_name="task",
+            index=models.Index(fields=["job", "state"], name="task_job_state"),
+        ),
         migrations.AddConstraint(
             model_name="task",
             constraint=models.UniqueConstraint(fields=("role", "index"), name="task_once"),
+        ),
+        migrations.AddConstraint(
+            model_name="usage",
+            constraint=models.UniqueConstraint(fields=("hour", "vc", "user", "resource"), name="usage_once"),
         ),
         migrations.RunPython(index_parts, forget_parts),
     ]

@@ -8,8 +8,8 @@ from django.db import models
 from django.db.models import Q
 
 from nodes.protocol.states import Cause, ContainerState, Phase
-from portal.clusters.models import Node
 from portal.common.models import EventRow
+from portal.hardware.models import Node
 from portal.jobs.models.job import Job, Task
 from portal.jobs.states import AttemptState, EndReason
 
@@ -27,6 +27,9 @@ class JobAttempt(models.Model):
     end_message = models.TextField(blank=True)
     end_behaviour = models.CharField(max_length=10, blank=True)
     exit_code = models.IntegerField(null=True, blank=True)
+    own_priority = models.SmallIntegerField(
+        null=True, blank=True, help_text="the priority that the job has again at its end, where it was lowered"
+    )
     digests = models.JSONField(default=dict, blank=True, help_text="image as named -> digest all its tasks run")
 
     class Meta:

@@ -6,9 +6,9 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from portal.clusters.models import Sku, VirtualCluster
-from portal.jobs.models.code import CodeFolder
+from portal.hardware.models import Sku
 from portal.jobs.states import JOB_LIVE, EndReason, JobState, TaskState
+from portal.teams.models import VirtualCluster
 
 
 class Job(models.Model):
@@ -27,7 +27,7 @@ class Job(models.Model):
     config = models.TextField(help_text="the job file as submitted, secrets masked")
     secrets_sealed = models.TextField(blank=True, help_text="sealed under the key file")
     code = models.ForeignKey(
-        CodeFolder, null=True, blank=True, on_delete=models.PROTECT, related_name="jobs", db_index=False
+        "code.CodeFolder", null=True, blank=True, on_delete=models.PROTECT, related_name="jobs", db_index=False
     )
     submit_key = models.CharField(max_length=100, blank=True, help_text="Idempotency-Key of the submission")
 

@@ -9,15 +9,18 @@ from dataclasses import dataclass
 from django.db.models import Q
 
 from portal.accounts.models import User
-from portal.clusters.models import PinnedCell, SecretKind, Sku, Storage, StoredSecret, VirtualCluster
-from portal.clusters.selectors.images import ImagePatterns
-from portal.clusters.selectors.rights import highest_class, highest_classes
-from portal.clusters.selectors.shares import SkuShare, vc_shares
-from portal.clusters.selectors.storages import storage_restrict
-from portal.clusters.selectors.visible import vcs_for_submit
 from portal.common.priorities import PRIORITY_CLASSES, PriorityClass
+from portal.hardware.models import Sku
+from portal.images.selectors import ImagePatterns
 from portal.jobs.models import Job
 from portal.jobs.states import CLASS_CHANGES, JobState
+from portal.secrets.models import SecretKind, StoredSecret
+from portal.storages.models import Storage
+from portal.storages.selectors.storages import storage_restrict
+from portal.teams.models import PinnedCell, VirtualCluster
+from portal.teams.selectors.rights import highest_class, highest_classes
+from portal.teams.selectors.shares import SkuShare, vc_shares
+from portal.teams.selectors.visible import vcs_for_submit
 
 RECENT_JOBS = 30
 _WILD = frozenset("*?[")

@@ -8,27 +8,14 @@ from django.db.models import Exists, OuterRef, QuerySet
 
 from nodes.protocol.states import Phase
 from portal.accounts.models import User
+from portal.code.models import CodeFolder, CodeUpload
+from portal.code.store import CodeFiles
+from portal.code.tickets import Ticket
 from portal.common.errors import NotFound
-from portal.jobs.code.store import CodeFiles
-from portal.jobs.code.tickets import Ticket
-from portal.jobs.models import CodeFolder, CodeUpload, TaskAttempt
+from portal.jobs.models import TaskAttempt
 from portal.jobs.selectors.visible import job_restrict
 
 _PREFIX = "sha256:"
-
-
-def code_limits() -> dict[str, int]:
-    """The most that an archive may take: its bytes, those of its files, and how many they are."""
-    return {
-        "size": settings.CODE_MAX_BYTES,
-        "unpacked": settings.CODE_UNPACKED_MAX_BYTES,
-        "entries": settings.CODE_MAX_ENTRIES,
-    }
-
-
-def code_uploaded(*, user: User) -> QuerySet[CodeFolder]:
-    """What the user uploaded, newest first."""
-    return CodeFolder.objects.filter(Exists(CodeUpload.objects.filter(code=OuterRef("pk"), user=user)))
 
 
 def code_restrict(*, user: User) -> QuerySet[CodeFolder]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from portal.accounts.models import User
-from portal.clusters.models import VirtualCluster
-from portal.clusters.selectors.engine import cluster_read
-from portal.clusters.selectors.visible import vcs_for_submit
-from portal.jobs.spec.facts import ClusterFacts
+from portal.job_file.facts import ClusterFacts
+from portal.teams.models import VirtualCluster
+from portal.teams.selectors.engine_cluster import cluster_read
+from portal.teams.selectors.visible import vcs_for_submit
 from scheduling import Cluster
 from scheduling.cycle.context import ClusterContext
 

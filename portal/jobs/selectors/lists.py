@@ -10,11 +10,11 @@ from django.db.models import F, IntegerField, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
 from portal.accounts.models import User
-from portal.clusters.selectors.visible import job_sight
 from portal.common.errors import NotFound
 from portal.common.prepared import Among, Prepared, Slot
 from portal.jobs.models import Job, JobTag, SavedView, TaskRole
 from portal.jobs.selectors.visible import HEAVY, job_restrict, with_times
+from portal.teams.selectors.visible import job_sight
 
 
 def _of_roles(per_role: F | object) -> Coalesce:

@@ -8,9 +8,9 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from nodes.protocol.states import ContainerState, Phase
-from portal.clusters.silences import AHEAD, reports_taken_for, silence_limit
-from portal.clusters.states import NodeHealth
 from portal.common.prepared import Prepared, Slot
+from portal.hardware.silences import AHEAD, reports_taken_for, silence_limit
+from portal.hardware.states import NodeHealth
 from portal.jobs.models import TaskAttempt
 
 END_WITHIN = timedelta(minutes=10)

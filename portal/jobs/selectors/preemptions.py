@@ -10,10 +10,10 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from nodes.protocol.states import Phase
 from portal.accounts.models import User
-from portal.clusters.selectors.visible import job_sight
 from portal.common.prepared import Among, Prepared, Slot
+from portal.job_file.model import JobSpec
 from portal.jobs.models import Job, JobAttempt, Preemption, TaskAttempt
-from portal.jobs.spec.model import JobSpec
+from portal.teams.selectors.visible import job_sight
 
 _RELATED = ("preemptor__user", "preemptor__vc", "victim__job__user", "victim__job__vc")
 

@@ -7,11 +7,11 @@ from collections.abc import Collection
 from django.db.models import Q
 from django.utils import translation
 
-from portal.clusters.models import Storage
-from portal.clusters.selectors.engine import cluster_read
-from portal.clusters.selectors.ties import StorageTies, storage_ties
 from portal.common.sentences import some_of
-from portal.jobs.spec.model import JobSpec
+from portal.job_file.model import JobSpec
+from portal.storages.models import Storage
+from portal.storages.selectors.ties import StorageTies, storage_ties
+from portal.teams.selectors.engine_cluster import cluster_read
 
 NAMED = 5
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from django.db.models import F, QuerySet, Window
 from django.db.models.functions import RowNumber
@@ -12,6 +13,7 @@ from portal.common.prepared import Among, Prepared, Slot
 from portal.jobs.models import Allocation, Job, Task, TaskAttempt
 
 ATTEMPTS_SHOWN = 5
+TASKS_PAGE = 200
 
 
 def job_tasks(*, job: Job) -> QuerySet[Task]:
@@ -46,3 +48,36 @@ def _runs(runs: QuerySet[TaskAttempt]) -> QuerySet[TaskAttempt]:
 _RUNS = Prepared(lambda: _runs(TaskAttempt.objects.all()))
 _RUNS_IN = Prepared(lambda: _runs(TaskAttempt.objects.filter(job_attempt__number=Slot("attempt", int))))
 _HELD = Prepared(lambda: Allocation.objects.filter(Among("task_attempt", "runs")).select_related("leaf").order_by("id"))
+
+
+@dataclass(frozen=True, slots=True)
+class TasksPage:
+    """A page of a job's tasks in the file's order; ``first`` counts from 0."""
+
+    tasks: list[Task]
+    first: int
+    total: int
+
+    @property
+    def newest_runs(self) -> list[TaskAttempt]:
+        """The newest attempt of each task that has one."""
+        shown: list[list[TaskAttempt]] = [task.__dict__["shown"] for task in self.tasks]
+        return [runs[0] for runs in shown if runs]
+
+    @property
+    def earlier(self) -> int | None:
+        """Where the page before begins."""
+        return max(0, self.first - TASKS_PAGE) if self.first else None
+
+    @property
+    def later(self) -> int | None:
+        """Where the page after begins."""
+        after = self.first + TASKS_PAGE
+        return after if after < self.total else None
+
+
+def tasks_found(*, job: Job, attempt: int | None, first: int) -> TasksPage:
+    """Tasks with their newest attempts, those of one job attempt where ``attempt`` names it."""
+    tasks = job_tasks(job=job)
+    shown = tasks_run(tasks=list(tasks[first : first + TASKS_PAGE]), attempt=attempt)
+    return TasksPage(shown, first, tasks.count())

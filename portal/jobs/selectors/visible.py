@@ -10,11 +10,11 @@ from django.utils.translation import gettext, gettext_noop
 
 from portal.accounts.models import User
 from portal.accounts.rights import Action
-from portal.clusters.selectors.visible import job_sight
 from portal.common.errors import Denied, NotFound
 from portal.common.prepared import Prepared, Slot
 from portal.jobs.models import Job, JobAttempt, TaskAttempt
 from portal.jobs.states import AttemptState, JobState
+from portal.teams.selectors.visible import job_sight
 
 _REFUSALS = {
     Action.JOB_STOP: gettext_noop("Only its owner, a lead of its virtual cluster or an administrator may stop a job."),

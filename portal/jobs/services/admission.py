@@ -12,26 +12,28 @@ from django.utils import timezone
 
 from portal.accounts.keys import ssh_keys_of
 from portal.accounts.models import User
-from portal.clusters.models import Node, Storage, VirtualCluster
-from portal.clusters.selectors.images import ImagePatterns
-from portal.clusters.selectors.secrets import registry_logins, secret_values
+from portal.hardware.models import Node
+from portal.images.selectors import ImagePatterns
+from portal.job_file.commands import ends_in_background, has_windows_ends
+from portal.job_file.images import image_as_root, image_problems
+from portal.job_file.model import JobSpec
+from portal.job_file.plugins import PLACE, no_key, ssh_keys
+from portal.job_file.problems import Problem, SpecInvalid, path_text, short
+from portal.job_file.secrets import registries_open, secret_names_missing, with_logins, with_secrets
+from portal.job_file.shares import share_hints
+from portal.job_file.unused import unused_keys
+from portal.job_file.validate import parse
+from portal.jobs.container import WORKDIR
 from portal.jobs.selectors.code import code_missing
 from portal.jobs.selectors.facts import cluster_facts
 from portal.jobs.selectors.labels import label_read
 from portal.jobs.selectors.storages import storage_names, storages_away
 from portal.jobs.selectors.visible import job_restrict
 from portal.jobs.services.rights import right_problems
-from portal.jobs.services.specs import WORKDIR
-from portal.jobs.services.starting import ports_wanted
-from portal.jobs.spec.commands import ends_in_background, has_windows_ends
-from portal.jobs.spec.images import image_as_root, image_problems
-from portal.jobs.spec.model import JobSpec
-from portal.jobs.spec.plugins import PLACE, no_key, ssh_keys
-from portal.jobs.spec.problems import Problem, SpecInvalid, path_text, short
-from portal.jobs.spec.secrets import registries_open, secret_names_missing, with_logins, with_secrets
-from portal.jobs.spec.shares import share_hints
-from portal.jobs.spec.unused import unused_keys
-from portal.jobs.spec.validate import parse
+from portal.jobs.services.start import ports_wanted
+from portal.secrets.selectors import registry_logins, secret_values
+from portal.storages.models import Storage
+from portal.teams.models import VirtualCluster
 
 EXTRAS = "extras.berth"
 

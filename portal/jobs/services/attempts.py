@@ -12,14 +12,14 @@ from django.db import transaction
 from django.db.models import OuterRef, Q, Subquery
 
 from nodes.protocol.states import ContainerState, Phase, StopReason
-from portal.clusters.models import Node
 from portal.common.bulk import rows_insert, rows_update
 from portal.common.moves import sources
+from portal.hardware.models import Node
+from portal.hardware.services.generations import nodes_bump, nodes_hold
+from portal.job_file.model import JobSpec
 from portal.jobs.models import JobAttempt, JobEvent, TaskAttempt
-from portal.jobs.services.moves import attempt_move, job_hold, job_move, jobs_announce
-from portal.jobs.services.orders import nodes_bump, nodes_hold
-from portal.jobs.services.placing import Overtaken
-from portal.jobs.spec.model import JobSpec
+from portal.jobs.services.placement import Overtaken
+from portal.jobs.services.transitions import attempt_move, job_hold, job_move, jobs_announce
 from portal.jobs.states import ATTEMPT_MOVES, AttemptState, EndReason, JobState
 
 LIVE = Q(lost_at__isnull=True) & ~Q(state=str(ContainerState.TERMINATED))

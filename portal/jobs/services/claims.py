@@ -13,8 +13,8 @@ from django.db.models.functions import Coalesce
 from portal.common.bulk import rows_insert
 from portal.common.prepared import Among, Prepared
 from portal.jobs.models import Allocation, Claim, Job, JobAttempt, Preemption, Task
-from portal.jobs.services.backoff import NODE_START_WINDOW
-from portal.jobs.services.placing import Overtaken, Placed
+from portal.jobs.services.placement import Overtaken, Placed
+from portal.jobs.services.retry_backoff import NODE_START_WINDOW
 from portal.jobs.states import AttemptState, JobState, TaskState
 
 CLAIMS_KEPT = timedelta(minutes=1)

@@ -9,13 +9,13 @@ from itertools import groupby
 from django.db import transaction
 
 from nodes.protocol.states import Phase, StopReason
-from portal.clusters.models import Node
-from portal.clusters.states import NodeIntent
 from portal.common.prepared import Prepared
+from portal.hardware.models import Node
+from portal.hardware.states import NodeIntent
+from portal.jobs.container import grace_seconds
 from portal.jobs.models import TaskAttempt
 from portal.jobs.services.attempts import LIVE, attempt_end, tasks_stop
-from portal.jobs.services.moves import job_event, job_hold
-from portal.jobs.services.specs import grace_seconds
+from portal.jobs.services.transitions import job_event, job_hold
 from portal.jobs.states import EndReason
 
 

@@ -7,13 +7,13 @@ from datetime import datetime
 from django.db import transaction
 from django.utils.translation import gettext, ngettext
 
-from portal.clusters.models import Node
-from portal.clusters.services.silence import node_lose
-from portal.clusters.silences import silent_way_out
 from portal.common.errors import Conflict
+from portal.hardware.models import Node
+from portal.hardware.services.silence import node_lose
+from portal.hardware.silences import silent_way_out
 from portal.jobs.models import Allocation, Claim, TaskAttempt
 from portal.jobs.services.attempts import LIVE
-from portal.jobs.services.losing import node_tasks_lose
+from portal.jobs.services.lost import node_tasks_lose
 
 
 def node_give_up(*, node: Node, reason: str, actor: str, now: datetime) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 
-from portal.clusters.selectors.images import ImagePatterns
+from portal.images.selectors import ImagePatterns
+from portal.job_file.images import image_allowed, image_refusal
+from portal.job_file.model import JobSpec
 from portal.jobs.models import Job
-from portal.jobs.services.pausing import job_pause_itself
-from portal.jobs.spec.images import image_allowed, image_refusal
-from portal.jobs.spec.model import JobSpec
+from portal.jobs.services.pause import job_pause_itself
 from portal.jobs.states import JobState
 
 

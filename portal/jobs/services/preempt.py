@@ -12,11 +12,11 @@ from uuid import UUID
 from nodes.protocol.states import Phase, StopReason
 from portal.common.bulk import rows_insert, rows_update
 from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Preemption, TaskAttempt
+from portal.jobs.services.allocation import rights_lose
 from portal.jobs.services.attempts import LIVE, Ending, attempts_end, tasks_stop
 from portal.jobs.services.claims import claims_make
-from portal.jobs.services.holding import rights_lose
-from portal.jobs.services.moves import job_event, jobs_announce
-from portal.jobs.services.placing import Placed
+from portal.jobs.services.placement import Placed
+from portal.jobs.services.transitions import job_event, jobs_announce
 from portal.jobs.services.words import NAMED, gpus_named, job_named, jobs_named
 from portal.jobs.states import EndReason, JobState
 

@@ -14,14 +14,14 @@ from portal.common.errors import Conflict
 from portal.common.live import announce
 from portal.common.priorities import PRIORITY_CLASSES, PriorityClass, priority_name
 from portal.common.wake import scheduler_wake
+from portal.job_file.model import JobSpec
+from portal.job_file.problems import SpecInvalid
+from portal.job_file.rewrite import PRIORITY_CLASS, with_value
 from portal.jobs.models import Claim, Job
 from portal.jobs.selectors.hidden import hidden_in
 from portal.jobs.services.admission import job_check
-from portal.jobs.services.moves import job_event, job_hold
 from portal.jobs.services.rights import class_problems
-from portal.jobs.spec.model import JobSpec
-from portal.jobs.spec.problems import SpecInvalid
-from portal.jobs.spec.rewrite import PRIORITY_CLASS, with_value
+from portal.jobs.services.transitions import job_event, job_hold
 from portal.jobs.states import CLASS_CHANGES, JobState
 
 

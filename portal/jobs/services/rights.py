@@ -8,15 +8,15 @@ from datetime import datetime
 from django.db.models import F, Sum
 
 from portal.accounts.models import User
-from portal.clusters.models import FirmRight, VirtualCluster
-from portal.clusters.selectors.rights import firm_rights, highest_class
 from portal.common.priorities import PRIORITY_CLASSES, PriorityClass, priority_name
+from portal.job_file.fit import limit_problems
+from portal.job_file.model import JobSpec
+from portal.job_file.problems import Problem
 from portal.jobs.models import TaskRole
 from portal.jobs.selectors.facts import cluster_facts
-from portal.jobs.spec.fit import limit_problems
-from portal.jobs.spec.model import JobSpec
-from portal.jobs.spec.problems import Problem
 from portal.jobs.states import JOB_LIVE
+from portal.teams.models import FirmRight, VirtualCluster
+from portal.teams.selectors.rights import firm_rights, highest_class
 
 CLASS = "extras.hivedScheduler.jobPriorityClass"
 FIRM = "extras.berth.preemptible"

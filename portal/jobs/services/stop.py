@@ -11,12 +11,12 @@ from nodes.protocol.states import StopReason
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, User
 from portal.common.errors import Conflict
+from portal.job_file.model import JobSpec
+from portal.jobs.container import grace_seconds
 from portal.jobs.models import Job, Task
 from portal.jobs.services.attempts import attempt_end
-from portal.jobs.services.moves import job_hold, job_move, tasks_move
-from portal.jobs.services.outcomes import attempt_decide
-from portal.jobs.services.specs import grace_seconds
-from portal.jobs.spec.model import JobSpec
+from portal.jobs.services.outcome import attempt_decide
+from portal.jobs.services.transitions import job_hold, job_move, tasks_move
 from portal.jobs.states import JOB_OVER, AttemptState, EndReason, JobState, TaskState
 
 

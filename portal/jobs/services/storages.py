@@ -10,14 +10,14 @@ from typing import Any
 from django.db.models import F
 from django.db.models.fields.json import KeyTransform
 
-from portal.clusters.models import Storage
 from portal.common.prepared import Among, Prepared
+from portal.job_file.model import JobSpec
+from portal.job_file.problems import Problem, SpecInvalid
 from portal.jobs.models import Job
 from portal.jobs.selectors.storages import storage_names
-from portal.jobs.services.pausing import job_pause_itself
-from portal.jobs.spec.model import JobSpec
-from portal.jobs.spec.problems import Problem, SpecInvalid
+from portal.jobs.services.pause import job_pause_itself
 from portal.jobs.states import JobState
+from portal.storages.models import Storage
 
 
 def storages_hold(*, jobs: Collection[int], now: datetime) -> frozenset[int]:

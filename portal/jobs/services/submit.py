@@ -11,20 +11,21 @@ from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, User
-from portal.clusters.models import Sku, VirtualCluster
+from portal.code.services import code_hold
 from portal.common.errors import Conflict, TooManyAtOnce
 from portal.common.sealing import seal
 from portal.common.wake import scheduler_wake
+from portal.hardware.models import Sku
+from portal.job_file.model import JobSpec
+from portal.job_file.problems import Problem, SpecInvalid
+from portal.job_file.secrets import mask_secrets
 from portal.jobs.models import Job, Task, TaskRole
 from portal.jobs.services.admission import job_check, job_hints
-from portal.jobs.services.code import code_hold
-from portal.jobs.services.moves import job_event
 from portal.jobs.services.storages import storages_keep
 from portal.jobs.services.tags import tags_store
-from portal.jobs.spec.model import JobSpec
-from portal.jobs.spec.problems import Problem, SpecInvalid
-from portal.jobs.spec.secrets import mask_secrets
+from portal.jobs.services.transitions import job_event
 from portal.jobs.states import JOB_LIVE, TaskState
+from portal.teams.models import VirtualCluster
 
 RUN_TRIES = 5
 

@@ -12,7 +12,7 @@ from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, User
 from portal.common.errors import Conflict, Fault, Invalid
 from portal.jobs.models import TAG_LENGTH, Job, JobTag
-from portal.jobs.services.moves import job_announce, job_hold
+from portal.jobs.services.transitions import job_announce, job_hold
 
 MOST = 50
 

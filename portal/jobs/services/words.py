@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from portal.job_file.model import JobSpec
 from portal.jobs.models import Job
-from portal.jobs.spec.model import JobSpec
 
 _NAMED = 5
 

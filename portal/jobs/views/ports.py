@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from nodes.protocol.states import ContainerState
 from portal.common.hosts import host_plain
+from portal.job_file.model import JobSpec
+from portal.jobs.container import MASTER_PORT_LABEL, PAI_PORTS
 from portal.jobs.models import Job, TaskAttempt
-from portal.jobs.services.environment import MASTER_PORT_LABEL, PAI_PORTS
-from portal.jobs.spec.model import JobSpec
 
 LISTED = 40
 

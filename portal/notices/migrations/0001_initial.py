@@ -9,8 +9,8 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ("accounts", "__first__"),
         ("jobs", "0001_initial"),
+        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
@@ -125,11 +125,6 @@ class Migration(migrations.Migration):
             options={
                 "ordering": ["-id"],
                 "abstract": False,
-                "indexes": [
-                    models.Index(condition=models.Q(("state", "waiting")), fields=["next_try_at"], name="mail_due"),
-                    models.Index(fields=["ended_at"], name="mail_ended"),
-                    models.Index(fields=["user", "created_at"], name="mail_of_user"),
-                ],
             },
         ),
         migrations.CreateModel(
@@ -176,11 +171,6 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["id"],
-                "indexes": [
-                    models.Index(
-                        condition=models.Q(("mail__isnull", True)), fields=["user", "id"], name="notice_without_mail"
-                    )
-                ],
             },
         ),
         migrations.CreateModel(
@@ -217,5 +207,23 @@ class Migration(migrations.Migration):
             options={
                 "constraints": [models.CheckConstraint(condition=models.Q(("id", 1)), name="one_webhook")],
             },
+        ),
+        migrations.AddIndex(
+            model_name="mail",
+            index=models.Index(condition=models.Q(("state", "waiting")), fields=["next_try_at"], name="mail_due"),
+        ),
+        migrations.AddIndex(
+            model_name="mail",
+            index=models.Index(fields=["ended_at"], name="mail_ended"),
+        ),
+        migrations.AddIndex(
+            model_name="mail",
+            index=models.Index(fields=["user", "created_at"], name="mail_of_user"),
+        ),
+        migrations.AddIndex(
+            model_name="notice",
+            index=models.Index(
+                condition=models.Q(("mail__isnull", True)), fields=["user", "id"], name="notice_without_mail"
+            ),
         ),
     ]

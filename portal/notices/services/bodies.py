@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from django.conf import settings
 
-from portal.clusters.doomed import DoomedCells
-from portal.clusters.models import NodeEvent
+from portal.hardware.doomed import DoomedCells
+from portal.hardware.models import NodeEvent
 from portal.jobs.models import JobEvent
 from portal.notices.states import LEFT_OUT, PING, Told
 

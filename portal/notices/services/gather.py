@@ -12,15 +12,15 @@ from django.db import transaction
 from django.db.models import F, Model
 from django.db.models.fields.json import KeyTransform
 
-from portal.clusters.doomed import doomed_everywhere
-from portal.clusters.models import NodeEvent
-from portal.clusters.selectors.owners import leads_of
+from portal.hardware.doomed import doomed_everywhere
+from portal.hardware.models import NodeEvent
 from portal.jobs.models import JobEvent
 from portal.notices.models import Notice, NoticeChoice, Place
 from portal.notices.services.bodies import job_telling, node_telling, quota_telling
 from portal.notices.services.fence import place_end, place_hold
 from portal.notices.services.webhook import deliveries_make, kinds_wanted
 from portal.notices.states import OF_JOB_EVENTS, OF_NODE_EVENTS, UNASKED, JobNotice, Told
+from portal.teams.selectors.owners import leads_of
 
 QUOTA = "quota"
 Tell = Callable[[int, int, datetime], None]

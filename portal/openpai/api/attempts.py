@@ -15,11 +15,11 @@ from portal.accounts.models import Token
 from portal.common.errors import Unavailable
 from portal.common.negotiation import Unnegotiated
 from portal.common.streaming import DOWNLOADS, Download
-from portal.jobs.logs.archive import Archive
-from portal.jobs.logs.reader import LogReader
-from portal.jobs.logs.stream import streams_client
 from portal.jobs.models import Job, Task, TaskAttempt
-from portal.jobs.services.reading import log_read
+from portal.jobs.services.read_audit import log_read
+from portal.logs.archive import Archive
+from portal.logs.reader import LogReader
+from portal.logs.stream import streams_client
 from portal.openpai.answers import job_attempt, task_history
 from portal.openpai.api.base import PaiView
 from portal.openpai.errors import no_task, no_task_log

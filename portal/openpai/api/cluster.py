@@ -9,18 +9,21 @@ from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from portal.clusters.models import Sku, Storage, VirtualCluster
-from portal.clusters.selectors.loads import NodeLoad, node_loads
-from portal.clusters.selectors.storages import storage_restrict
-from portal.clusters.selectors.visible import node_restrict, vc_restrict
-from portal.clusters.states import NodeHealth, NodeIntent
-from portal.dispatch.alerts import Severity, alerts_seen
+from portal.alerts.alert import Severity
+from portal.alerts.seen import alerts_seen
+from portal.cluster.selectors.loads import NodeLoad, node_loads
+from portal.hardware.models import Sku
+from portal.hardware.states import NodeHealth, NodeIntent
 from portal.jobs.models import TaskAttempt
 from portal.openpai.api.base import PaiView
 from portal.openpai.errors import no_vc
 from portal.openpai.names import framework_name
 from portal.openpai.selectors.cluster import Amount, VcLoad, pods, sku_units, user_storage, vc_loads
 from portal.openpai.states import container_shown
+from portal.storages.models import Storage
+from portal.storages.selectors.storages import storage_restrict
+from portal.teams.models import VirtualCluster
+from portal.teams.selectors.visible import node_restrict, vc_restrict
 
 GPU = "nvidia.com/gpu"
 NAMESPACE = "default"

@@ -17,7 +17,7 @@ from portal.common.negotiation import Unnegotiated
 from portal.common.parsers import StrictJSONParser
 from portal.common.priorities import DEFAULT_PRIORITY_CLASS
 from portal.common.serializers import Body, Text
-from portal.jobs.api.requests import JOB_FILES, JobFileAnyText, job_file
+from portal.job_pages.api.requests import JOB_FILES, JobFileAnyText, job_file
 from portal.jobs.limits import SUBMITS
 from portal.openpai.answers import (
     SSH_KEY_PAIR,

@@ -12,12 +12,13 @@ from django.contrib.auth.models import Group as GroupRow
 
 from portal.accounts.models import ClusterRole, User
 from portal.accounts.services import user_judged
-from portal.clusters.models import Membership, Storage, VirtualCluster
-from portal.clusters.models.names import NAME_RULE
-from portal.clusters.services.storages import storage_faults
 from portal.common.checking import faults_of
 from portal.common.errors import Fault
+from portal.common.names import NAME_RULE
 from portal.openpai.importing.source import Group, Person, Place, Source
+from portal.storages.models import Storage
+from portal.storages.services.storages import storage_faults
+from portal.teams.models import Membership, VirtualCluster
 
 MOST_NAME = 64
 

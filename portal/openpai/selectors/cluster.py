@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from django.db.models import QuerySet, Sum
 
 from portal.accounts.models import User
-from portal.clusters.doomed import doomed_read
-from portal.clusters.models import Gpu, Sku, Storage, VirtualCluster
-from portal.clusters.selectors.details import cell_types
-from portal.clusters.selectors.shares import vc_quotas, vc_shares
-from portal.clusters.selectors.storages import storage_restrict
+from portal.hardware.doomed import doomed_read
+from portal.hardware.models import Gpu, Sku
 from portal.jobs.models import TaskAttempt
 from portal.openpai.errors import forbidden, no_storage
+from portal.storages.models import Storage
+from portal.storages.selectors.storages import storage_restrict
+from portal.teams.models import VirtualCluster
+from portal.teams.selectors.details import cell_types
+from portal.teams.selectors.shares import vc_quotas, vc_shares
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ from django.db.models import Q
 from portal.accounts.models import User
 from portal.accounts.people import group_description
 from portal.accounts.rights import Action, Relation, allowed_everywhere, cluster_relation
-from portal.clusters.models import Membership, Storage, VirtualCluster
 from portal.openpai.errors import no_group, no_user
 from portal.openpai.models import GroupNote, UserNote
+from portal.storages.models import Storage
+from portal.teams.models import Membership, VirtualCluster
 
 READS_ALL = {Relation.ADMIN, Relation.AUDITOR}
 

@@ -12,13 +12,13 @@ from django.db import transaction
 
 from portal.accounts.audit import audit_write, changes_of
 from portal.accounts.models import Audited, User
-from portal.clusters.models import Membership, VirtualCluster
-from portal.clusters.services.people import group_change, group_create, group_remove
-from portal.clusters.services.rules import vc_set_rules
-from portal.clusters.states import VcRole
 from portal.common.errors import Conflict
+from portal.hardware.states import VcRole
 from portal.openpai.errors import PaiError, invalid, no_group, no_vc, reserved
 from portal.openpai.models import GroupNote
+from portal.people.services.people import group_change, group_create, group_remove
+from portal.teams.models import Membership, VirtualCluster
+from portal.teams.services.rules import vc_set_rules
 
 
 def pai_group_create(*, body: Mapping[str, Any], actor: User, now: datetime) -> None:

@@ -11,14 +11,14 @@ from django.db import transaction
 from portal.accounts.models import User
 from portal.accounts.people import group_join
 from portal.accounts.services import user_create
-from portal.clusters.models import VirtualCluster
-from portal.clusters.services.people import group_create
-from portal.clusters.services.storages import storage_create
-from portal.clusters.services.teams import member_set, membership_set, vc_create
-from portal.clusters.states import VcRole
+from portal.hardware.states import VcRole
 from portal.openpai.importing.plan import Plan, Row, What, place_about, role_of
 from portal.openpai.importing.source import Group, Person, Place
 from portal.openpai.models import GroupNote, UserNote
+from portal.people.services.people import group_create
+from portal.storages.services.storages import storage_create
+from portal.teams.models import VirtualCluster
+from portal.teams.services.teams import member_set, membership_set, vc_create
 
 
 def import_apply(*, plan: Plan, administer: set[str], now: datetime, actor: str) -> list[User]:

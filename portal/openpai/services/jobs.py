@@ -6,19 +6,20 @@ from datetime import datetime
 
 from portal.accounts.models import User
 from portal.accounts.rights import Action
-from portal.clusters.models import Storage, VirtualCluster
-from portal.clusters.selectors.visible import vcs_for_submit
 from portal.common.errors import Conflict, Denied
+from portal.job_file.problems import SpecInvalid
+from portal.job_file.validate import parse
 from portal.jobs.models import Job
 from portal.jobs.selectors.visible import job_with_right
 from portal.jobs.services.stop import job_stop
 from portal.jobs.services.submit import NameTaken, job_submit
 from portal.jobs.services.tags import job_tag, tag_fault
-from portal.jobs.spec.problems import SpecInvalid
-from portal.jobs.spec.validate import parse
 from portal.jobs.states import JOB_OVER
 from portal.openpai.errors import PaiError, forbidden, invalid, no_storage, no_vc
 from portal.openpai.names import framework_name, pai_name
+from portal.storages.models import Storage
+from portal.teams.models import VirtualCluster
+from portal.teams.selectors.visible import vcs_for_submit
 
 NOT_YOURS = "Only its owner, a lead of its virtual cluster or an administrator may do this to job {}."
 

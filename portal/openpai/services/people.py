@@ -31,12 +31,12 @@ from portal.accounts.services import (
     token_create,
     user_set_password,
 )
-from portal.clusters.models import Membership, VirtualCluster
-from portal.clusters.services.people import account_create
-from portal.clusters.services.teams import member_set, membership_end
-from portal.clusters.states import VcRole
+from portal.hardware.states import VcRole
 from portal.openpai.errors import PaiError, forbidden, invalid, no_group, no_user, no_vc
 from portal.openpai.models import UserNote
+from portal.people.services.people import account_create
+from portal.teams.models import Membership, VirtualCluster
+from portal.teams.services.teams import member_set, membership_end
 
 Made = TypeVar("Made")
 LEAST = [MinimumLengthValidator(min_length=6)]

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from portal.accounts.models import User
-from portal.clusters.models import VirtualCluster
 from portal.jobs.models import Job, TaskRole
 from portal.jobs.services.admission import job_check
 from portal.jobs.services.submit import job_draft
+from portal.teams.models import VirtualCluster
 from tests.benchmarks.filling.sizes import Shape, job_file
 
 A_NAME = "@name@"

@@ -11,11 +11,13 @@ from django.db.models import Model
 
 from nodes.protocol.envelope import NodeKey
 from nodes.protocol.messages import GpuInfo, Inventory, Report
-from portal.clusters.models import Gpu, Node, Storage, VirtualCluster
-from portal.clusters.services.nodes import node_add
-from portal.clusters.services.quotas import Wish, lines_resolve, quotas_set
-from portal.clusters.services.reports import node_report
-from portal.clusters.services.silence import lane_pulse
+from portal.cluster.services.node_report import node_report
+from portal.hardware.models import Gpu, Node
+from portal.hardware.services.nodes import node_add
+from portal.hardware.services.silence import lane_pulse
+from portal.storages.models import Storage
+from portal.teams.models import VirtualCluster
+from portal.teams.services.quotas import Wish, lines_resolve, quotas_set
 from tests.benchmarks.filling.sizes import NODE_GPUS, Sizes
 
 BATCH = 2000

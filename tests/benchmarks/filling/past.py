@@ -12,7 +12,7 @@ from django.db import transaction
 
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
 from portal.accounts.models import User
-from portal.clusters.models import Gpu
+from portal.hardware.models import Gpu
 from portal.jobs.exits import verdict
 from portal.jobs.models import Standing
 from portal.jobs.states import AttemptState, EndReason, JobState, TaskState

@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 
 from portal.accounts.models import User
-from portal.clusters.models import Storage, VirtualCluster
-from portal.clusters.services.people import group_create
-from portal.clusters.services.teams import member_set, vc_create
-from portal.clusters.states import VcRole
-from portal.jobs.services.templates import template_create
+from portal.hardware.states import VcRole
+from portal.people.services.people import group_create
+from portal.storages.models import Storage
+from portal.teams.models import VirtualCluster
+from portal.teams.services.teams import member_set, vc_create
+from portal.templates.services import template_create
 from tests.benchmarks.filling.sizes import Sizes
 
 FIRST_UID = 20_000

@@ -10,11 +10,11 @@ from django.db import transaction
 from django.utils import timezone
 
 from nodes.protocol.states import ContainerState, Phase
-from portal.clusters.services.silence import lane_pulse
-from portal.dispatch.cycle import cycle_run
+from portal.hardware.services.silence import lane_pulse
 from portal.jobs.models import Job, JobAttempt, JobEvent, Task, TaskAttempt, TaskRole
-from portal.jobs.services.waits import MOST_CHANGED
 from portal.jobs.states import AttemptState, JobState, TaskState
+from portal.queue.services.waits import MOST_CHANGED
+from portal.scheduler.cycle import cycle_run
 from tests.benchmarks.filling.drafts import A_NAME, Draft, Drafts
 from tests.benchmarks.filling.hardware import BATCH, copied
 from tests.benchmarks.filling.sizes import GPU_SIZES, NAMES, NotFilled, Shape, Sizes

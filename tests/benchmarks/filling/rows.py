@@ -7,7 +7,8 @@ from datetime import datetime
 from random import Random
 from uuid import UUID
 
-from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Measured, Preemption, Task, TaskAttempt, TaskRole
+from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Preemption, Task, TaskAttempt, TaskRole
+from portal.usage.models import Measured
 from tests.benchmarks.filling.tables import Table, next_key
 
 IMAGE = "pytorch/pytorch:2.5.1-cuda12.4"

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from portal.accounts.models import User
-from portal.clusters.models import Node
+from portal.hardware.models import Node
 from portal.jobs.models import Job
-from portal.jobs.services.rollup import usage_roll
+from portal.usage.services.rollup import usage_roll
 from tests.benchmarks.filling.drafts import Drafts
 from tests.benchmarks.filling.hardware import NODE, nodes_make, quotas_share
 from tests.benchmarks.filling.past import Past

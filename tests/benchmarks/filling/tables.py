@@ -12,17 +12,8 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import AutoField, JSONField, Max, Model
 
-from portal.jobs.models import (
-    Allocation,
-    Job,
-    JobAttempt,
-    JobEvent,
-    Measured,
-    Preemption,
-    Task,
-    TaskAttempt,
-    TaskRole,
-)
+from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Preemption, Task, TaskAttempt, TaskRole
+from portal.usage.models import Measured
 
 TABLES: tuple[type[Model], ...] = (
     *(Job, TaskRole, Task, JobAttempt, TaskAttempt, Allocation, Measured, JobEvent, Preemption),

@@ -24,13 +24,14 @@ from nodes.protocol.messages import Order
 from nodes.protocol.packed import Bounds, PackedTooLarge, packed_check
 from nodes.protocol.states import Phase
 from portal.accounts.models import AuditEntry, Scope, User
-from portal.clusters.services.teams import member_set, vc_create
-from portal.jobs.code.store import CodeFiles
-from portal.jobs.code.tickets import PATH, ticket_open
-from portal.jobs.models import CodeFolder, Job
-from portal.jobs.services.code import code_expire, code_upload
+from portal.code.models import CodeFolder
+from portal.code.services import code_expire, code_upload
+from portal.code.store import CodeFiles
+from portal.code.tickets import PATH, ticket_open
+from portal.job_file.problems import SpecInvalid
+from portal.jobs.models import Job
 from portal.jobs.services.submit import job_submit
-from portal.jobs.spec.problems import SpecInvalid
+from portal.teams.services.teams import member_set, vc_create
 from tests.support.archives import HELLO, member, name_of, packed
 from tests.support.cast import HOST, Api, person
 from tests.support.world import World, job_file
@@ -202,7 +203,7 @@ def test_one_user_fills_no_disk_and_can_make_room(world: World, settings: Any) -
 
 def test_uploads_are_limited_in_their_number(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     from portal.common.throttles import Rate, RateLimit
-    from portal.jobs.api import code
+    from portal.job_pages.api import code
 
     monkeypatch.setattr(code, "UPLOADS", RateLimit("code", Rate(1, 3600)))
     upload(api("alice"), packed(HELLO))
@@ -254,7 +255,7 @@ def test_a_job_says_which_code_comes_with_it(world: World) -> None:
 
 
 def test_unknown_code_and_a_storage_in_its_place_are_told_together(world: World) -> None:
-    from portal.clusters.models import Storage
+    from portal.storages.models import Storage
 
     Storage.objects.create(name="data", root="/mnt/data", everyone=True)
     extras = {"berth": {"code": f"sha256:{'0' * 64}"}, "storages": [{"name": "data", "mountPath": "/workspace/"}]}
@@ -300,7 +301,7 @@ def test_an_order_carries_what_the_node_needs_to_fetch_the_code(world: World) ->
 
 
 def test_an_address_is_good_for_its_node_and_order_alone(world: World, code_dir: Path) -> None:
-    from portal.jobs.code import tickets
+    from portal.code import tickets
     from portal.jobs.services.stop import job_stop
 
     code = upload(api("alice"), packed(HELLO))["id"]
@@ -325,7 +326,7 @@ def test_an_address_is_good_for_its_node_and_order_alone(world: World, code_dir:
 
 
 def test_an_address_grows_old(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from portal.jobs.code import tickets
+    from portal.code import tickets
 
     code = upload(api("alice"), packed(HELLO))["id"]
     _, order = ordered(world, code)

@@ -18,16 +18,18 @@ from django.utils import timezone
 from pytest_django.fixtures import DjangoAssertNumQueries
 
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.models import Membership
-from portal.clusters.services.images import image_rule_add
-from portal.clusters.services.people import group_create
-from portal.clusters.services.silence import lane_pulse
-from portal.clusters.services.storages import storage_create
-from portal.clusters.services.teams import member_set, vc_create
-from portal.jobs.models import CodeFolder, Job, JobAttempt, JobTemplate, Preemption
-from portal.jobs.services.code import code_upload
-from portal.jobs.services.templates import template_create
+from portal.code.models import CodeFolder
+from portal.code.services import code_upload
+from portal.hardware.services.silence import lane_pulse
+from portal.images.services import image_rule_add
+from portal.jobs.models import Job, JobAttempt, Preemption
 from portal.notices.services.webhook import webhook_set, webhook_test
+from portal.people.services.people import group_create
+from portal.storages.services.storages import storage_create
+from portal.teams.models import Membership
+from portal.teams.services.teams import member_set, vc_create
+from portal.templates.models import JobTemplate
+from portal.templates.services import template_create
 from tests.benchmarks.api_calls import Operation, operations
 from tests.support.archives import packed
 from tests.support.cast import HOST, Api, person

@@ -10,13 +10,14 @@ from django.utils import timezone
 
 from nodes.protocol.messages import ContainerSpec
 from portal.accounts.models import AuditEntry
-from portal.clusters.models import Node, SecretKind, StoredSecret
-from portal.clusters.services.secrets import MOST_STORED, secret_set
-from portal.clusters.services.teams import member_set, vc_create
 from portal.common.sealing import unseal
+from portal.hardware.models import Node
 from portal.jobs.models import Job, JobAttempt, TaskAttempt
-from portal.jobs.services.specs import RUN_COLUMNS, Run, attempts_facts, container_spec
 from portal.jobs.services.submit import job_submit
+from portal.node_orders.services.container_spec import RUN_COLUMNS, Run, attempts_facts, container_spec
+from portal.secrets.models import SecretKind, StoredSecret
+from portal.secrets.services import MOST_STORED, secret_set
+from portal.teams.services.teams import member_set, vc_create
 from tests.support.cast import Api, person
 from tests.support.world import World, job_file
 

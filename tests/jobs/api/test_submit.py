@@ -12,10 +12,10 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from portal.accounts.models import Scope
-from portal.clusters.services.teams import member_set
 from portal.common.throttles import Rate, RateLimit
-from portal.jobs.api import views
+from portal.job_pages.api import jobs as views
 from portal.jobs.models import Job, JobEvent, Task
+from portal.teams.services.teams import member_set
 from tests.support.cast import Api, person
 from tests.support.world import World, job_file
 

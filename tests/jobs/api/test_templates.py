@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from portal.accounts.models import AuditEntry, ClusterRole
-from portal.clusters.services.teams import member_set, vc_create, vc_remove
-from portal.jobs.models import JobTemplate
+from portal.teams.services.teams import member_set, vc_create, vc_remove
+from portal.templates.models import JobTemplate
 from tests.support.cast import Api, cast_of, person
 from tests.support.world import World, job_file
 

@@ -7,10 +7,11 @@ from typing import Any
 
 from django.utils import timezone
 
-from portal.clusters.models import VirtualCluster
-from portal.jobs.models import GpuActivity, IdlePolicy, IdleWarning, Job, JobAttempt, JobEvent
-from portal.jobs.services.idle import idle_judge
-from portal.jobs.services.idle_policy import idle_policy_set
+from portal.idle.models import GpuActivity, IdlePolicy, IdleWarning
+from portal.idle.services.policy import idle_policy_set
+from portal.idle.services.warnings import idle_judge
+from portal.jobs.models import Job, JobAttempt, JobEvent
+from portal.teams.models import VirtualCluster
 from tests.jobs.usage.runs import folded_from, minute_of
 from tests.support.world import World
 

@@ -9,9 +9,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from portal.common.errors import Conflict
-from portal.jobs.models import Allocation, GpuActivity, IdleWarning, Job, JobEvent
-from portal.jobs.services.idle import idle_extend, idle_judge
-from portal.jobs.services.idle_policy import idle_exemption_add
+from portal.idle.models import GpuActivity, IdleWarning
+from portal.idle.services.policy import idle_exemption_add
+from portal.idle.services.warnings import idle_extend, idle_judge
+from portal.jobs.models import Allocation, Job, JobEvent
 from tests.jobs.idle.scenes import MINUTE, Scene, clock
 
 pytestmark = pytest.mark.django_db

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from django.utils import timezone
 
-from portal.jobs.idle.minutes import activity_of
-from portal.jobs.metrics.record import Records
-from portal.jobs.models import GpuActivity, TaskAttempt, UsageProgress
+from portal.idle.minutes import activity_of
+from portal.idle.models import GpuActivity
+from portal.jobs.models import TaskAttempt
+from portal.metrics.record import Records
+from portal.usage.models import UsageProgress
 from tests.jobs.idle.scenes import Scene
 from tests.jobs.usage.runs import fold, folded_from, minute_of, tell
 

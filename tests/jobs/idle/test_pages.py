@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 
 from portal.accounts.models import ClusterRole
-from portal.clusters.services.teams import member_set
-from portal.jobs.models import IdleExemption, IdlePolicy, IdleWarning
-from portal.jobs.services.idle_policy import idle_policy_set
+from portal.idle.models import IdleExemption, IdlePolicy, IdleWarning
+from portal.idle.services.policy import idle_policy_set
 from portal.jobs.services.tags import job_tag
+from portal.teams.services.teams import member_set
 from tests.jobs.idle.scenes import MINUTE, Scene
 from tests.support.cast import Api, person
 from tests.support.pages import Browser

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from portal.jobs.idle.activity import Activity, GpuMinute, Minute, activity_after, minute_of
-from portal.jobs.idle.rules import Exemption, Holder, Terms, Verdict, Warned, exempt, judge
+from portal.idle.activity import Activity, GpuMinute, Minute, activity_after, minute_of
+from portal.idle.rules import Exemption, Holder, Terms, Verdict, Warned, exempt, judge
 from portal.jobs.states import IdleAction, IdleEnd
 
 MINUTES = {"t": Minute(100, whole=True), "-": Minute(None, whole=False), "?": Minute(0, whole=False)}

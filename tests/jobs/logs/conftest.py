@@ -25,9 +25,9 @@ class RunningLog:
     """The log of one task attempt: ``source`` is what its container prints."""
 
     def __init__(self, folder: Path, url: str) -> None:
-        from portal.jobs.logs.archive import Archive
-        from portal.jobs.logs.archiver import Archiver, log_of
-        from portal.jobs.logs.reader import LogReader
+        from portal.logs.archive import Archive
+        from portal.logs.archiver import Archiver, log_of
+        from portal.logs.reader import LogReader
         from tests.support.world import World
 
         self.world = World()

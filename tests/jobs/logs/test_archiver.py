@@ -16,7 +16,7 @@ from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from portal.jobs.logs.stream import LogOf
+    from portal.logs.stream import LogOf
     from tests.jobs.logs.conftest import RunningLog
 
 pytestmark = pytest.mark.django_db
@@ -134,7 +134,7 @@ def test_an_agent_restarted_in_between_costs_nothing(running_log: RunningLog) ->
 
 
 def test_an_archiver_killed_before_it_could_say_so_leaves_nothing_to_do_twice(running_log: RunningLog) -> None:
-    from portal.jobs.logs.stream import read_stream
+    from portal.logs.stream import read_stream
 
     running_log.source.print(*lines(1000))
     running_log.sent(23_000)
@@ -160,7 +160,7 @@ def test_only_one_archiver_works_on_a_log_at_a_time(running_log: RunningLog) -> 
 
 
 def test_of_two_who_say_how_far_it_is_archived_the_first_is_right(running_log: RunningLog) -> None:
-    from portal.jobs.logs.archiver import archived_to_move
+    from portal.logs.archiver import archived_to_move
 
     assert archived_to_move(row=running_log.row, old=0, new=100, begin=40)
     assert not archived_to_move(row=running_log.row, old=0, new=50, begin=0)
@@ -177,7 +177,7 @@ def forge(running_log: RunningLog, start: int, text: str) -> int:
 
 
 def test_a_forged_entry_is_dropped_and_counted_and_the_true_log_is_kept(running_log: RunningLog) -> None:
-    from portal.jobs.logs.archiver import FORGED
+    from portal.logs.archiver import FORGED
 
     before = FORGED._value.get()
     running_log.source.print(*lines(10))
@@ -205,7 +205,7 @@ def put_by_its_node(running_log: RunningLog, what: str) -> None:
 
 def beside(running_log: RunningLog) -> LogOf:
     """The whole log of another node's task, which is due."""
-    from portal.jobs.logs.archiver import log_of
+    from portal.logs.archiver import log_of
 
     node = running_log.world.node("gpu00")
     row, data = running_log.task_attempt(node), record_encode(LogRecord(1, STDOUT, b"mine\n"))
@@ -223,7 +223,7 @@ ENDS = {"an offset that no column holds": (1 << 64) - 1, "an offset that no log 
 def test_what_a_node_puts_into_redis_keeps_nobody_elses_log_back(
     running_log: RunningLog, settings: Settings, what: str
 ) -> None:
-    from portal.jobs.logs.archiver import archive_sweep
+    from portal.logs.archiver import archive_sweep
 
     settings.LOG_DIR = running_log.archive.folder
     running_log.pipeline.close()
@@ -283,9 +283,9 @@ def test_a_log_whose_next_part_is_yet_to_come_stays_as_long_as_its_node_told(run
 def test_an_archive_that_was_restored_gets_again_what_the_node_still_has(
     running_log: RunningLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from portal.jobs.services.restored import logs_told_anew
+    from portal.node_orders.services.restored import logs_told_anew
 
-    monkeypatch.setattr("portal.jobs.logs.archiver.STILL_S", 0)
+    monkeypatch.setattr("portal.logs.archiver.STILL_S", 0)
 
     for end in (23_000, 46_000):
         running_log.source.print(*lines(1000, first=end // 23 - 1000))
@@ -304,7 +304,7 @@ def test_an_archive_that_was_restored_gets_again_what_the_node_still_has(
 
 
 def test_logs_are_due_when_they_are_complete_or_long_or_it_is_their_turn(running_log: RunningLog) -> None:
-    from portal.jobs.logs.archiver import WORTHWHILE, logs_due
+    from portal.logs.archiver import WORTHWHILE, logs_due
 
     rows = type(running_log.row).objects
     every = 150
@@ -344,8 +344,8 @@ def test_who_listens_to_the_same_redis_keeps_the_connection_through_a_sweep(runn
     """So the watch of logs does, in the worker that sweeps."""
     from django.utils import timezone
 
-    from portal.jobs.logs.archiver import archive_sweep
-    from portal.jobs.logs.stream import streams_client
+    from portal.logs.archiver import archive_sweep
+    from portal.logs.stream import streams_client
 
     with streams_client().pubsub(ignore_subscribe_messages=True) as listener:  # type: ignore[no-untyped-call]
         listener.subscribe("hints")

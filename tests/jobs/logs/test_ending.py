@@ -36,9 +36,9 @@ def web(transactional_db: None, running_log: RunningLog, settings: Any) -> Itera
 
 def lose(running_log: RunningLog) -> None:
     """The server falls silent, and the portal gives it up."""
-    from portal.clusters.models import Node
-    from portal.clusters.states import NodeHealth
-    from portal.jobs.services.losing import node_tasks_lose
+    from portal.hardware.models import Node
+    from portal.hardware.states import NodeHealth
+    from portal.jobs.services.lost import node_tasks_lose
 
     running_log.report()
     running_log.pipeline.close()
@@ -47,8 +47,8 @@ def lose(running_log: RunningLog) -> None:
 
 
 def come_back(running_log: RunningLog) -> None:
-    from portal.clusters.models import Node
-    from portal.clusters.states import NodeHealth
+    from portal.hardware.models import Node
+    from portal.hardware.states import NodeHealth
 
     Node.objects.update(health=NodeHealth.HEALTHY)
     running_log.source.closed = False
@@ -118,7 +118,7 @@ def test_an_archived_log_of_which_nothing_is_left_ends_and_says_so(running_log: 
 
 
 def test_a_log_that_is_whole_lacks_nothing_whatever_becomes_of_its_server(running_log: RunningLog) -> None:
-    from portal.jobs.logs.ending import log_lost_with, lost_line
+    from portal.logs.ending import log_lost_with, lost_line
 
     running_log.source.print(*lines(10))
     running_log.source.end()
@@ -130,8 +130,8 @@ def test_a_log_that_is_whole_lacks_nothing_whatever_becomes_of_its_server(runnin
 
 
 def test_what_lay_in_redis_is_kept_and_of_a_removed_server_nothing_is_waited_for(running_log: RunningLog) -> None:
-    from portal.clusters.models import Node
-    from portal.jobs.logs.archiver import logs_due
+    from portal.hardware.models import Node
+    from portal.logs.archiver import logs_due
 
     turn = running_log.row.pk.int % 150
     running_log.source.print(*lines(10))
@@ -154,9 +154,9 @@ def test_what_lay_in_redis_is_kept_and_of_a_removed_server_nothing_is_waited_for
 def test_a_whole_log_is_done_once_its_server_is_removed_before_it_said_that_the_container_is(
     running_log: RunningLog, over: dict[str, Any]
 ) -> None:
-    from portal.clusters.models import Node
-    from portal.jobs.logs.archiver import logs_due
+    from portal.hardware.models import Node
     from portal.jobs.models import TaskAttempt
+    from portal.logs.archiver import logs_due
 
     running_log.source.print(*lines(10))
     running_log.source.end()
@@ -180,7 +180,7 @@ def test_a_log_that_its_server_has_less_of_than_it_told_ends_where_what_there_is
     """The server lost power, and with it the newest lines, or its disk with all of them; some were in Redis."""
     from tests.support.cast import Api
 
-    monkeypatch.setattr("portal.jobs.logs.archiver.STILL_S", 0)
+    monkeypatch.setattr("portal.logs.archiver.STILL_S", 0)
     api, job = Api(running_log.world.user), running_log.row.task.job_id
     running_log.source.print(*lines(10))
     running_log.sent(230)

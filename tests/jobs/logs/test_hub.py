@@ -16,14 +16,14 @@ from nodes.agent.logs.masks import Masks
 from nodes.agent.logs.pipeline import LogPipeline
 from nodes.protocol.envelope import NodeKey
 from nodes.protocol.logs import STDOUT, LogRecord
-from portal.jobs.logs import hub as hub_module
-from portal.jobs.logs.archive import Archive
-from portal.jobs.logs.hub import Hub, LogEnd
-from portal.jobs.logs.reader import LogReader
-from portal.jobs.logs.records import Run
-from portal.jobs.logs.stream import LogOf, read_stream
-from portal.jobs.logs.text import TextDecoder
-from portal.jobs.logs.viewer import Viewer
+from portal.logs import hub as hub_module
+from portal.logs.archive import Archive
+from portal.logs.hub import Hub, LogEnd
+from portal.logs.reader import LogReader
+from portal.logs.records import Run
+from portal.logs.stream import LogOf, read_stream
+from portal.logs.text import TextDecoder
+from portal.logs.viewer import Viewer
 from tests.nodes.logs.support import NODE, Printed, line, lines, text_of
 from tests.support.redis_server import RedisServer
 

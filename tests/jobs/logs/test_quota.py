@@ -17,8 +17,8 @@ from nodes.protocol.states import ContainerState
 from tests.support.cast import HOST
 
 if TYPE_CHECKING:
-    from portal.jobs.logs.archive import Archive
     from portal.jobs.models import Job
+    from portal.logs.archive import Archive
     from tests.support.world import World
 
 pytestmark = pytest.mark.django_db
@@ -35,8 +35,8 @@ class Logs:
 
     def job(self, size: int, *, ended: float | None, gone: bool = True) -> Job:
         """One whose log has ``size`` bytes, ended so many days ago (None: it runs). ``gone``: its container is."""
-        from portal.jobs.logs.records import Run
         from portal.jobs.models import Job, JobAttempt, Task, TaskAttempt
+        from portal.logs.records import Run
 
         job, now = self.world.submit(), self.world.now
         attempt = JobAttempt.objects.create(job=job, number=1, created_at=now)
@@ -54,7 +54,7 @@ class Logs:
         return job
 
     def give_way(self) -> int:
-        from portal.jobs.logs.quota import logs_give_way
+        from portal.logs.quota import logs_give_way
 
         return logs_give_way(archive=self.archive, now=self.world.now)
 
@@ -73,8 +73,8 @@ class Logs:
 
 @pytest.fixture
 def logs(db: None, tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Logs:
-    from portal.clusters.selectors import kept_logs
-    from portal.jobs.logs.archive import Archive
+    from portal.logs.archive import Archive
+    from portal.teams.selectors import kept_logs
     from tests.support.world import World
 
     monkeypatch.setattr(kept_logs, "GB", KB)
@@ -92,10 +92,10 @@ def test_what_ended_longest_ago_goes_whole_until_the_rest_fits(logs: Logs) -> No
 
 
 def test_a_node_takes_no_room_from_others_by_gaps_that_it_makes(logs: Logs) -> None:
-    from portal.clusters.selectors.kept_logs import vc_log_room
     from portal.common.told import LONGEST_LOG
-    from portal.jobs.logs.archiver import archived_to_move
     from portal.jobs.models import TaskAttempt
+    from portal.logs.archiver import archived_to_move
+    from portal.teams.selectors.kept_logs import vc_log_room
 
     theirs = logs.job(60 * KB, ended=20)
     jobs = [logs.job(1 * KB, ended=1) for _ in range(9)]
@@ -109,7 +109,7 @@ def test_a_node_takes_no_room_from_others_by_gaps_that_it_makes(logs: Logs) -> N
 
 
 def test_logs_of_live_jobs_stay_and_take_no_room(logs: Logs) -> None:
-    from portal.clusters.selectors.kept_logs import vc_log_room
+    from portal.teams.selectors.kept_logs import vc_log_room
 
     running, unsent = logs.job(500 * KB, ended=None), logs.job(300 * KB, ended=30, gone=False)
     ended = logs.job(90 * KB, ended=20)
@@ -158,8 +158,8 @@ def test_logs_that_are_old_do_not_count(logs: Logs) -> None:
 
 
 def test_what_a_killed_worker_left_goes_with_the_next_round_over_the_archive(logs: Logs) -> None:
-    from portal.jobs.logs.retention import PARTS, logs_expire
     from portal.jobs.models import Job
+    from portal.logs.retention import PARTS, logs_expire
 
     job, other = logs.job(50 * KB, ended=2), logs.job(50 * KB, ended=1)
     Job.objects.filter(pk=job.pk).update(logs_dropped_at=logs.world.now)  # killed before a file was deleted

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.django_db
 def test_a_log_is_kept_until_long_after_its_jobs_end(
     running_log: RunningLog, ended_days_ago: int | None, kept: bool
 ) -> None:
-    from portal.jobs.logs.retention import PARTS, logs_expire
     from portal.jobs.models import Job
+    from portal.logs.retention import PARTS, logs_expire
 
     running_log.source.print(*lines(3))
     running_log.source.end()
@@ -36,9 +36,9 @@ def test_a_log_is_kept_until_long_after_its_jobs_end(
 
 
 def test_a_log_that_the_database_does_not_know_stays(running_log: RunningLog) -> None:
-    from portal.jobs.logs.records import Run
-    from portal.jobs.logs.retention import PARTS, logs_expire
     from portal.jobs.models import Job
+    from portal.logs.records import Run
+    from portal.logs.retention import PARTS, logs_expire
 
     Job.objects.update(ended_at=running_log.world.now - timedelta(days=400))
     stranger = "4f1d8a3e-0000-4000-8000-000000000001"

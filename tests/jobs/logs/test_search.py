@@ -11,12 +11,12 @@ import redis
 
 from nodes.protocol.logs import MARK, STDERR, STDOUT, LogRecord, record_encode
 from portal.common.throttles import Rate, RateLimit
-from portal.jobs.logs.archive import Archive
-from portal.jobs.logs.lines import Hit
-from portal.jobs.logs.reader import LogReader
-from portal.jobs.logs.records import Run
-from portal.jobs.logs.search import Bounds, search
-from portal.jobs.logs.stream import LogOf
+from portal.logs.archive import Archive
+from portal.logs.lines import Hit
+from portal.logs.reader import LogReader
+from portal.logs.records import Run
+from portal.logs.search import Bounds, search
+from portal.logs.stream import LogOf
 from tests.support.cast import Api
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
@@ -82,8 +82,8 @@ def test_forward_and_backward_find_every_line_once_wherever_records_segments_and
     reader: LogReader, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     dice = random.Random(seed)
-    monkeypatch.setattr("portal.jobs.logs.stretches.ENOUGH", dice.choice([200, 2000, 10_000]))
-    monkeypatch.setattr("portal.jobs.logs.search.BORDER", 1000)
+    monkeypatch.setattr("portal.logs.stretches.ENOUGH", dice.choice([200, 2000, 10_000]))
+    monkeypatch.setattr("portal.logs.search.BORDER", 1000)
     lines = [f"step {number} loss {dice.randint(0, 9)}" for number in range(300)]
     colours = [""] * 9 + ["\x1b[32m", "\x1b[0m", f"\x1b[1;3{dice.randint(0, 7)}m", "\x1bM"]
     text = "".join("".join(dice.choice(colours) + letter for letter in f"{line}\n") for line in lines).encode()
@@ -161,5 +161,5 @@ def test_the_api_searches_what_is_archived_and_what_is_not_yet_and_says_where_to
     assert ([hit["text"] for hit in on["hits"]], on["next_offset"]) == (["Epoch 1"], None)
     for wrong in ("text=", "text=a%0Ab", f"text={'x' * 201}", "text=a&way=up", "text=a&limit=501", "text=a&offset=-1"):
         assert api.call("GET", f"{at}?{wrong}").status_code == 400
-    monkeypatch.setattr("portal.jobs.api.log_search.SEARCHES", RateLimit("few_searches", Rate(1, 60)))
+    monkeypatch.setattr("portal.logs.api.log_search.SEARCHES", RateLimit("few_searches", Rate(1, 60)))
     assert [api.call("GET", f"{at}?text=epoch").status_code for _ in range(2)] == [200, 429]

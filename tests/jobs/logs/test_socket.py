@@ -242,7 +242,7 @@ def test_a_fast_log_flows_through_the_watch_into_the_archive_and_the_browser(
     running_log: RunningLog, web: LiveWeb, redis_server: RedisServer
 ) -> None:
     """Three windows of log: without the archive's steps on hints the node would stop at the first."""
-    from portal.jobs.logs.watch import ArchiveWatch
+    from portal.logs.watch import ArchiveWatch
 
     total = 130_000 * 23
     watch = ArchiveWatch(running_log.redis, running_log.archiver.step)
@@ -268,8 +268,8 @@ def several(running_log: RunningLog) -> str:
 
 def second_task(running_log: RunningLog, lines: int = 10_000) -> TaskAttempt:
     """Another task of the job that has written lines of a hundred bytes."""
-    from portal.jobs.logs.records import Run
     from portal.jobs.models import Task, TaskAttempt
+    from portal.logs.records import Run
 
     first = running_log.row
     task = Task.objects.create(job=first.task.job, role=first.task.role, index=1)
@@ -444,8 +444,8 @@ def test_nothing_is_read_any_more_for_who_left_while_a_look_back_was_answered(
 ) -> None:
     """Then the server's own answer fails, and no goodbye of the browser's is dispatched."""
     from portal.common import lasting
-    from portal.jobs.logs import hub
-    from portal.jobs.logs.together import earlier
+    from portal.logs import hub
+    from portal.logs.together import earlier
 
     asked, left = threading.Event(), threading.Event()
 
@@ -471,6 +471,6 @@ def test_nothing_is_read_any_more_for_who_left_while_a_look_back_was_answered(
 
 def watched(running_log: RunningLog) -> bool:
     """Whether a feed of this process reads the log."""
-    from portal.jobs.logs import consumer
+    from portal.logs import consumer
 
     return any(one.feed_offset(running_log.log) is not None for one in consumer._hubs.values())

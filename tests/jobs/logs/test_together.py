@@ -10,11 +10,11 @@ import pytest
 import redis
 
 from nodes.protocol.logs import STDERR, STDOUT, LogRecord, record_encode
-from portal.jobs.logs.archive import Archive, _content
-from portal.jobs.logs.reader import LogReader
-from portal.jobs.logs.records import Run
-from portal.jobs.logs.stream import LogOf
-from portal.jobs.logs.together import NamedLog, earlier, file_name, merged_text, zipped
+from portal.logs.archive import Archive, _content
+from portal.logs.reader import LogReader
+from portal.logs.records import Run
+from portal.logs.stream import LogOf
+from portal.logs.together import NamedLog, earlier, file_name, merged_text, zipped
 from tests.support.redis_server import RedisServer
 
 S = 10**9

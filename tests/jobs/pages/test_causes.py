@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from nodes.protocol.states import ContainerState
-from portal.clusters.models import Node
+from portal.hardware.models import Node
+from portal.job_pages.views.causes import REASONS, STATES, cause_of
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.states import JOB_OVER, EndReason, JobState
-from portal.jobs.views.causes import REASONS, STATES, cause_of
 from tests.support.pages import Browser
 from tests.support.world import World
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from portal.clusters.models import VirtualCluster
 from portal.jobs.models import Job
-from portal.jobs.services.pausing import job_pause
+from portal.jobs.services.pause import job_pause
+from portal.teams.models import VirtualCluster
 from tests.support.cast import cast_of
 from tests.support.pages import Browser, Page
 from tests.support.world import World

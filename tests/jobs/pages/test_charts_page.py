@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from portal.jobs.metrics.points import BUCKET_S, Point
-from portal.jobs.metrics.record import Records
 from portal.jobs.models import Job, Task, TaskAttempt
+from portal.metrics.points import BUCKET_S, Point
+from portal.metrics.record import Records
 from tests.jobs.usage.runs import fold, folded_from, minute_of, tell
 from tests.support.cast import person
 from tests.support.pages import Browser, Page

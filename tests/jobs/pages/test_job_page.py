@@ -11,8 +11,8 @@ from pytest_django.fixtures import Settings
 from nodes.protocol.messages import Exit
 from nodes.protocol.states import Cause
 from portal.accounts.models import ClusterRole
+from portal.code.services import code_upload
 from portal.jobs.models import Job, TaskAttempt
-from portal.jobs.services.code import code_upload
 from tests.support.archives import HELLO, packed
 from tests.support.cast import cast_of, person
 from tests.support.pages import Browser

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from portal.clusters.services.teams import vc_create
 from portal.jobs.models import Job, JobTag, SavedView
 from portal.jobs.services.tags import job_tag
+from portal.teams.services.teams import vc_create
 from tests.support.cast import Api, cast_of, person
 from tests.support.pages import Browser, Page
 from tests.support.restarted import requeued, restarted
@@ -88,7 +88,7 @@ def test_every_order_is_paged_without_a_gap(
     jobs: list[Job], browser: Browser, monkeypatch: pytest.MonkeyPatch, sort: str
 ) -> None:
     whole = shown(browser, f"sort={sort}")
-    monkeypatch.setattr("portal.jobs.selectors.pages.jobs_found.__kwdefaults__", {"limit": 1})
+    monkeypatch.setattr("portal.job_pages.selectors.jobs_found.__kwdefaults__", {"limit": 1})
     page, found = browser.get(f"/jobs?sort={sort}"), []
     for _ in whole:
         found += [text for text in page.links if text.startswith("alice/")]
@@ -196,7 +196,7 @@ def test_jobs_of_others_are_not_told_of_by_choosing_them(jobs: list[Job], world:
 def test_an_older_page_of_the_list_stays_where_it_was(
     jobs: list[Job], browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("portal.jobs.selectors.pages.jobs_found.__kwdefaults__", {"limit": 1})
+    monkeypatch.setattr("portal.job_pages.selectors.jobs_found.__kwdefaults__", {"limit": 1})
     address = browser.get("/jobs").links["Older"]
     sent = {"job": [jobs[1].pk], "do": "tag", "query": address.partition("?")[2]}
     page = browser.send("/jobs/bulk", form=address, tag="", **sent)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from portal.accounts.models import ClusterRole
-from portal.clusters.models import Node
+from portal.hardware.models import Node
 from portal.jobs.models import Job
 from tests.support.cast import cast_of, person
 from tests.support.pages import Browser

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from django.utils.translation import override
 
+from portal.job_file.schema import schema_job
+from portal.job_file.validate import parse
 from portal.jobs.problem_words import problem_words
-from portal.jobs.spec.schema import schema_job
-from portal.jobs.spec.validate import parse
 from tests.jobs.spec.builders import job_file, problems
 from tests.jobs.spec.test_problems import WRONG
 from tests.support.cast import Api

@@ -7,12 +7,12 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from portal.clusters.models import VirtualCluster
-from portal.clusters.services.teams import member_set, vc_create
-from portal.dispatch.estimates import starts_estimate
-from portal.dispatch.models import StartEstimate
+from portal.forecast.estimates import starts_estimate
+from portal.forecast.models import StartEstimate
 from portal.jobs.models import Job
 from portal.jobs.services.stop import job_stop
+from portal.teams.models import VirtualCluster
+from portal.teams.services.teams import member_set, vc_create
 from tests.support.cast import Api, cast_of, person
 from tests.support.pages import Browser
 from tests.support.world import World
@@ -75,7 +75,7 @@ def test_a_refreshed_queue_is_the_part_of_the_page(waiting: list[Job], browser: 
 
 
 def test_a_long_queue_comes_in_pages(waiting: list[Job], browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("portal.jobs.views.queueing.QUEUE_PAGE", 1)
+    monkeypatch.setattr("portal.queue.views.queueing.QUEUE_PAGE", 1)
     first = browser.get("/queue")
     assert "alice/sooner#1" in first.text
     assert "alice/later#1" not in first.text

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from portal.accounts.models import User
-from portal.clusters.services.teams import member_set
 from portal.jobs.models import Job
-from portal.jobs.outlook import queue_read
-from portal.jobs.services.order import Place, job_place
+from portal.queue.outlook import queue_read
+from portal.queue.services.order import Place, job_place
+from portal.teams.services.teams import member_set
 from tests.support.cast import cast_of
 from tests.support.pages import Browser, Page
 from tests.support.world import World

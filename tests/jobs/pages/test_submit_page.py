@@ -6,12 +6,13 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from portal.accounts.models import ClusterRole
-from portal.clusters.models import SecretKind, Storage
-from portal.clusters.services.images import image_rule_add
-from portal.clusters.services.secrets import secret_set
-from portal.clusters.services.teams import member_set, vc_create
 from portal.common.throttles import Rate, RateLimit
+from portal.images.services import image_rule_add
 from portal.jobs.models import Job
+from portal.secrets.models import SecretKind
+from portal.secrets.services import secret_set
+from portal.storages.models import Storage
+from portal.teams.services.teams import member_set, vc_create
 from tests.support.cast import person
 from tests.support.pages import Browser
 from tests.support.world import World, job_file
@@ -59,7 +60,7 @@ def test_too_many_submissions_are_refused_and_the_file_is_kept(
     world: World, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     once = RateLimit("submit", Rate(1, 3600))
-    monkeypatch.setattr("portal.jobs.views.submitting.SUBMITS", once)
+    monkeypatch.setattr("portal.job_pages.views.submitting.SUBMITS", once)
     browser.send("/submit", config=job_file(name="first"))
     page = browser.send("/submit", config=job_file(name="second"))
     assert page.status == 429

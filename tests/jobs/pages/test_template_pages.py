@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from portal.accounts.models import ClusterRole
-from portal.clusters.models import VirtualCluster
-from portal.clusters.services.teams import member_set
-from portal.jobs.models import Job, JobTemplate
-from portal.jobs.samples import FILES, samples
-from portal.jobs.services.templates import template_create
-from portal.jobs.spec.model import JobSpec
+from portal.job_file.model import JobSpec
+from portal.jobs.models import Job
+from portal.teams.models import VirtualCluster
+from portal.teams.services.teams import member_set
+from portal.templates.models import JobTemplate
+from portal.templates.samples import FILES, samples
+from portal.templates.services import template_create
 from tests.support.cast import cast_of, person
 from tests.support.pages import Browser, Page
 from tests.support.world import World, job_file

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from portal.accounts.models import ClusterRole
-from portal.clusters.services.teams import member_set
 from portal.jobs.models import TaskAttempt
+from portal.teams.services.teams import member_set
 from tests.support.cast import person
 from tests.support.pages import Browser
 from tests.support.world import World

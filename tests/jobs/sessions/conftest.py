@@ -21,8 +21,8 @@ class Running:
     """``row`` is the task attempt, ``folder`` the job's folder, ``runtime`` what its node runs programs with."""
 
     def __init__(self, root: Path) -> None:
-        from portal.clusters.models import Storage
         from portal.jobs.models import TaskAttempt
+        from portal.storages.models import Storage
         from tests.support.world import World
 
         Storage.objects.create(name="jobs", root=str(root), jobs=True, must_be_mount=False)

@@ -42,26 +42,26 @@ def lease(folder: Path, at: datetime) -> None:
 
 
 def kept(cluster: Running) -> Any:
-    from portal.jobs.models import KeptFolder
+    from portal.files.models import KeptFolder
 
     return KeptFolder.objects.get(job=cluster.job)
 
 
 def due() -> int:
-    from portal.jobs.selectors.folders import folders_due
+    from portal.files.selectors import folders_due
 
     return len(folders_due(now=timezone.now(), limit=10))
 
 
 def expire(now: datetime | None = None) -> int:
-    from portal.jobs.sessions.deleting import folders_expire
+    from portal.files.deleting import folders_expire
 
     return folders_expire(now=now or timezone.now())
 
 
 def asked(cluster: Running, now: datetime | None = None) -> Any:
     """Asks as beat does, but that no time goes by in between; what is known then."""
-    from portal.jobs.models import KeptFolder
+    from portal.files.models import KeptFolder
 
     KeptFolder.objects.update(next_at=None)
     expire(now)
@@ -81,12 +81,12 @@ def until_failed(cluster: Running, now: datetime, failures: int = 1) -> Any:
 
 
 def test_where_the_folder_is_is_written_down_at_the_start_and_stays_whatever_settings_become(cluster: Running) -> None:
-    from portal.clusters.models import Storage
+    from portal.storages.models import Storage
 
     assert (kept(cluster).path, kept(cluster).storage.name) == (str(cluster.folder), "jobs")
     Storage.objects.update(jobs=False)
     Storage.objects.create(name="other", root="/mnt/other", jobs=True)
-    from portal.jobs.selectors.folders import job_folder
+    from portal.files.selectors import job_folder
 
     assert job_folder(job=cluster.job).mount.source == str(cluster.folder)
 
@@ -118,7 +118,7 @@ def a_container_is_there(cluster: Running) -> None:
 
 
 def a_server_was_taken_out(cluster: Running) -> None:
-    from portal.clusters.models import Node
+    from portal.hardware.models import Node
 
     Node.objects.update(removed_at=cluster.job.ended_at)
 
@@ -130,20 +130,20 @@ def the_job_is_not_over(cluster: Running) -> None:
 
 
 def another_job_has_the_path(cluster: Running) -> None:
-    from portal.jobs.models import KeptFolder
+    from portal.files.models import KeptFolder
 
     other = cluster.world.submit(name="other")
     KeptFolder.objects.create(job=other, storage=kept(cluster).storage, path=kept(cluster).path)
 
 
 def the_storage_is_forgotten(cluster: Running) -> None:
-    from portal.clusters.models import Storage
+    from portal.storages.models import Storage
 
     Storage.objects.all().delete()
 
 
 def the_storage_is_elsewhere(cluster: Running) -> None:
-    from portal.clusters.models import Storage
+    from portal.storages.models import Storage
 
     Storage.objects.update(root=f"{cluster.root}2")
 
@@ -153,19 +153,19 @@ def it_began_before_there_were_rows(cluster: Running) -> None:
 
 
 def it_is_deleted(cluster: Running) -> None:
-    from portal.jobs.models import KeptFolder
+    from portal.files.models import KeptFolder
 
     KeptFolder.objects.update(deleted_at=timezone.now())
 
 
 def it_is_asked_again_later(cluster: Running) -> None:
-    from portal.jobs.models import KeptFolder
+    from portal.files.models import KeptFolder
 
     KeptFolder.objects.update(next_at=timezone.now() + timedelta(minutes=1))
 
 
 def a_node_has_unknown_containers(cluster: Running) -> None:
-    from portal.clusters.models import Node
+    from portal.hardware.models import Node
 
     Node.objects.update(strangers=strangers(timezone.now()))
 
@@ -176,7 +176,7 @@ def strangers(seen_at: datetime) -> dict[str, Any]:
 
 def another_node(cluster: Running, **told: Any) -> None:
     """It has unknown containers; the job never ran there."""
-    from portal.clusters.models import Node
+    from portal.hardware.models import Node
 
     first = Node.objects.get()
     values = {"storages": first.storages, "strangers": strangers(timezone.now()), **told}
@@ -184,13 +184,13 @@ def another_node(cluster: Running, **told: Any) -> None:
 
 
 def held_alerts() -> list[str]:
-    from portal.dispatch.alerts import alerts_all
+    from portal.alerts.every import alerts_all
 
     return [f"{one.name}: {one.message}" for one in alerts_all(now=timezone.now()) if one.code == "job_folders_held"]
 
 
 def test_an_unknown_container_keeps_no_folder_of_another_server_or_another_storage(cluster: Running) -> None:
-    from portal.clusters.models import Node
+    from portal.hardware.models import Node
 
     ended(cluster)
     another_node(cluster)
@@ -203,8 +203,8 @@ def test_an_unknown_container_keeps_no_folder_of_another_server_or_another_stora
 
 def test_an_unknown_container_keeps_a_folder_for_a_week_at_most_whatever_name_it_takes(cluster: Running) -> None:
     """A node that invents one can give it another name each day."""
-    from portal.clusters.models import Node
-    from portal.jobs.selectors.folders import folder_fate
+    from portal.files.selectors import folder_fate
+    from portal.hardware.models import Node
 
     ended(cluster, days=36.9)
     a_node_has_unknown_containers(cluster)
@@ -236,9 +236,9 @@ def test_a_folder_is_left_alone_while(cluster: Running, hindrance: Any) -> None:
 
 
 def test_that_a_removed_servers_logs_count_as_done_says_nothing_of_its_container(cluster: Running) -> None:
-    from portal.clusters.models import Node
-    from portal.dispatch.changes import node_remove
-    from portal.jobs.logs.archiver import archiver
+    from portal.hardware.models import Node
+    from portal.logs.archiver import archiver
+    from portal.scheduler.changes import node_remove
 
     ended(cluster)
     assert due() == 1
@@ -251,7 +251,8 @@ def test_that_a_removed_servers_logs_count_as_done_says_nothing_of_its_container
 
 
 def test_however_many_are_due_it_takes_as_many_queries(cluster: Running, django_assert_num_queries: Any) -> None:
-    from portal.jobs.models import Job, KeptFolder
+    from portal.files.models import KeptFolder
+    from portal.jobs.models import Job
 
     ended(cluster)
     with django_assert_num_queries(4):
@@ -269,7 +270,7 @@ def test_however_many_are_due_it_takes_as_many_queries(cluster: Running, django_
 
 
 def test_a_due_folder_is_deleted_by_a_node_and_nothing_else_is(running: Running) -> None:
-    from portal.jobs.tasks import expire_folders
+    from portal.files.tasks import expire_folders
 
     (running.folder / "out").mkdir()
     (running.folder / "out" / "model.pt").write_text("weights")
@@ -311,7 +312,7 @@ def test_a_portal_whose_clock_is_ahead_deletes_nothing(running: Running) -> None
 
 
 def due_at(now: datetime) -> Any:
-    from portal.jobs.selectors.folders import folders_due
+    from portal.files.selectors import folders_due
 
     return folders_due(now=now, limit=10)
 
@@ -333,7 +334,7 @@ def test_what_cannot_be_deleted_is_told_and_tried_less_and_less_often(running: R
     assert (told["deleted_at"], told["fault"]) == (None, fault)
     text = Browser(running.world.user).get(f"/jobs/{running.job.pk}/files").text
     assert "is still there." in text
-    from portal.dispatch.alerts import alerts_all
+    from portal.alerts.every import alerts_all
 
     (alert,) = [one for one in alerts_all(now=timezone.now()) if one.code == "job_folders"]
     assert alert.message == f"1 job folder could not be deleted for more than two days: {fault}"
@@ -341,7 +342,7 @@ def test_what_cannot_be_deleted_is_told_and_tried_less_and_less_often(running: R
 
 
 def test_a_storage_that_no_node_offers_is_told_and_its_folders_are_kept(cluster: Running) -> None:
-    from portal.clusters.models import Node
+    from portal.hardware.models import Node
 
     ended(cluster)
     Node.objects.update(health="lost")

@@ -215,8 +215,9 @@ def test_the_files_are_there_after_the_jobs_end_and_from_any_node_that_has_the_s
 
 
 def test_without_a_node_that_has_the_storage_one_is_told(cluster: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    from portal.clusters.models import Node, Storage
-    from portal.jobs.sessions import folders
+    from portal.hardware.models import Node
+    from portal.node_sessions import folders
+    from portal.storages.models import Storage
 
     monkeypatch.setattr(folders, "ANSWER_WITHIN_S", 0.2)
     api = api_of(cluster.world.user)
@@ -244,7 +245,7 @@ def test_a_folder_that_is_gone_is_404_and_not_a_server_that_is_away(running: Run
 def test_requests_that_wait_for_servers_are_few_and_none_waits_for_long(
     cluster: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from portal.jobs.sessions import folders
+    from portal.node_sessions import folders
     from tests.support.pages import Browser
 
     monkeypatch.setattr(folders, "ANSWER_WITHIN_S", 600)

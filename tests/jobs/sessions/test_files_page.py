@@ -114,8 +114,9 @@ def test_what_is_not_there_or_cannot_be_opened_is_said_in_words(running: Running
 def test_when_no_node_can_answer_it_says_why(
     cluster: Running, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from portal.clusters.models import Node, Storage
-    from portal.jobs.sessions import folders
+    from portal.hardware.models import Node
+    from portal.node_sessions import folders
+    from portal.storages.models import Storage
 
     monkeypatch.setattr(folders, "ANSWER_WITHIN_S", 0.2)
     silent = files(browser, cluster)
@@ -130,7 +131,7 @@ def test_when_no_node_can_answer_it_says_why(
 
 
 def test_a_long_folder_comes_in_pages(running: Running, browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    from portal.jobs.views import files as view
+    from portal.files import views as view
 
     monkeypatch.setattr(view, "NAMES_LISTED", 3)
     for number in range(5):
@@ -151,7 +152,7 @@ def test_a_refreshed_frame_asks_no_node(running: Running, browser: Browser) -> N
 
 def test_members_find_no_link_and_are_told_who_may_and_an_administrators_look_is_an_entry(running: Running) -> None:
     from portal.accounts.models import Audited, AuditEntry, ClusterRole
-    from portal.clusters.services.teams import member_set
+    from portal.teams.services.teams import member_set
     from tests.support.cast import person
     from tests.support.pages import Browser
 

@@ -95,7 +95,7 @@ def alive(say: Any, ended: threading.Event) -> None:
 
 
 def test_a_text_that_no_database_keeps_holds_no_proof_up(cluster: Running) -> None:
-    from portal.jobs.sessions.proving import storages_prove
+    from portal.storages.proving import storages_prove
 
     second = cluster.world.node("gpu02", gpus=1, root=str(cluster.root))
     with cluster.door(), liar(second, nul):
@@ -105,7 +105,7 @@ def test_a_text_that_no_database_keeps_holds_no_proof_up(cluster: Running) -> No
 
 
 def test_who_sends_more_than_was_asked_for_has_not_seen_it_and_fills_no_memory(cluster: Running) -> None:
-    from portal.jobs.sessions.proving import storages_prove
+    from portal.storages.proving import storages_prove
 
     second = cluster.world.node("gpu02", gpus=1, root=str(cluster.root))
     with cluster.door(), liar(second, endless):
@@ -128,8 +128,8 @@ def test_a_text_that_no_database_keeps_holds_no_deletion_up(cluster: Running) ->
 def test_who_says_for_ever_that_it_lives_takes_a_part_of_a_round_of_deletions_once(
     cluster: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from portal.jobs.selectors.folders import folders_due
-    from portal.jobs.sessions import deleting
+    from portal.files import deleting
+    from portal.files.selectors import folders_due
 
     monkeypatch.setattr(deleting, "TOGETHER_S", 1.0)
     ended(cluster)

@@ -54,8 +54,8 @@ def test_files_of_the_page_after_the_session_ended(running: Running, web: LiveWe
 
 
 def test_files_of_a_lead_who_left_the_team(running: Running, web: LiveWeb) -> None:
-    from portal.clusters.models import Membership
-    from portal.clusters.services.teams import member_set
+    from portal.teams.models import Membership
+    from portal.teams.services.teams import member_set
     from tests.support.cast import Api, person
 
     big_file(running)
@@ -82,9 +82,9 @@ def test_files_by_a_token_that_is_revoked(running: Running, web: LiveWeb) -> Non
 
 
 def test_an_archive_of_code_that_was_taken_back(running: Running, web: LiveWeb) -> None:
-    from portal.jobs.code.store import CodeFiles
-    from portal.jobs.models import CodeFolder, CodeUpload
-    from portal.jobs.services.code import code_upload
+    from portal.code.models import CodeFolder, CodeUpload
+    from portal.code.services import code_upload
+    from portal.code.store import CodeFiles
     from tests.support.archives import packed
     from tests.support.cast import Api
 

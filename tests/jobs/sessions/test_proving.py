@@ -32,13 +32,13 @@ def two(cluster: Running) -> Iterator[tuple[Running, ScriptedNode]]:
 
 
 def prove(minutes: int = 0) -> int:
-    from portal.jobs.sessions.proving import storages_prove
+    from portal.storages.proving import storages_prove
 
     return storages_prove(now=timezone.now() + timedelta(minutes=minutes))
 
 
 def told(node: ScriptedNode) -> dict[str, Any]:
-    from portal.clusters.models import Storage
+    from portal.storages.models import Storage
 
     key = str(Storage.objects.get().pk)
     found: dict[str, Any] = node.row.ties.get(key, {})
@@ -63,15 +63,15 @@ def test_who_reads_what_another_wrote_sees_the_same_storage_and_is_not_asked_aga
 
 def exported() -> None:
     """The storage is one that servers mount; here nothing is mounted, which the doors need not know."""
-    from portal.clusters.models import Storage
+    from portal.storages.models import Storage
 
     Storage.objects.update(kind="nfs", export="filer:/jobs")
 
 
 def unseen(storage: str, node: ScriptedNode, times: int = 1) -> None:
-    from portal.clusters.models import Storage
-    from portal.clusters.services.ties import tie_proven
-    from portal.clusters.ties import UNSEEN
+    from portal.storages.models import Storage
+    from portal.storages.services.ties import tie_proven
+    from portal.storages.ties import UNSEEN
 
     row = Storage.objects.get(name=storage)
     for _ in range(times):
@@ -79,7 +79,7 @@ def unseen(storage: str, node: ScriptedNode, times: int = 1) -> None:
 
 
 def answering(cluster: Running) -> list[str]:
-    from portal.jobs.selectors.folders import job_folder
+    from portal.files.selectors import job_folder
 
     return [node.name for node in job_folder(job=cluster.job).nodes]
 
@@ -109,8 +109,8 @@ def test_of_an_export_who_has_not_seen_it_time_and_again_is_untied_until_somebod
     two: tuple[Running, ScriptedNode],
 ) -> None:
     from portal.accounts.models import AuditEntry
-    from portal.clusters.models import Storage
-    from portal.clusters.services.ties import storage_tie
+    from portal.storages.models import Storage
+    from portal.storages.services.ties import storage_tie
 
     cluster, second = two
     exported()

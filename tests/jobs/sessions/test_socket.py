@@ -220,7 +220,7 @@ def test_a_program_ends_when_nothing_is_typed_or_written(running: Running, web: 
 def test_a_node_that_does_not_answer_or_falls_silent_is_named(
     cluster: Running, web: LiveWeb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from portal.jobs.sessions import shell
+    from portal.terminal import shell
 
     monkeypatch.setattr(shell, "ANSWER_WITHIN_S", 0.3)
     monkeypatch.setattr(shell, "SILENCE_S", 2.5)

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from portal.jobs.spec.facts import ClusterFacts
-from portal.jobs.spec.model import JobSpec
-from portal.jobs.spec.problems import Problem, SpecInvalid
-from portal.jobs.spec.validate import parse
+from portal.job_file.facts import ClusterFacts
+from portal.job_file.model import JobSpec
+from portal.job_file.problems import Problem, SpecInvalid
+from portal.job_file.validate import parse
 from scheduling import CellType, Cluster, Leaf, Node, PinnedCell, QuotaLine, VirtualCluster
 from scheduling.cycle.context import ClusterContext
 

@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from portal.jobs.spec.model import JobSpec
-from portal.jobs.spec.problems import SpecInvalid
-from portal.jobs.spec.schema import schema_job
-from portal.jobs.spec.validate import parse
+from portal.job_file.model import JobSpec
+from portal.job_file.problems import SpecInvalid
+from portal.job_file.schema import schema_job
+from portal.job_file.validate import parse
 from tests.jobs.spec.builders import job_file, two_teams
 from tests.support.facts import job_text
 

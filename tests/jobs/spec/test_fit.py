@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from portal.common.priorities import PRIORITY_CLASSES
-from portal.jobs.spec.engine_job import engine_job
-from portal.jobs.spec.facts import ClusterFacts
-from portal.jobs.spec.model import JobSpec
-from portal.jobs.spec.validate import parse
+from portal.job_file.engine_job import engine_job
+from portal.job_file.facts import ClusterFacts
+from portal.job_file.model import JobSpec
+from portal.job_file.validate import parse
 from scheduling import Cluster, Engine, Job, Rules, Snapshot
 from scheduling.cycle.context import ClusterContext
 from tests.jobs.spec.builders import Change, facts, job_file, problems, server, two_teams

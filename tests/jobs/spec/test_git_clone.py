@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portal.jobs.spec.git_clone import option_words
-from portal.jobs.spec.secrets import secret_names_missing
+from portal.job_file.git_clone import option_words
+from portal.job_file.secrets import secret_names_missing
 from tests.jobs.spec.builders import Change, job_file, problems, spec
 
 PLUGINS = "extras/com.microsoft.pai.runtimeplugin"

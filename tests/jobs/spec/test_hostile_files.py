@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from portal.jobs.spec.problems import MAX_MESSAGE
+from portal.job_file.problems import MAX_MESSAGE
 from tests.jobs.spec.builders import Change, job_file, problems
 
 HEAD = "protocolVersion: 2\nname: a\ntype: job\n"

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from portal.jobs.spec.model import JobSpec
-from portal.jobs.spec.problems import SpecInvalid
-from portal.jobs.spec.secrets import mask_secrets
-from portal.jobs.spec.unused import unused_keys
-from portal.jobs.spec.validate import parse, parsed_form
+from portal.job_file.model import JobSpec
+from portal.job_file.problems import SpecInvalid
+from portal.job_file.secrets import mask_secrets
+from portal.job_file.unused import unused_keys
+from portal.job_file.validate import parse, parsed_form
 from tests.jobs.spec.builders import ROOT, Change, job_file, problems
 from tests.jobs.spec.builders import spec as spec_of
 from tests.support.facts import JOB_FILES, job_text, read_json

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from portal.jobs.spec.model import StorageMount
-from portal.jobs.spec.plugins import ssh_keys
-from portal.jobs.spec.secrets import secret_names_missing, with_secrets
-from portal.jobs.spec.unused import unused_keys
+from portal.job_file.model import StorageMount
+from portal.job_file.plugins import ssh_keys
+from portal.job_file.secrets import secret_names_missing, with_secrets
+from portal.job_file.unused import unused_keys
 from tests.jobs.spec.builders import Change, job_file, problems, spec
 
 PLUGIN = "com.microsoft.pai.runtimeplugin"

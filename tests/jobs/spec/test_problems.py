@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from portal.jobs.spec.model import JobSpec
-from portal.jobs.spec.problems import SpecInvalid
-from portal.jobs.spec.validate import parse
+from portal.job_file.model import JobSpec
+from portal.job_file.problems import SpecInvalid
+from portal.job_file.validate import parse
 from tests.jobs.spec.builders import GONE, Change, job_file, problems
 
 TRAIN = "taskRoles/train"

@@ -8,8 +8,8 @@ import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
 from portal.common.priorities import PRIORITY_CLASSES
-from portal.jobs.spec.model import JOB_EVENTS
-from portal.jobs.spec.schema import schema_berth, schema_job
+from portal.job_file.model import JOB_EVENTS
+from portal.job_file.schema import schema_berth, schema_job
 from tests.jobs.spec.builders import Change, job_file, problems
 
 

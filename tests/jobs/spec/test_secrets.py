@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portal.jobs.spec.loader import load
-from portal.jobs.spec.problems import SpecInvalid
-from portal.jobs.spec.secrets import MASK, mask_secrets, secret_names_missing, secret_texts
-from portal.jobs.spec.templates import render_auth
+from portal.job_file.loader import load
+from portal.job_file.problems import SpecInvalid
+from portal.job_file.secrets import MASK, mask_secrets, secret_names_missing, secret_texts
+from portal.job_file.templates import render_auth
 from tests.jobs.spec.builders import spec
 
 HIDDEN = ["hunter2", "hunter3"]

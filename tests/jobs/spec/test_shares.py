@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from portal.jobs.spec.shares import share_hints
-from portal.jobs.spec.validate import parse
+from portal.job_file.shares import share_hints
+from portal.job_file.validate import parse
 from tests.jobs.spec.builders import Change, facts, job_file, server
 
 VISION = ("defaults/virtualCluster", "vision")

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from portal.jobs.spec.durations import seconds
-from portal.jobs.spec.model import BerthExtras, Completion, JobSpec, StorageMount
-from portal.jobs.spec.validate import parse
+from portal.job_file.durations import seconds
+from portal.job_file.model import BerthExtras, Completion, JobSpec, StorageMount
+from portal.job_file.validate import parse
 from tests.jobs.spec.builders import Change, job_file, spec
 
 TRAIN = "taskRoles/train"

@@ -10,7 +10,7 @@ from tests.jobs.spec.builders import ROOT
 PROGRAM = """
 import sys
 sys.modules["django"] = None
-from portal.jobs.spec.validate import parse
+from portal.job_file.validate import parse
 print(parse(open("examples/hello.yaml").read()).name)
 """
 

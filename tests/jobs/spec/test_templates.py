@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from nodes.protocol.names import OWN_COMMANDS
-from portal.jobs.spec.model import RegistryAuth
-from portal.jobs.spec.templates import RenderedTooLong, number_text, render, render_auth, render_script
+from portal.job_file.model import RegistryAuth
+from portal.job_file.templates import RenderedTooLong, number_text, render, render_auth, render_script
 from tests.jobs.spec.builders import spec
 
 CONTEXT: dict[str, Any] = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from portal.jobs.spec.unused import unused_keys
+from portal.job_file.unused import unused_keys
 from tests.jobs.spec.builders import Change, job_file, problems
 
 PLUGIN = "com.microsoft.pai.runtimeplugin"

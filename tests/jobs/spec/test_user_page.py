@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from portal.jobs.spec.loader import MAX_ANCHORS, MAX_BYTES, MAX_DEPTH, MAX_VALUES
-from portal.jobs.spec.schema import schema_berth, schema_job
-from portal.jobs.spec.validate import MAX_ENTRIES, parse
+from portal.job_file.loader import MAX_ANCHORS, MAX_BYTES, MAX_DEPTH, MAX_VALUES
+from portal.job_file.schema import schema_berth, schema_job
+from portal.job_file.validate import MAX_ENTRIES, parse
 from tests.jobs.spec.builders import ROOT
 
 PAGE = (ROOT / "docs" / "user" / "job-file.md").read_text()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from portal.jobs.metrics.record import Records
+    from portal.metrics.record import Records
     from tests.support.cast import Api
     from tests.support.world import World
 
@@ -29,7 +29,7 @@ def api(world: World) -> Api:
 
 @pytest.fixture
 def records(tmp_path: Path, settings: Any) -> Records:
-    from portal.jobs.metrics.record import Records
+    from portal.metrics.record import Records
 
     settings.METRICS_DIR = tmp_path / "metrics"
     return Records(settings.METRICS_DIR)

@@ -9,13 +9,14 @@ from uuid import UUID
 
 from nodes.protocol.messages import GpuSample, Sample
 from portal.accounts.models import User
-from portal.clusters.models import Gpu, Node
-from portal.dispatch.reports import report_take
-from portal.jobs.logs.stream import streams_client
-from portal.jobs.metrics.folding import samples_fold
-from portal.jobs.metrics.record import Records
-from portal.jobs.models import Allocation, Job, JobAttempt, Standing, Task, TaskAttempt, UsageProgress
+from portal.hardware.models import Gpu, Node
+from portal.jobs.models import Allocation, Job, JobAttempt, Standing, Task, TaskAttempt
 from portal.jobs.services.submit import job_submit
+from portal.logs.stream import streams_client
+from portal.metrics.folding import samples_fold
+from portal.metrics.record import Records
+from portal.scheduler.reports import report_take
+from portal.usage.models import UsageProgress
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World, job_file
 

@@ -12,12 +12,13 @@ from django.utils import timezone
 
 from nodes.protocol.messages import ContainerReport, GpuSample
 from nodes.protocol.states import ContainerState
-from portal.clusters.models import Node
-from portal.dispatch.reports import report_take
-from portal.jobs.logs.stream import streams_client
-from portal.jobs.metrics.record import Records
-from portal.jobs.models import Measured, TaskAttempt, UsageProgress
-from portal.jobs.tasks import fold as control_fold
+from portal.hardware.models import Node
+from portal.jobs.models import TaskAttempt
+from portal.logs.stream import streams_client
+from portal.metrics.record import Records
+from portal.metrics.tasks import fold as control_fold
+from portal.scheduler.reports import report_take
+from portal.usage.models import Measured, UsageProgress
 from tests.jobs.usage.runs import fold, folded_from, gpus_of, minute_of, sample_of, started, tell
 from tests.support.redis_server import RedisServer
 from tests.support.scripted_node import ScriptedNode

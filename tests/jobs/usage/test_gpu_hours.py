@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from portal.jobs.models import Allocation, Measured, TaskAttempt, UsageDay, UsageProgress
-from portal.jobs.selectors.gpu_hours import UsageSums, usage_of_days
-from portal.jobs.services.rollup import usage_roll
+from portal.jobs.models import Allocation, TaskAttempt
+from portal.usage.models import Measured, UsageDay, UsageProgress
+from portal.usage.selectors.gpu_hours import UsageSums, usage_of_days
+from portal.usage.services.rollup import usage_roll
 from tests.jobs.usage.runs import at, rolled_from, run
 from tests.support.world import World
 

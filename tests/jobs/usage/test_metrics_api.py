@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 import pytest
 from django.utils import timezone
 
-from portal.clusters.models import Gpu
-from portal.jobs.metrics.record import Records
+from portal.hardware.models import Gpu
 from portal.jobs.models import TaskAttempt
+from portal.metrics.record import Records
 from tests.jobs.usage.runs import fold, folded_from, minute_of, started, tell
 from tests.support.cast import Api
 from tests.support.redis_server import RedisServer

@@ -11,9 +11,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from portal.common.wake import redis_once
-from portal.jobs.selectors import open_days
-from portal.jobs.selectors.open_days import KEY, usage_of_open_days
-from portal.jobs.services.rollup import usage_open_days_keep
+from portal.usage.selectors import open_days
+from portal.usage.selectors.open_days import KEY, usage_of_open_days
+from portal.usage.services.rollup import usage_open_days_keep
 from tests.jobs.usage.runs import at, rolled_from, run
 from tests.support.world import World
 

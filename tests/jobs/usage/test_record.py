@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from portal.jobs.metrics.points import Point, coarsened, merged
-from portal.jobs.metrics.record import Records
+from portal.metrics.points import Point, coarsened, merged
+from portal.metrics.record import Records
 
 ATTEMPT = "0b0e3a52-6a3c-4a7e-9f0d-0c7f4f1c5b7e"
 BEGAN = 1_777_891_200

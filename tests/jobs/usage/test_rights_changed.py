@@ -7,13 +7,14 @@ from datetime import date, datetime, timedelta
 import pytest
 from django.conf import LazySettings
 
-from portal.jobs.models import Allocation, TaskAttempt, UsageDay
-from portal.jobs.selectors import open_days
-from portal.jobs.selectors.gpu_hours import usage_of_days
-from portal.jobs.selectors.open_days import usage_of_open_days
-from portal.jobs.services.holding import job_demote, job_promote, task_attempt_release
-from portal.jobs.services.placing import Leaf, Placed
-from portal.jobs.services.rollup import usage_open_days_keep, usage_roll
+from portal.jobs.models import Allocation, TaskAttempt
+from portal.jobs.services.allocation import job_demote, job_promote, task_attempt_release
+from portal.jobs.services.placement import Leaf, Placed
+from portal.usage.models import UsageDay
+from portal.usage.selectors import open_days
+from portal.usage.selectors.gpu_hours import usage_of_days
+from portal.usage.selectors.open_days import usage_of_open_days
+from portal.usage.services.rollup import usage_open_days_keep, usage_roll
 from tests.jobs.usage.runs import at, rolled_from, run
 from tests.support.world import World
 

@@ -11,12 +11,14 @@ from urllib.parse import urlencode
 import pytest
 
 from portal.accounts.models import AuditEntry, ClusterRole, User
-from portal.clusters.models import Sku, VirtualCluster
-from portal.clusters.services.prices import sku_set_price
-from portal.clusters.services.teams import member_set, vc_create, vc_remove
 from portal.common.tables import csv_text
-from portal.jobs.models import Job, Measured
-from portal.jobs.services.rollup import usage_roll
+from portal.hardware.models import Sku
+from portal.hardware.services.prices import sku_set_price
+from portal.jobs.models import Job
+from portal.teams.models import VirtualCluster
+from portal.teams.services.teams import member_set, vc_create, vc_remove
+from portal.usage.models import Measured
+from portal.usage.services.rollup import usage_roll
 from tests.jobs.usage.runs import at, rolled_from, run
 from tests.support.cast import Api, person
 from tests.support.world import World

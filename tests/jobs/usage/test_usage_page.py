@@ -9,10 +9,10 @@ import pytest
 from django.conf import LazySettings
 
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.services.prices import sku_set_price
-from portal.clusters.services.teams import member_set
-from portal.jobs.models import Measured
-from portal.jobs.selectors import open_days
+from portal.hardware.services.prices import sku_set_price
+from portal.teams.services.teams import member_set
+from portal.usage.models import Measured
+from portal.usage.selectors import open_days
 from tests.jobs.usage.runs import rolled_from, run
 from tests.support.cast import Api, person
 from tests.support.pages import Browser

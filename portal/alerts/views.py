@@ -1,0 +1,91 @@
+"""Pages of what is wrong now, and of how the portal was set up."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from portal.accounts.pages import PageRequest
+from portal.accounts.rights import Action, allowed_everywhere
+from portal.alerts.nodes import SERVERS_CLOSED
+from portal.alerts.seen import alerts_seen, silences_seen
+from portal.alerts.settings_overview import settings_shown
+from portal.alerts.silences import alert_to_silence, silence_end, silence_get, silence_set
+from portal.hardware.selectors.closed import servers_closed
+from portal.people.selectors.people_pages import others_right
+from portal.scheduler.forms import SilenceForm
+
+BRIEF = 3
+
+
+@login_required
+@require_safe
+def alerts(request: PageRequest) -> HttpResponse:
+    """What is wrong now, the worst first, each with what to do."""
+    others_right(user=request.user, action=Action.ALERT_READ)
+    user, now = request.user, timezone.now()
+    found = alerts_seen(user=user, now=now)
+    shown = {one.silence.pk for one in found if one.silence}
+    context = {
+        "alerts": found,
+        # Of what is not there now, or is worse: it may come back, or get better.
+        "silences": [one for one in silences_seen(user=user, now=now, alerts=found) if one.pk not in shown],
+        "may_silence": allowed_everywhere(user, Action.ALERT_SILENCE),
+    }
+    return render(request, "dispatch/parts/alerts.html" if request.htmx else "dispatch/alerts.html", context)
+
+
+@login_required
+@require_safe
+def alerts_brief(request: PageRequest) -> HttpResponse:
+    """The worst that concern the reader, as a part of the home page, which says itself that no server takes new jobs;
+    none that is silenced; empty for who may read none."""
+    seen = alerts_seen(user=request.user, now=timezone.now())
+    found = [one for one in seen if one.code != SERVERS_CLOSED and one.silence is None]
+    shown = {"alerts": found[:BRIEF], "more": len(found) - BRIEF, "closed": not found and bool(servers_closed())}
+    return render(request, "dispatch/parts/alerts_brief.html", shown)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def alert_silence(request: PageRequest) -> HttpResponse:
+    """Silences an alert: it is shown beside the form that asks why and for how long."""
+    now = timezone.now()
+    typed = request.POST if request.method == "POST" else None
+    alert = alert_to_silence(user=request.user, key=(typed or request.GET).get("key", ""), now=now)
+    form = SilenceForm(typed)
+    if form.is_valid():
+        until = now + form.cleaned_data["hours"]
+        reason = form.cleaned_data["reason"]
+        silence_set(key=alert.key, reason=reason, until=until, actor=request.user.username, now=now)
+        messages.success(request, _("%(name)s is silenced.") % {"name": alert.name})
+        return redirect("alerts")
+    context = {"alert": alert, "form": form}
+    return render(request, "dispatch/alert_silence.html", context, status=400 if form.errors else 200)
+
+
+@login_required
+@require_POST
+def alert_silence_end(request: PageRequest, silence_id: int) -> HttpResponse:
+    """Ends a silence early."""
+    now = timezone.now()
+    silence = silence_get(user=request.user, silence_id=silence_id, now=now)
+    silence_end(silence=silence, actor=request.user.username, now=now)
+    messages.success(request, _("%(name)s is told again.") % {"name": silence.name})
+    return redirect("alerts")
+
+
+@login_required
+@require_safe
+def settings(request: PageRequest) -> HttpResponse:
+    """The values that came from the environment."""
+    shown = settings_shown(user=request.user)
+    groups = [(group, list(rows)) for group, rows in groupby(shown, key=lambda one: one.group)]
+    return render(request, "dispatch/settings.html", {"groups": groups})

@@ -1,0 +1,61 @@
+"""What administrators type about nodes."""
+
+from __future__ import annotations
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from portal.hardware.states import NodeIntent
+from portal.teams.forms import _TEXT
+
+
+class PutBackForm(forms.Form):
+    """Why what was fenced off is good again."""
+
+    reason = forms.CharField(
+        label=_("Reason"),
+        max_length=500,
+        widget=forms.TextInput({**_TEXT, "autocomplete": "off"}),
+        help_text=_("What was done, or why it is no matter: it stands among the node's events and in the audit log."),
+    )
+
+
+class GiveUpForm(forms.Form):
+    """Why a node that is silent does not come back."""
+
+    reason = forms.CharField(
+        label=_("Reason"),
+        max_length=500,
+        widget=forms.TextInput({**_TEXT, "autocomplete": "off"}),
+        help_text=_("What became of it: it stands among the node's events and in the audit log."),
+    )
+
+
+class StrangerForm(forms.Form):
+    """Why a container is stopped that the portal does not know."""
+
+    reason = forms.CharField(
+        label=_("Reason"),
+        required=False,
+        max_length=500,
+        widget=forms.TextInput({**_TEXT, "autocomplete": "off"}),
+        help_text=_("It stands among the node's events and in the audit log."),
+    )
+
+
+class IntentForm(forms.Form):
+    """What is wanted of a node, and why."""
+
+    intent = forms.ChoiceField(
+        choices=NodeIntent.choices,
+        error_messages=dict.fromkeys(
+            ("required", "invalid_choice"), _("Nothing was changed: choose what is wanted of the node.")
+        ),
+    )
+    reason = forms.CharField(
+        label=_("Reason"),
+        required=False,
+        max_length=500,
+        widget=forms.TextInput({**_TEXT, "autocomplete": "off"}),
+        help_text=_("Everybody reads it on the map and on this page."),
+    )

@@ -1,0 +1,29 @@
+"""What administrators type about servers, storages, images and hardware kinds."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from portal.common.forms import TEXT
+
+
+class PriceForm(forms.Form):
+    """What a GPU hour costs."""
+
+    price = forms.DecimalField(
+        label=_("Price of a GPU hour"), required=False, min_value=0, max_digits=10, decimal_places=4,
+        widget=forms.NumberInput({**TEXT, "step": "any"}),
+    )  # fmt: skip
+
+
+class ShareForm(forms.Form):
+    """What CPU and memory go with one GPU."""
+
+    cores = forms.DecimalField(
+        label=_("CPU cores"), min_value=Decimal("0.001"), max_value=100_000, decimal_places=3,
+        widget=forms.NumberInput({**TEXT, "step": "any"}),
+    )  # fmt: skip
+    memory = forms.IntegerField(label=_("Memory, MB"), min_value=1, max_value=2**31 - 1, widget=forms.NumberInput(TEXT))

@@ -1,0 +1,260 @@
+"""The whole cluster at a glance: each GPU with its place, its state and its holder."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from django.db.models import F, QuerySet, TextField
+from django.db.models.functions import Cast
+from django.db.models.lookups import IsNull
+from django.utils.translation import gettext
+
+from portal.accounts.models import User
+from portal.cluster.selectors.holders import Held, gpus_held
+from portal.common.row_versions import KeptResult, RowsVersion
+from portal.hardware.clocks import clock_fault
+from portal.hardware.health_words import health_words
+from portal.hardware.models import CellType, Gpu, Node, UpperCell, intent_now
+from portal.hardware.outages import SHORT
+from portal.hardware.selectors.leaf_cells import slots_of
+from portal.hardware.states import NodeHealth, NodeIntent
+from portal.teams.selectors.quotas import leaves_by_cell_type
+from portal.teams.selectors.visible import node_restrict
+
+
+class Place(StrEnum):
+    """What is so of a GPU; the first that is true."""
+
+    SICK = "sick"  # fenced off, gone, or its node is lost
+    HELD = "held"  # by a job, inside its team's quota
+    LENT = "lent"  # to a job beyond its team's quota
+    OUT = "out"  # well and unheld, but its node takes no tasks
+    FREE = "free"
+
+
+class GpuFacts(NamedTuple):
+    """What the map wants of a GPU's row."""
+
+    pk: int
+    node_id: int
+    number: int
+    slot: int | None
+    uuid: str
+    cell_type_id: int
+    present: bool
+    fault: str
+
+
+class GpuSpot(NamedTuple):
+    """A GPU on the map."""
+
+    gpu: GpuFacts
+    place: Place
+    held: Held | None
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with the GPU itself."""
+        return health_words(self.gpu.fault) or ("" if self.gpu.present else gettext("it is not reported any more"))
+
+
+class NodeFacts(NamedTuple):
+    """What the map wants of a node's row. ``intent`` is ``intent_now``, ``full``, ``out``, ``stuck`` (the cause) and
+    ``pending`` say what closes it beside what is wanted of it; ``clock``: what is wrong with its clock, which is read
+    anew with each report and yet seldom says anything else."""
+
+    pk: int
+    name: str
+    intent: str
+    intent_reason: str
+    health: str
+    health_reason: str
+    clock: str
+    full: bool
+    out: bool
+    stuck: str
+    pending: bool
+    shape_id: int | None
+    rack: str
+    upper_id: int | None
+    slots: tuple[int, ...]
+
+    @property
+    def state(self) -> str:
+        """Its health where that is not good, else what is wanted of it."""
+        return self.intent if self.health == NodeHealth.HEALTHY else self.health
+
+    @property
+    def why(self) -> str:
+        """Why it is so, as far as somebody said."""
+        silent = self.health == NodeHealth.HEALTHY and self.health_reason
+        shut = self.full or self.out or self.stuck or silent or self.pending
+        said = [] if self.intent == NodeIntent.OPEN or shut else [self.intent_reason]
+        closing = ("pending", self.pending), (self.stuck, self.stuck), ("full", self.full), ("out", self.out)
+        found = [SHORT[name] for name, so in closing if so]
+        return " ".join(filter(None, [health_words(self.health_reason), *said, *map(gettext, found), self.clock]))
+
+
+class NodeSpot(NamedTuple):
+    """A node on the map with its GPUs in the order of its tree; ``section`` is the cell or rack around it, ``places``
+    how many of its GPUs are what, by the id of their cell type, ``sick`` whether something is wrong with it or one of
+    them."""
+
+    node: NodeFacts
+    section: str
+    gpus: list[GpuSpot]
+    places: Mapping[tuple[int, Place], int]
+    sick: bool
+
+
+@dataclass(frozen=True)
+class Overview:
+    """All nodes, section by section. ``skus`` are the names of SKUs by the ids of their leaf cell types, ``groups`` the
+    cells inside a node (name, GPUs; largest first) by the id of its shape."""
+
+    nodes: list[NodeSpot]
+    skus: Mapping[int, str]
+    groups: Mapping[int, list[tuple[str, int]]]
+
+    @cached_property
+    def sums(self) -> dict[str, dict[Place, int]]:
+        """GPUs by SKU and what is so of them; every SKU that has GPUs, by name."""
+        found: dict[str, dict[Place, int]] = defaultdict(lambda: dict.fromkeys(Place, 0))
+        for node in self.nodes:
+            for (cell_type, place), count in node.places.items():
+                found[self.skus[cell_type]][place] += count
+        return dict(sorted(found.items()))
+
+    @property
+    def troubled(self) -> list[NodeSpot]:
+        """Nodes that are lost, not heard of, kept closed, or have something wrong: the worst first."""
+        bad = [(_trouble(one), one.node.name, one) for one in self.nodes]
+        return [one for trouble, _, one in sorted(bad, key=lambda row: row[:2]) if trouble < len(_WORST)]
+
+
+_WORST = (NodeHealth.LOST, NodeIntent.DRAINING, NodeIntent.CORDONED, NodeHealth.UNKNOWN)
+
+
+def _trouble(one: NodeSpot) -> int:
+    if one.node.state in _WORST:
+        return _WORST.index(one.node.state)
+    return 1 if one.sick else len(_WORST)
+
+
+def overview(*, user: User) -> Overview:
+    """What there is, as far as the user may see it; six queries for any number of nodes. Whom a holder's job may be
+    shown to says ``job_sight``."""
+    return _overview(node_restrict(user=user))
+
+
+def overview_all() -> Overview:
+    """The same of everything, for the portal itself."""
+    return _overview(Node.objects.all())
+
+
+def _overview(rows: QuerySet[Node]) -> Overview:
+    types = {row.pk: row for row in CellType.objects.select_related("sku")}
+    uppers = {row.pk: row for row in UpperCell.objects.all()}
+    spots = _spots([(node, _section(node, uppers)) for node in _nodes(rows)])
+    spots.sort(key=lambda one: (one.section, one.node.name))
+    return Overview(spots, {key: row.sku.name for key, row in types.items()}, _groups(types))
+
+
+_MADE: Mapping[str, Any] = {
+    "intent": intent_now(), "clock": "clock_skew_ms", "slots": Cast("slots", TextField()),
+    "full": IsNull(F("full_since"), False), "out": IsNull(F("out_since"), False),
+    "stuck": "stuck_cause", "pending": IsNull(F("accepted"), True),
+}  # fmt: skip
+_NODE_COLUMNS: Sequence[Any] = [_MADE.get(name, name) for name in NodeFacts._fields]
+_CLOCK, _SLOTS = (NodeFacts._fields.index(name) for name in ("clock", "slots"))
+
+
+def _nodes(rows: QuerySet[Node]) -> Iterator[NodeFacts]:
+    for row in rows.order_by().values_list(*_NODE_COLUMNS):
+        columns = list(row)
+        columns[_CLOCK], columns[_SLOTS] = clock_fault(columns[_CLOCK]), slots_of(columns[_SLOTS])
+        yield NodeFacts._make(columns)
+
+
+_GPU_COLUMNS = ["index" if name == "number" else name for name in GpuFacts._fields]
+
+
+def _gpus_find() -> Mapping[int, Sequence[GpuFacts]]:
+    found: dict[int, list[GpuFacts]] = defaultdict(list)
+    for row in Gpu.objects.order_by().values_list(*_GPU_COLUMNS):
+        gpu = GpuFacts._make(row)
+        found[gpu.node_id].append(gpu)
+    return dict(found)
+
+
+_gpus = KeptResult(RowsVersion(Gpu.objects.all), _gpus_find)
+"""By node."""
+
+
+class _Made(NamedTuple):
+    """A node's place on the map, and what it was made of beside the node and its section."""
+
+    gpus: Sequence[GpuFacts]
+    held: Sequence[Held | None]
+    spot: NodeSpot
+
+
+_made: dict[int, _Made] = {}
+"""The last of each node: of a thousand nodes few are another than a moment ago, and a page wants all of them."""
+
+
+def _spots(nodes: Iterable[tuple[NodeFacts, str]]) -> list[NodeSpot]:
+    held, gpus, found = gpus_held(), _gpus.read(), []
+    for node, section in nodes:
+        there = gpus.get(node.pk, ())
+        holds = [held.get(gpu.pk) for gpu in there]
+        made = _made.get(node.pk)
+        if made is None or made.spot[:2] != (node, section) or made.held != holds or made.gpus != there:
+            made = _made[node.pk] = _Made(there, holds, _spot(node, section, there, held))
+        found.append(made.spot)
+    return found
+
+
+def _spot(node: NodeFacts, section: str, gpus: Iterable[GpuFacts], held: Mapping[int, Held]) -> NodeSpot:
+    """Of its GPUs those that are there or held; those without a place in the tree come last."""
+    order = {slot: place for place, slot in enumerate(node.slots)}
+    there = [gpu for gpu in gpus if gpu.present or gpu.pk in held]
+    there.sort(key=lambda gpu: (order.get(gpu.slot, len(order)) if gpu.slot is not None else len(order), gpu.number))
+    spots = [GpuSpot(gpu, _place(node, gpu, held.get(gpu.pk)), held.get(gpu.pk)) for gpu in there]
+    places = Counter((spot.gpu.cell_type_id, spot.place) for spot in spots)
+    return NodeSpot(node, section, spots, places, bool(node.why) or any(spot.fault for spot in spots))
+
+
+def _place(node: NodeFacts, gpu: GpuFacts, held: Held | None) -> Place:
+    if gpu.fault or not gpu.present or node.health == NodeHealth.LOST:
+        return Place.SICK
+    if held is not None:
+        return Place.LENT if held.holder.standing == "borrowed" else Place.HELD
+    is_open = node.intent == NodeIntent.OPEN and node.health == NodeHealth.HEALTHY and gpu.slot is not None
+    return Place.FREE if is_open else Place.OUT
+
+
+def _section(node: NodeFacts, uppers: Mapping[int, UpperCell]) -> str:
+    """The cells above it, the topmost first, or else the rack's label."""
+    names, key = [], node.upper_id
+    while key is not None:
+        names.append(uppers[key].label)
+        key = uppers[key].parent_id
+    return " / ".join(reversed(names)) or node.rack
+
+
+def _groups(types: Mapping[int, CellType]) -> dict[int, list[tuple[str, int]]]:
+    leaves, found = leaves_by_cell_type(dict(types)), {}
+    for key, row in types.items():
+        inside, child = [], row.child_id
+        while child is not None and types[child].child_id is not None:
+            if leaves[child] < leaves[key]:
+                inside.append((types[child].name, leaves[child]))
+            child = types[child].child_id
+        found[key] = inside
+    return found

@@ -1,0 +1,319 @@
+"""What nodes report of themselves: that they live, and what hardware they have."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Q
+from django.db.models.functions import Greatest
+
+from nodes.protocol.messages import GpuInfo, Inventory, Report
+from portal.cluster.services.topology import gpu_settle, gpu_type_before_topology, topology_take_first
+from portal.common.wake import scheduler_wake
+from portal.hardware.acceptance import growth, offer_of, offer_within
+from portal.hardware.agents import UNREAD
+from portal.hardware.clocks import BELIEVED_MS, clock_fault, skew_after
+from portal.hardware.inventories import SENTENCE, UNGUARDED, inventory_believed, ports_fit, too_many
+from portal.hardware.listeners import LISTENERS
+from portal.hardware.models import CellType, Gpu, Node, NodeEvent
+from portal.hardware.services.cards import cards_take
+from portal.hardware.services.fences import fence_columns
+from portal.hardware.services.health import health_move
+from portal.hardware.services.nodes import node_event, node_events
+from portal.hardware.services.stuck import due_after, stuck_columns
+from portal.hardware.silences import heard_since, portal_late_ms
+from portal.hardware.states import NodeHealth
+
+log = logging.getLogger(__name__)
+
+LAST_GENERATION = 1 << 62
+"""Whatever a node says it has seen: what comes after it still fits its column."""
+
+
+def node_report(*, node: Node, report: Report, now: datetime) -> bool:
+    """Take in what a report says of the node itself. False: an older or repeated one, to be left alone whole."""
+    with transaction.atomic():
+        due = due_after(node, report, now)
+        heard = {"last_report_at": now, "heard_since": heard_since(node, now)}
+        if not _taken(node, report, now, **heard, **due._asdict()):
+            _old_start_tell(node, report, now)
+            return False
+        node.due_since = due.due_since
+        if node.health != NodeHealth.HEALTHY:
+            _heard_again(node, now)
+        elif node.health_reason:  # it was silent together with others
+            Node.objects.filter(pk=node.pk, health=NodeHealth.HEALTHY).update(health_reason="")
+            transaction.on_commit(scheduler_wake)
+        _inventory_take(node, report.inventory, now)
+    return True
+
+
+def node_report_late(*, node: Node, report: Report, now: datetime) -> None:
+    """Learn from a report that had expired when it came what it says of the node's clock, and nothing else."""
+    with transaction.atomic():
+        _taken(node, report, now)
+
+
+def node_report_unread(*, node: Node, why: str) -> bool:
+    """A report that the node signed and that is none of this release: kept in mind until one can be read. False: it is
+    known already."""
+    if UNREAD in node.inventory:
+        return False
+    node.inventory = {**node.inventory, UNREAD: why[:SENTENCE]}
+    known = Node.objects.filter(pk=node.pk, public_key=node.public_key)
+    return bool(known.exclude(inventory__has_key=UNREAD).update(inventory=node.inventory))
+
+
+def _taken(node: Node, report: Report, now: datetime, **more: object) -> bool:
+    """Whether the report is newer than all before; then the clock is judged by it."""
+    fresh = Q(boot__lt=report.boot) | Q(boot=report.boot, seq__lt=report.seq)
+    late = int(now.timestamp() * 1000) - report.sent_ms
+    own = min(late, portal_late_ms(now=now, beside=node)) if late > BELIEVED_MS else 0
+    skew = skew_after(before_ms=node.clock_skew_ms, late_ms=late - own)
+    # A node that has seen a later list than the last one here: this portal was restored to before that. It goes on from
+    # there, since the node takes no earlier one.
+    seen = Greatest(F("generation"), min(report.generation, LAST_GENERATION))
+    # Its key may have become another one since the report was checked by the one of before.
+    taken = Node.objects.filter(fresh, pk=node.pk, public_key=node.public_key).update(
+        boot=report.boot, seq=report.seq, clock_skew_ms=skew, late_ms=late, late_at=now, generation=seen, **more
+    )
+    if taken:
+        _clock_take(node, skew, now)
+    return bool(taken)
+
+
+OLD_START = "old_start"
+"""In a node's inventory while its agent numbers its start before one that was heard: it is told once."""
+
+
+def _old_start_tell(node: Node, report: Report, now: datetime) -> None:
+    """Say once why a node stays silent that does report. While its newer agent is heard it is the last report of the
+    one before, on its way for longer."""
+    silent = Q(last_report_at=None) | Q(last_report_at__lt=now - timedelta(seconds=settings.NODE_LOST_AFTER_S / 2))
+    later = Node.objects.filter(silent, pk=node.pk, public_key=node.public_key, boot__gt=report.boot)
+    told = {**node.inventory, OLD_START: True}
+    if later.exclude(inventory__has_key=OLD_START).update(inventory=told):
+        message = (
+            f"Reports of {node.name} are refused: its agent numbers its start before the one that was heard last. "
+            "Give it a new key."
+        )
+        node_event(node=node, code=OLD_START, message=message, now=now, told=report.boot, heard=node.boot)
+        log.warning("%s (%s, %s)", message, report.boot, node.boot)
+
+
+def _heard_again(node: Node, now: datetime) -> None:
+    if health_move(node, NodeHealth.HEALTHY, reason=""):
+        words = "reports for the first time" if node.health == NodeHealth.UNKNOWN else "is back"
+        node_event(node=node, code="healthy", message=f"Node {node.name} {words}.", now=now)
+
+
+def _clock_take(node: Node, skew_ms: int, now: datetime) -> None:
+    """Say once that its clock is wrong, and once that it is right again."""
+    before, fault = node.clock_fault, clock_fault(skew_ms)
+    if fault and not before:
+        node_event(node=node, code="clock_wrong", message=f"Node {node.name}: {fault}", now=now, skew_ms=skew_ms)
+    elif before and not fault:
+        node_event(node=node, code="clock_right", message=f"The clock of node {node.name} is right again.", now=now)
+
+
+def _inventory_take(node: Node, reported: Inventory, now: datetime) -> None:
+    said = inventory_believed(reported)
+    acceptance = _claims_take(node, said, now)
+    rows = {gpu.uuid: gpu for gpu in Gpu.objects.filter(node=node)}
+    found = offer_within(said, acceptance["accepted"], {uuid for uuid, gpu in rows.items() if gpu.present})
+    told = acceptance | {
+        "cpu_milli": found.cpu_milli,
+        "memory_mb": found.memory_mb,
+        "address": found.address,
+        "interface": found.interface,
+        "runtime": found.runtime,
+        "simulated": found.simulated,
+        "port_first": found.port_first,
+        "port_last": found.port_last,
+        "storages": list(found.storages),
+        "storage_faults": dict(found.storage_faults),
+        "inventory": {
+            "hostname": found.hostname,
+            "engine": found.engine,
+            "kernel": found.kernel,
+            "agent": found.agent,
+            "capabilities": list(found.capabilities),
+            "rack": found.rack,
+            **({"ports_busy": list(found.ports_busy)} if found.ports_busy else {}),
+            **({UNGUARDED: dict(found.storages_unguarded)} if found.storages_unguarded else {}),
+            **_listeners(found),
+            **_there(found),
+            **_disk(node, found),
+            **_nonsense(node, reported, said, now),
+        },
+    }
+    if found.disk_full != (node.full_since is not None):
+        _full_take(node, found, now)
+        told["full_since"] = now if found.disk_full else None
+    told |= stuck_columns(node, found, now)
+    changed = {name: value for name, value in told.items() if getattr(node, name) != value}
+    if changed:
+        Node.objects.filter(pk=node.pk).update(**changed)
+        for name, value in changed.items():
+            setattr(node, name, value)
+        transaction.on_commit(scheduler_wake)
+    _gpus_take(node, found, rows, now)
+
+
+GREW = "grew"
+SAID_AGAIN = timedelta(hours=1)
+
+
+def _claims_take(node: Node, said: Inventory, now: datetime) -> dict[str, Any]:
+    """What is accepted of the node, and what it claims beyond that. Accepts what comes first of one that shall be."""
+    claimed = offer_of(said)
+    accepted = node.accepted
+    if node.accept_first:
+        known = (accepted or {}).get("storages", ())
+        accepted = {**claimed, "storages": sorted({*known, *claimed["storages"]})}
+        first_at = node.accepted_at or now
+        return {"accepted": accepted, "accepted_at": first_at, "claims": {}, "accept_first": False}
+    if accepted is None:
+        return {"accepted": None, "claims": claimed}
+    grown = growth(claimed, accepted)
+    if grown and not node.claims:
+        _growth_tell(node, now)
+    return {"accepted": accepted, "claims": claimed if grown else {}}
+
+
+def _growth_tell(node: Node, now: datetime) -> None:
+    """Once in a while: it may say so with every other report."""
+    if not NodeEvent.objects.filter(node=node, code=GREW, at__gt=now - SAID_AGAIN).exists():
+        message = f"Node {node.name} claims more than was accepted; it does not count until it is confirmed."
+        node_event(node=node, code=GREW, message=message, now=now)
+
+
+def _listeners(found: Inventory) -> dict[str, object]:
+    told = [[one.kind, one.address, one.port] for one in found.listeners]
+    return {LISTENERS: told} if told else {}
+
+
+def _there(found: Inventory) -> dict[str, dict[str, int]]:
+    """What a machine really has that promises more than that; nothing of any other."""
+    there = {"cpu_milli": found.there_cpu_milli, "memory_mb": found.there_memory_mb}
+    promised = {"cpu_milli": found.cpu_milli, "memory_mb": found.memory_mb}
+    return {"there": there} if any(0 < there[name] < promised[name] for name in there) else {}
+
+
+PORTS_WRONG, ADDRESS_WRONG, TOO_MANY = "ports_wrong", "address_wrong", "too_many"
+"""In a node's inventory while what its agent names is no range of ports, or no address, or more than a server has: it
+is told once."""
+
+
+def _nonsense(node: Node, told: Inventory, believed: Inventory, now: datetime) -> dict[str, bool]:
+    wrong = {}
+    if not ports_fit(told):
+        used = f"{believed.port_first}-{believed.port_last}"
+        wrong[PORTS_WRONG] = f"The agent of {node.name} names no range of ports: {used} are used."
+    if told.address and not believed.address:
+        wrong[ADDRESS_WRONG] = (
+            f"The agent of {node.name} names no address: tasks on other servers cannot reach those there."
+        )
+    if many := too_many(told):
+        wrong[TOO_MANY] = f"The agent of {node.name} names more than a server has: {', '.join(many)}."
+    for code, message in wrong.items():
+        if code not in node.inventory:
+            node_event(node=node, code=code, message=message, now=now)
+    return dict.fromkeys(wrong, True)
+
+
+DISK_STEP = 2
+"""Percent points by which free room must differ to be written anew: reports come every few seconds."""
+
+
+def _disk(node: Node, found: Inventory) -> dict[str, object]:
+    """How much of the disk for containers is free; nothing of an agent that does not tell."""
+    if not found.disk_total_mb:
+        return {}
+    free, kept = 100 * found.disk_free_mb // found.disk_total_mb, node.inventory.get("disk_free_percent")
+    same = isinstance(kept, int) and abs(kept - free) < DISK_STEP
+    largest = [[one.what, one.name, one.mb] for one in found.largest]
+    return {"disk_free_percent": kept if same else free, **({"largest": largest} if largest else {})}
+
+
+def _full_take(node: Node, found: Inventory, now: datetime) -> None:
+    """Say once that its disk is full, and once that there is room again."""
+    words = "is full: it takes nothing new" if found.disk_full else "has room again"
+    code = "disk_full" if found.disk_full else "disk_room"
+    node_event(node=node, code=code, message=f"The disk for containers of {node.name} {words}.", now=now)
+
+
+def _gpus_take(node: Node, found: Inventory, rows: dict[str, Gpu], now: datetime) -> None:
+    """New GPUs get their place in the node's topology; one that is not reported any more stays, not present. ``rows``:
+    those that the node has, by UUID."""
+    for uuid in rows.keys() - {info.uuid for info in found.gpus}:
+        if rows[uuid].present:
+            rows[uuid].present = False
+            Gpu.objects.filter(pk=rows[uuid].pk).update(present=False)
+            message = f"GPU {rows[uuid].index} ({uuid}) of {node.name} is not there any more."
+            node_event(node=node, code="gpu_gone", message=message, now=now)
+    came = [info.uuid for info in found.gpus if info.uuid not in rows or not rows[info.uuid].present]
+    elsewhere = cards_take(node=node, uuids=came, now=now) if came else frozenset()
+    here = [info for info in found.gpus if info.uuid not in elsewhere]
+    changes = {info.uuid: _gpu_changes(rows[info.uuid], info) for info in here if info.uuid in rows}
+    _indices_leave([rows[uuid] for uuid, changed in changes.items() if "index" in changed])
+    came_new = _gpus_new(node, found, [info for info in here if info.uuid not in rows], now)
+    for info in here:
+        if info.uuid in came_new:
+            rows[info.uuid] = came_new[info.uuid]
+            gpu_settle(node=node, gpu=rows[info.uuid], others=rows.values())
+        elif changed := changes[info.uuid]:
+            row = rows[info.uuid]
+            Gpu.objects.filter(pk=row.pk).update(**changed | {"present": True})
+            if {"fault", "told", "present"} & changed.keys():
+                message = f"GPU {info.index} of {node.name}: {_gpu_words(row, changed, info)}."
+                node_event(node=node, code="gpu_changed", message=message, now=now)
+    topology_take_first(node=node, now=now)
+
+
+def _indices_leave(rows: Collection[Gpu]) -> None:
+    """Those that are counted otherwise now make room, until each is written: of two that change their numbers the first
+    would take one that the other one still has."""
+    if rows:
+        Gpu.objects.filter(pk__in=[row.pk for row in rows]).update(present=False)
+
+
+def _gpu_words(row: Gpu, changed: Mapping[str, object], info: GpuInfo) -> str:
+    if not info.healthy:
+        return info.fault
+    fenced = changed.get("fault", row.fault)
+    return "its node finds nothing wrong any more; it is fenced off until it is put back" if fenced else "is well again"
+
+
+def _gpus_new(node: Node, found: Inventory, infos: Sequence[GpuInfo], now: datetime) -> dict[str, Gpu]:
+    """By UUID the rows of GPUs that were never there, with an event for each."""
+    first_types: dict[str, CellType] = {}
+    for info in infos:
+        if info.model not in first_types:
+            first_types[info.model] = gpu_type_before_topology(
+                node=node, model=info.model, memory_mb=info.memory_mb, gpus=len(found.gpus)
+            )
+    made = Gpu.objects.bulk_create(
+        Gpu(node=node, cell_type=first_types[info.model], uuid=info.uuid, **_gpu_columns(info)) for info in infos
+    )
+    found_words = [f"GPU {info.index} of {node.name}: {info.model}, {info.memory_mb} MB." for info in infos]
+    node_events(node=node, code="gpu_found", messages=found_words, now=now)
+    return {gpu.uuid: gpu for gpu in made}
+
+
+def _gpu_columns(info: GpuInfo) -> dict[str, object]:
+    details = {
+        "pci": info.pci, "numa": info.numa, "nvlink_group": info.nvlink_group, "pcie_group": info.pcie_group,
+        "driver": info.driver, "cuda": info.cuda,
+    }  # fmt: skip
+    return {"index": info.index, "model": info.model, "memory_mb": info.memory_mb, "details": details}
+
+
+def _gpu_changes(row: Gpu, info: GpuInfo) -> dict[str, object]:
+    told = {**_gpu_columns(info), **fence_columns(row, info), "present": True}
+    return {name: value for name, value in told.items() if getattr(row, name) != value}

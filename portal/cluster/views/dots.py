@@ -1,0 +1,111 @@
+"""The map as the browser gets it: lists instead of objects, names once, so that 1,600 GPUs are some kilobytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from portal.cluster.selectors.holders import Held
+from portal.cluster.selectors.overview import GpuSpot, NodeSpot, Overview
+from portal.hardware.selectors.live import Live, gpus_live
+from portal.teams.selectors.visible import JobSight
+
+NOBODY = -1
+UNKNOWN = -1
+
+
+class HolderDot(msgspec.Struct, frozen=True, array_like=True):
+    """A task. ``job`` 0 and ``label`` empty: not to be told."""
+
+    vc: str
+    user: str
+    standing: str
+    job: int
+    label: str
+
+
+class GpuDot(msgspec.Struct, frozen=True, array_like=True):
+    """A GPU. ``holder`` is a place in the list of holders, ``use`` percent."""
+
+    index: int
+    place: str
+    holder: int
+    use: int
+    fault: str
+
+
+class NodeDot(msgspec.Struct, frozen=True, array_like=True):
+    """A node. ``section`` and ``shape`` are places in their lists."""
+
+    name: str
+    state: str
+    why: str
+    section: int
+    shape: int
+    sku: str
+    gpus: list[GpuDot]
+
+
+class Dots(msgspec.Struct, frozen=True):
+    """``shapes``: of each kind of node the cells inside it, as names and numbers of GPUs, largest first. ``vcs``: the
+    virtual clusters in the order in which they were made."""
+
+    vcs: list[str]
+    sections: list[str]
+    shapes: list[list[tuple[str, int]]]
+    holders: list[HolderDot]
+    nodes: list[NodeDot]
+
+
+def dots_written(found: Overview, *, vcs: Iterable[str], sight: JobSight) -> bytes:
+    """As JSON, for somebody with this sight. One look into Redis."""
+    live = gpus_live(nodes=[one.node.name for one in found.nodes])
+    sections = list(dict.fromkeys(one.section for one in found.nodes))
+    shapes = list(dict.fromkeys(one.node.shape_id for one in found.nodes))
+    holders = _Holders(sight)
+    nodes = [
+        NodeDot(
+            one.node.name, one.node.state, one.node.why, sections.index(one.section), shapes.index(one.node.shape_id),
+            _sku(one, found.skus),
+            [_gpu(spot, holders, live.get((one.node.name, spot.gpu.uuid))) for spot in one.gpus],
+        )
+        for one in found.nodes
+    ]  # fmt: skip
+    groups = [found.groups.get(shape, []) if shape is not None else [] for shape in shapes]
+    return msgspec.json.encode(Dots(list(vcs), sections, groups, holders.dots, nodes))
+
+
+def _sku(one: NodeSpot, skus: Mapping[int, str]) -> str:
+    return skus[one.gpus[0].gpu.cell_type_id] if one.gpus else ""
+
+
+def _gpu(spot: GpuSpot, holders: _Holders, reading: Live | None) -> GpuDot:
+    use = reading.reading.utilisation if reading else None
+    return GpuDot(
+        spot.gpu.number, spot.place, holders.place(spot.held), UNKNOWN if use is None else use, spot.fault
+    )  # fmt: skip
+
+
+class _Holders:
+    """Each task once, however many GPUs it holds."""
+
+    def __init__(self, sight: JobSight) -> None:
+        self.dots: list[HolderDot] = []
+        self._sight = sight
+        self._places: dict[Held, int] = {}
+
+    def place(self, held: Held | None) -> int:
+        """Where it stands in the list."""
+        if held is None:
+            return NOBODY
+        if held not in self._places:
+            self._places[held] = len(self.dots)
+            self.dots.append(self._dot(held))
+        return self._places[held]
+
+    def _dot(self, held: Held) -> HolderDot:
+        one = held.holder
+        if not self._sight.covers(user_id=one.user_id, vc_id=one.vc_id):
+            return HolderDot(one.vc, one.username, one.standing, 0, "")
+        return HolderDot(one.vc, one.username, one.standing, one.job_id, f"{one.label} ({one.role}/{one.index})")

@@ -1,0 +1,61 @@
+"""Pages of the images that may run and of the hardware kinds."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from portal.accounts.pages import PageRequest
+from portal.accounts.rights import Action, allowed_everywhere
+from portal.cluster.forms.skus import PriceForm, ShareForm
+from portal.hardware.models import Sku
+from portal.hardware.services.prices import sku_set_price, sku_set_share
+from portal.teams.selectors.shares import SkuTotal, sku_totals
+from portal.teams.selectors.visible import cluster_right
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def skus(request: PageRequest) -> HttpResponse:
+    """The hardware kinds with their shares and prices, which an administrator sets here."""
+    typed: PriceForm | ShareForm | None = None
+    name = request.POST.get("sku", "")
+    if request.method == "POST":
+        cluster_right(user=request.user)
+        typed = ShareForm(request.POST) if "cores" in request.POST else PriceForm(request.POST)
+        if typed.is_valid():
+            messages.success(request, _sku_set(name, typed, request.user.username))
+            return redirect("skus")
+    kinds = {sku.name: sku for sku in Sku.objects.all()}
+    context = {
+        "rows": [
+            (total, kinds[total.sku], *_sku_forms(total, typed if name == total.sku else None))
+            for total in sku_totals()
+        ],
+        "currency": settings.CURRENCY,
+        "may_set": allowed_everywhere(request.user, Action.CLUSTER_CONFIGURE),
+    }
+    return render(request, "clusters/skus.html", context, status=400 if typed else 200)
+
+
+def _sku_set(name: str, form: PriceForm | ShareForm, actor: str) -> str:
+    typed, now = form.cleaned_data, timezone.now()
+    if isinstance(form, ShareForm):
+        cpu_milli = int(typed["cores"] * 1000)
+        sku_set_share(name=name, cpu_milli=cpu_milli, memory_mb=typed["memory"], now=now, actor=actor)
+        return _("What goes with %(sku)s is set.") % {"sku": name}
+    sku_set_price(name=name, price=typed["price"], now=now, actor=actor)
+    return _("The price of %(sku)s is set.") % {"sku": name}
+
+
+def _sku_forms(total: SkuTotal, typed: PriceForm | ShareForm | None) -> tuple[ShareForm, PriceForm]:
+    """Filled in as it is, the one that was sent as it was typed."""
+    share = ShareForm(initial={"cores": f"{total.share_cpu_milli / 1000:g}", "memory": total.share_memory_mb})
+    price = PriceForm(initial={"price": total.price})
+    return typed if isinstance(typed, ShareForm) else share, typed if isinstance(typed, PriceForm) else price

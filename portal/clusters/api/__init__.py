@@ -1,1 +1,0 @@
-"""REST: virtual clusters and nodes."""

@@ -1,5 +1,0 @@
-from django.apps import AppConfig
-
-
-class ClustersConfig(AppConfig):
-    name = "portal.clusters"

@@ -1,1 +1,0 @@
-"""What people type on the pages of the cluster."""

@@ -1,1 +1,0 @@
-"""What `manage.py simulate` reads, prints and draws; the simulation itself is `scheduling.simulator`."""

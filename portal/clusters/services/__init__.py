@@ -1,1 +1,0 @@
-"""Writing nodes and virtual clusters: joining, reports, topology, silence, intents, rules, quotas."""

@@ -1,1 +1,0 @@
-"""Pages of the cluster, of virtual clusters and of people."""

@@ -1,1 +1,0 @@
-"""REST: what the scheduler says; the cluster's configuration and quotas, and what a change would do to running jobs."""

@@ -1,1 +1,0 @@
-"""Pages of what the scheduler is told, and of what is wrong."""

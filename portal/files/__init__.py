@@ -1,0 +1,1 @@
+"""The files of job folders: looked at, downloaded, kept and deleted."""

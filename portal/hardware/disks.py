@@ -1,0 +1,44 @@
+"""What takes the room on a node's disk, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from django.utils.translation import gettext, gettext_noop
+
+from portal.common.sentences import some_of
+from portal.hardware.models import Node
+
+_WORDS: Mapping[str, str] = {
+    "images": gettext_noop("images"),
+    "layer": gettext_noop("what the container of %(name)s wrote outside storages"),
+    "volumes": gettext_noop("volumes of Docker"),
+    "build cache": gettext_noop("Docker's build cache"),
+    "logs": gettext_noop("logs that are not archived yet"),
+    "code": gettext_noop("code of jobs, kept for the next task"),
+    "workspaces": gettext_noop("code of jobs, unpacked"),
+}
+NAMED = 3
+
+
+class Taken(NamedTuple):
+    """Something on the disk, and its MB."""
+
+    words: str
+    mb: int
+
+
+def node_largest(node: Node, *, names: bool) -> list[Taken]:
+    """What its agent told last, the largest first; nothing where there is room. ``names``: with those of jobs, else
+    only with their users'."""
+    return [
+        Taken(gettext(_WORDS.get(what, "%(name)s")) % {"name": name if names else name.partition("/")[0]}, mb)
+        for what, name, mb in node.inventory.get("largest", ())
+    ]
+
+
+def largest_words(node: Node) -> str:
+    """The first of them as a sentence; empty where nothing is told."""
+    found = [f"{one.words} ({one.mb / 1024:.1f} GB)" for one in node_largest(node, names=True)]
+    return gettext("Largest: %(things)s.") % {"things": some_of(found, NAMED)} if found else ""

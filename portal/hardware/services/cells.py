@@ -1,0 +1,43 @@
+"""Cell types as rows: found by their structure, made where they are missing."""
+
+from __future__ import annotations
+
+from portal.hardware.models import CellType, Sku
+from portal.hardware.topology import Level
+
+
+def leaf_of(cell_type: CellType) -> CellType:
+    """The type of the leaves that a cell of this type is made of."""
+    while cell_type.child is not None:
+        cell_type = cell_type.child
+    return cell_type
+
+
+def leaf_type(*, sku: Sku) -> CellType:
+    """The cell type of one GPU of this SKU."""
+    return CellType.objects.get_or_create(name=sku.name, defaults={"sku": sku})[0]
+
+
+def cell_type_for(*, level: Level, child: CellType) -> CellType:
+    """The type of this structure; made where it is missing, under the next name that is free."""
+    known = CellType.objects.filter(
+        child=child, child_count=level.child_count, is_node_level=level.node_level
+    ).order_by("pk")
+    if (found := known.first()) is not None:
+        return found
+    taken = set(CellType.objects.filter(name__startswith=level.name).values_list("name", flat=True))
+    names = (level.name if number == 1 else f"{level.name}-{number}" for number in range(1, len(taken) + 2))
+    return CellType.objects.create(
+        name=next(name for name in names if name not in taken), sku=child.sku, child=child,
+        child_count=level.child_count, is_node_level=level.node_level, derived=True,
+    )  # fmt: skip
+
+
+def cell_types_clean() -> None:
+    """Remove derived types of which nothing is any more, and which no quota names."""
+    unused = {
+        f"{name}__isnull": True
+        for name in ("parents", "nodes", "gpus", "upper_cells", "pinned_cells", "quota", "quota_changes")
+    }
+    while CellType.objects.filter(derived=True, **unused).delete()[0]:
+        pass

@@ -1,0 +1,13 @@
+"""A node's health, moved after its table."""
+
+from __future__ import annotations
+
+from portal.common.moves import sources
+from portal.hardware.models import Node
+from portal.hardware.states import HEALTH_MOVES, NodeHealth
+
+
+def health_move(node: Node, to: NodeHealth, *, reason: str, **still: object) -> bool:
+    """Move a node's health where the table allows it and the columns ``still`` are what they were."""
+    rows = Node.objects.filter(pk=node.pk, health__in=sources(HEALTH_MOVES, to), **still)
+    return bool(rows.update(health=to, health_reason=reason))

@@ -1,0 +1,103 @@
+"""Accounts of Redis for nodes, each limited to its node's own keys: made, renewed with a new key, and removed. Redis
+keeps them in its memory, so that they are put in place again and again (docs/decisions/joining.md)."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+from collections.abc import Iterator, Mapping
+from threading import Lock
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from redis import Redis, RedisError
+
+from nodes.protocol.accounts import (
+    NODE_PREFIX,
+    REPORTS_PREFIX,
+    node_account,
+    node_account_rules,
+    reports_account,
+    reports_account_rules,
+    url_with_account,
+)
+from portal.common.wake import redis_once
+from portal.hardware.models import Node
+
+log = logging.getLogger(__name__)
+
+_lines: dict[str, tuple[str, str]] = {}
+"""What this process put in place: account -> (password, the line by which Redis tells the account)."""
+_turn = Lock()
+
+
+def redis_password(node: Node) -> str:
+    """The password of the node's accounts. It follows from the portal's sealing key, which node this is and its key:
+    nothing is stored, and a new key brings a new one."""
+    said = f"redis {settings.CLUSTER_NAME} {node.pk} {node.name} {node.public_key}"
+    return hmac.new(bytes.fromhex(settings.SEALING_KEY), said.encode(), hashlib.sha256).hexdigest()
+
+
+def redis_address(node: Node) -> str:
+    """Where and as whom the node's agent finds Redis, password included."""
+    return url_with_account(settings.REDIS_NODES_URL, account=node_account(node.name), password=redis_password(node))
+
+
+def redis_accounts_soon() -> None:
+    """Puts the accounts in place when the transaction is through; a Redis that is away gets them next time."""
+    transaction.on_commit(redis_accounts_apply)
+
+
+def redis_accounts_apply() -> bool:
+    """Makes Redis's accounts of nodes what the rows say, whatever there is now. False, with a line in the log, where
+    Redis is away or takes no accounts."""
+    if not settings.REDIS_ACCOUNTS:
+        return True
+    try:
+        with _turn:
+            client = redis_once()
+            there = _told(client)  # before the rows are read: what is there for a server that comes just now stays
+            _apply(client, there, dict(_wanted()))
+    except RedisError as error:
+        log.warning("accounts of nodes not put in place in Redis: %s", error)
+        return False
+    return True
+
+
+def _wanted() -> Iterator[tuple[str, tuple[str, list[str]]]]:
+    """Account -> (password, rules)."""
+    for node in Node.objects.exclude(public_key="").only("name", "public_key"):
+        password = redis_password(node)
+        yield node_account(node.name), (password, node_account_rules(node.name))
+        yield reports_account(node.name), (password, reports_account_rules())
+
+
+def _apply(client: Redis, there: Mapping[str, str], wanted: Mapping[str, tuple[str, list[str]]]) -> None:
+    for account in there.keys() - wanted.keys():
+        client.acl_deluser(account)
+        _lines.pop(account, None)
+    changed = [
+        account for account, (password, _) in wanted.items() if _lines.get(account) != (password, there.get(account))
+    ]
+    if not changed:
+        return
+    pipe = client.pipeline(transaction=True)
+    for account in changed:
+        password, rules = wanted[account]
+        # Who is connected by another password is put out; who is by this one stays connected.
+        if account in there and f"#{hashlib.sha256(password.encode()).hexdigest()}" not in there[account].split():
+            pipe.acl_deluser(account)
+        pipe.execute_command("ACL", "SETUSER", account, "reset", "on", f">{password}", *rules)  # type: ignore[no-untyped-call]
+    pipe.execute()
+    now = _told(client)
+    _lines.update({account: (wanted[account][0], now.get(account, "")) for account in changed})
+
+
+def _told(client: Redis) -> dict[str, str]:
+    """The accounts of nodes that Redis has: name -> the line that tells all of it."""
+    answer: Any = client.execute_command("ACL", "LIST")  # type: ignore[no-untyped-call]
+    lines = [one.decode() if isinstance(one, bytes) else str(one) for one in answer]
+    named = {line.split(" ", 2)[1]: line for line in lines}
+    return {name: line for name, line in named.items() if name.startswith((NODE_PREFIX, REPORTS_PREFIX))}

@@ -1,0 +1,1 @@
+"""Jobs whose GPUs do nothing: the policy, its exceptions, warnings and what follows."""

@@ -1,0 +1,117 @@
+"""What becomes of jobs whose GPUs do nothing: how busy they are, the policy, exceptions from it, and warnings."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from portal.jobs.models.attempt import JobAttempt
+from portal.jobs.models.job import Job
+from portal.jobs.models.lists import TAG_LENGTH
+from portal.jobs.states import IdleAction, IdleEnd
+from portal.teams.models import VirtualCluster
+
+
+class GpuActivity(models.Model):
+    """How busy the busiest GPU of a running attempt was, as ``portal.idle.activity`` keeps it: minutes of which
+    all its GPUs told, the newest of them (minutes since 1970), and [percent, minute's number, end] of the steps."""
+
+    job_attempt = models.OneToOneField(JobAttempt, primary_key=True, on_delete=models.CASCADE, related_name="activity")
+    told = models.PositiveIntegerField()
+    last = models.PositiveIntegerField()
+    steps = models.JSONField(default=list)
+
+    def __str__(self) -> str:
+        return f"{self.job_attempt_id}: {self.told} minutes"
+
+
+class IdlePolicy(models.Model):
+    """What becomes of jobs whose GPUs were below ``percent`` for ``minutes``: in one virtual cluster, or (``vc`` empty)
+    in all that have none of their own."""
+
+    vc = models.OneToOneField(
+        VirtualCluster, null=True, blank=True, on_delete=models.CASCADE, related_name="idle_policy"
+    )
+    action = models.CharField(max_length=16, choices=IdleAction.choices)
+    percent = models.PositiveSmallIntegerField()
+    minutes = models.PositiveIntegerField()
+    after_minutes = models.PositiveIntegerField(help_text="from the warning to what follows it")
+    extensions = models.PositiveSmallIntegerField(help_text="how often that can be put off, in one attempt of a job")
+    extension_minutes = models.PositiveIntegerField()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(models.Value(1), condition=Q(vc__isnull=True), name="one_idle_policy_of_cluster")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.vc_id or 'all'}: {self.action}"
+
+
+class IdleExemption(models.Model):
+    """Jobs that the policy leaves alone, until a moment or for good: of a virtual cluster (empty: of all), of a user,
+    one job, those whose name a shell pattern means, those with a tag. What is empty excludes nothing; not all of the
+    last four are."""
+
+    vc = models.ForeignKey(
+        VirtualCluster, null=True, blank=True, on_delete=models.CASCADE, related_name="idle_exemptions"
+    )
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.CASCADE, related_name="+"
+    )
+    job = models.ForeignKey(Job, null=True, blank=True, on_delete=models.CASCADE, related_name="idle_exemptions")
+    pattern = models.CharField(max_length=255, blank=True, help_text="of the job's name")
+    tag = models.CharField(max_length=TAG_LENGTH, blank=True, default="", db_default="", help_text="of the job")
+    reason = models.CharField(max_length=500)
+    until = models.DateTimeField(null=True, blank=True)
+    author = models.CharField(max_length=64)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(user__isnull=False) | Q(job__isnull=False) | ~Q(pattern="") | ~Q(tag=""),
+                name="idle_exemption_of_some",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.pk} in {self.vc_id or 'all'}"
+
+
+class IdleWarning(models.Model):
+    """That the owner of a job was warned of its idle GPUs: under which terms, and what came of it. While it is open
+    the same stretch is not warned of again.
+
+    ``since``: when its GPUs began to be idle; ``due_at``: when ``action`` follows (empty: never); ``acted_at``: when it
+    was done.
+    """
+
+    job_attempt = models.ForeignKey(JobAttempt, on_delete=models.CASCADE, related_name="idle_warnings")
+    action = models.CharField(max_length=16, choices=IdleAction.choices)
+    percent = models.PositiveSmallIntegerField()
+    minutes = models.PositiveIntegerField()
+    after_minutes = models.PositiveIntegerField()
+    source = models.CharField(max_length=64, blank=True, help_text="whose policy: a virtual cluster's; empty: all's")
+    gpus = models.PositiveIntegerField()
+    since = models.DateTimeField()
+    warned_at = models.DateTimeField()
+    due_at = models.DateTimeField(null=True, blank=True)
+    extensions = models.PositiveIntegerField(default=0)
+    acted_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    end = models.CharField(max_length=10, choices=IdleEnd.choices, blank=True)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["job_attempt"], condition=Q(ended_at__isnull=True), name="one_open_idle_warning"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.job_attempt_id} since {self.since}"

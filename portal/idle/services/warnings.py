@@ -1,0 +1,205 @@
+"""Jobs whose GPUs do nothing: warned once, then stopped or made opportunistic as the policy says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import Sum
+from django.utils.translation import gettext
+
+from nodes.protocol.states import StopReason
+from portal.accounts.audit import audit_write
+from portal.accounts.models import Audited
+from portal.common.errors import Conflict
+from portal.common.priorities import OPPORTUNISTIC
+from portal.idle.models import GpuActivity, IdleWarning
+from portal.idle.rules import MINUTE, Verdict
+from portal.idle.selectors import Judged, idle_judged, idle_policy_of
+from portal.job_file.model import JobSpec
+from portal.jobs.container import grace_seconds
+from portal.jobs.models import Job, JobAttempt, TaskAttempt
+from portal.jobs.services.allocation import job_lend
+from portal.jobs.services.attempts import LIVE, attempt_end
+from portal.jobs.services.transitions import job_event, job_hold
+from portal.jobs.services.words import gpus_named, minutes_named
+from portal.jobs.states import AttemptState, EndReason, IdleAction, IdleEnd
+from portal.usage.models import UsageProgress
+
+
+def idle_judge(*, now: datetime) -> None:
+    """Warn, withdraw, stop and make opportunistic, as the minutes that are taken in say. A fixed number of queries,
+    and a transaction for each job of which something is to be done; done again it does nothing more."""
+    over = GpuActivity.objects.exclude(job_attempt__state__in=[AttemptState.STARTING, AttemptState.RUNNING])
+    over.delete()
+    progress = UsageProgress.objects.first()
+    if progress is None:
+        return
+    for one in idle_judged(folded_to=progress.folded_to, now=now):
+        if one.verdict is not Verdict.NOTHING:
+            _carry_out(one, now)
+    open_still = IdleWarning.objects.filter(ended_at__isnull=True)
+    open_still.exclude(job_attempt__state__in=[AttemptState.STARTING, AttemptState.RUNNING]).update(
+        ended_at=now, end=IdleEnd.OVER
+    )
+
+
+def _carry_out(one: Judged, now: datetime) -> None:
+    """With the job held: whoever came first has changed the rows that the verdict was made from."""
+    with transaction.atomic():
+        job_hold(one.holder.job)
+        attempts = JobAttempt.objects.select_related("job__user", "job__vc")
+        attempt = attempts.filter(pk=one.attempt, state=AttemptState.RUNNING).first()
+        warning = IdleWarning.objects.filter(job_attempt=one.attempt, ended_at__isnull=True).first()
+        if attempt is None or (warning and (warning.pk, warning.due_at, warning.acted_at)) != one.seen:
+            return
+        if one.verdict is Verdict.WARN:
+            _warn(attempt, one, now)
+        elif warning is not None and isinstance(one.verdict, IdleEnd):
+            _withdraw(attempt, warning, one.verdict, now)
+        elif warning is not None:
+            _act(attempt, warning, now)
+
+
+def _warn(attempt: JobAttempt, one: Judged, now: datetime) -> None:
+    live = TaskAttempt.objects.filter(LIVE, job_attempt=attempt, allocations__released_at__isnull=True)
+    gpus = live.filter(allocations__isnull=False).values("allocations").distinct().count()
+    action, firm = one.terms.action, _stays(attempt.job)
+    if action == IdleAction.OPPORTUNISTIC and firm:
+        action = IdleAction.WARN
+    follows = one.terms.follows if action == one.terms.action else None
+    warning = IdleWarning.objects.create(
+        job_attempt=attempt, action=one.terms.action, percent=one.terms.percent, minutes=one.terms.minutes,
+        after_minutes=one.terms.after_minutes, source=one.terms.source, gpus=gpus, since=one.since, warned_at=now,
+        due_at=now + follows if follows else None,
+    )  # fmt: skip
+    message = f"{_idle(warning, now)} {_announced(warning)}".strip()
+    job_event(job=attempt.job, job_attempt=attempt, code="idle_warned", message=message, now=now)
+
+
+def _stays(job: Job) -> bool:
+    """Whether the job can not be made opportunistic: it runs on servers that are reserved for it, is never preempted,
+    or is opportunistic already."""
+    spec = JobSpec.from_json(job.spec)
+    pinned = any(role.pinned_cell for role in spec.roles)
+    return pinned or spec.berth.preemptible is False or job.priority <= OPPORTUNISTIC
+
+
+def _idle(warning: IdleWarning, now: datetime) -> str:
+    minutes = max(warning.minutes, int((now - warning.since) / MINUTE))
+    verb = "has" if warning.gpus == 1 else "have"
+    return f"Its {gpus_named(warning.gpus)} {verb} been below {warning.percent} % for {minutes_named(minutes)}."
+
+
+def _announced(warning: IdleWarning) -> str:
+    if warning.due_at is None:
+        return ""
+    what = "is stopped" if warning.action == IdleAction.STOP else "becomes opportunistic"
+    work = "it works" if warning.gpus == 1 else "they work"
+    return f"It {what} at {warning.due_at:%Y-%m-%d %H:%M} UTC unless {work} again."
+
+
+WITHDRAWN: Mapping[IdleEnd, str] = {
+    IdleEnd.WORKED: "its GPUs work again",
+    IdleEnd.UNKNOWN: "nothing was heard of its GPUs for some minutes",
+    IdleEnd.EXEMPT: "it is excepted from the idle policy now",
+    IdleEnd.POLICY: "the idle policy was changed",
+}
+
+
+def _withdraw(attempt: JobAttempt, warning: IdleWarning, end: IdleEnd, now: datetime) -> None:
+    IdleWarning.objects.filter(pk=warning.pk).update(ended_at=now, end=end)
+    message = f"The warning of {warning.warned_at:%H:%M} UTC is withdrawn: {WITHDRAWN[end]}."
+    if warning.acted_at is not None:
+        message = (
+            f"{WITHDRAWN[end][0].upper()}{WITHDRAWN[end][1:]}. The job stays opportunistic until this attempt ends."
+        )
+    job_event(job=attempt.job, job_attempt=attempt, code="idle_withdrawn", message=message, now=now)
+
+
+def _act(attempt: JobAttempt, warning: IdleWarning, now: datetime) -> None:
+    ACTS[IdleAction(warning.action)](attempt, warning, now)
+
+
+def _why(warning: IdleWarning, now: datetime) -> str:
+    """The cause, in a sentence's second half."""
+    minutes = max(warning.minutes, int((now - warning.since) / MINUTE))
+    verb = "was" if warning.gpus == 1 else "were"
+    whose = f"virtual cluster {warning.source}" if warning.source else "the cluster"
+    return (
+        f"its {gpus_named(warning.gpus)} {verb} below {warning.percent} % for {minutes_named(minutes)}; "
+        f"policy of {whose}; warned at {warning.warned_at:%H:%M} UTC."
+    )
+
+
+def _stop(attempt: JobAttempt, warning: IdleWarning, now: datetime) -> None:
+    IdleWarning.objects.filter(pk=warning.pk).update(acted_at=now, ended_at=now, end=IdleEnd.STOPPED)
+    grace = grace_seconds(JobSpec.from_json(attempt.job.spec).berth.grace_period_s)
+    attempt_end(
+        attempt=attempt, reason=EndReason.IDLE, message=f"Stopped: {_why(warning, now)}", now=now,
+        stop=StopReason.USER, grace_s=grace,
+    )  # fmt: skip
+
+
+def _opportunistic(attempt: JobAttempt, warning: IdleWarning, now: datetime) -> None:
+    job = attempt.job
+    IdleWarning.objects.filter(pk=warning.pk).update(acted_at=now)
+    JobAttempt.objects.filter(pk=attempt.pk, own_priority=None).update(own_priority=job.priority)
+    Job.objects.filter(pk=job.pk).update(priority=OPPORTUNISTIC)
+    job_lend(attempt=attempt, now=now)
+    message = f"It is opportunistic until this attempt ends, and its GPUs may be taken back: {_why(warning, now)}"
+    job_event(job=job, job_attempt=attempt, code="idle_opportunistic", message=message, now=now)
+
+
+ACTS: Mapping[IdleAction, Callable[[JobAttempt, IdleWarning, datetime], None]] = {
+    IdleAction.STOP: _stop,
+    IdleAction.OPPORTUNISTIC: _opportunistic,
+}
+
+
+# ---------------------------------------------------------------- putting it off
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """How often what follows a warning can be put off again, and by how many minutes each time."""
+
+    times: int
+    minutes: int
+
+
+def idle_left(*, warning: IdleWarning, vc_id: int) -> Left:
+    """What the policy of now gives the attempt that was warned."""
+    policy = idle_policy_of(vc_id)
+    used = IdleWarning.objects.filter(job_attempt=warning.job_attempt_id).aggregate(all=Sum("extensions"))["all"]
+    return Left(max(0, policy.extensions - (used or 0)), policy.extension_minutes)
+
+
+def idle_extend(*, job: Job, actor: str, now: datetime) -> IdleWarning:
+    """Put off what was announced, as often as the policy allows. Raises Conflict where there is nothing to put off, or
+    it was put off often enough."""
+    with transaction.atomic():
+        job_hold(job.pk)
+        warning = IdleWarning.objects.filter(
+            job_attempt__job=job, job_attempt__state=AttemptState.RUNNING, ended_at=None, acted_at=None
+        ).exclude(due_at=None).select_related("job_attempt").first()  # fmt: skip
+        if warning is None or warning.due_at is None:
+            raise Conflict(gettext("Nothing was announced to %(job)s that could be put off.") % {"job": job.label})
+        left = idle_left(warning=warning, vc_id=job.vc_id)
+        if not left.times:
+            raise Conflict(
+                gettext(
+                    "It was put off as often as the policy allows; a lead of its virtual cluster or an "
+                    "administrator can except the job."
+                )
+            )
+        warning.extensions += 1
+        warning.due_at = max(warning.due_at, now) + left.minutes * MINUTE
+        warning.save(update_fields=["extensions", "due_at"])
+        message = f"Put off by {actor} for {minutes_named(left.minutes)}. {_announced(warning)}"
+        job_event(job=job, job_attempt=warning.job_attempt, code="idle_extended", message=message, now=now, actor=actor)
+        after = {"due_at": warning.due_at.isoformat()}
+        audit_write(Audited.IDLE_EXTEND, actor=actor, target=job.label, vc=job.vc.name, now=now, after=after)
+    return warning

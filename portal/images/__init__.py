@@ -1,0 +1,1 @@
+"""Which images jobs may run."""

@@ -1,0 +1,243 @@
+"""The job as everything after validation sees it: frozen, typed, JSON round-trippable.
+
+Units: CPU in cores, memory in MB (2**20 bytes), durations in whole seconds. Names follow OpenPAI's job
+protocol v2; what it has no word for stands in `BerthExtras`. Secret values are never part of `to_json`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, Self
+
+from portal.common.priorities import DEFAULT_PRIORITY_CLASS, PRIORITY_CLASSES, PriorityClass
+from portal.job_file import codec
+
+DEFAULT_VIRTUAL_CLUSTER = "default"
+
+Borrow = Literal["never", "auto"]
+Profile = Literal["user", "root"]
+FailurePolicy = Literal["ignore", "fail"]
+CallbackEvent = Literal["taskStarts", "taskSucceeds"]
+
+JOB_EVENTS = ("running", "succeeded", "stopped", "failed", "retried", "preempted", "warned")
+"""The changes of a job a user can be told of; the first five are OpenPAI's."""
+
+FANCY_RETRY_OFF = -2
+RETRY_ALWAYS = -1
+BOUND_OFF = -1
+"""A completion bound that never triggers."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryAuth:
+    """A registry log-in. `password` is a template such as `<% $secrets.registry.password %>`, never the
+    value: `render_auth` fills it where it is used."""
+
+    username: str
+    password: str
+    registry_uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A container image: `uri` as `docker pull` takes it; `name` is the prerequisite's name in the file."""
+
+    name: str
+    uri: str
+    auth: RegistryAuth | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one task takes. `ports` maps a label to a number of ports; `shm_mb` None is the node's default."""
+
+    cpu: int
+    memory_mb: int
+    gpu: int
+    ports: Mapping[str, int] = field(default_factory=dict)
+    shm_mb: int | None = None
+    infiniband: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """When a task role ends the attempt (FrameworkController's completion policy).
+
+    As many failed tasks as `min_failed` fail it, as many succeeded ones as `min_succeeded` let it succeed;
+    -1 switches a bound off.
+    """
+
+    min_failed: int
+    min_succeeded: int
+
+
+@dataclass(frozen=True, slots=True)
+class Callback:
+    """Commands that a prerequisite brings to each task that names it."""
+
+    event: CallbackEvent
+    commands: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prerequisite:
+    """A data, script or output prerequisite; images stand in `TaskRoleSpec.image`."""
+
+    name: str
+    type: Literal["data", "script", "output"]
+    uri: tuple[str, ...] = ()
+    plugin: str | None = None
+    require: tuple[str, ...] = ()
+    callbacks: tuple[Callback, ...] = ()
+    failure_policy: FailurePolicy = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRoleSpec:
+    """A number of equal tasks.
+
+    `commands` are the lines in running order, deployment and plug-in lines included, as written;
+    `script` is the same rendered and joined, with only `<% $secrets... %>` left for the container.
+    """
+
+    name: str
+    instances: int
+    image: Image
+    resources: Resources
+    completion: Completion
+    commands: tuple[str, ...]
+    script: str
+    task_retry_count: int = 0
+    sku: str | None = None
+    pinned_cell: str | None = None
+    affinity_group: str | None = None
+    prerequisites: tuple[str, ...] = ()
+    data: str | None = None
+    output: str | None = None
+    script_source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StorageMount:
+    """A storage by name and where the task sees it."""
+
+    name: str
+    mount_path: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimePlugin:
+    """An entry of `extras."com.microsoft.pai.runtimeplugin"`; `task_roles` None means every role."""
+
+    plugin: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    failure_policy: FailurePolicy = "fail"
+    task_roles: tuple[str, ...] | None = None
+
+    def is_of(self, role: str) -> bool:
+        """Whether it is meant for this role."""
+        return self.task_roles is None or role in self.task_roles
+
+    @property
+    def asks_ssh(self) -> bool:
+        """Whether people shall reach the tasks: keys of one's own are a wish as well as `jobssh`."""
+        kind = self.parameters.get("userssh", {}).get("type", "none")
+        return self.asks_job_ssh or (self.plugin == "ssh" and kind != "none")
+
+    @property
+    def asks_job_ssh(self) -> bool:
+        """Whether the tasks shall reach each other; as in OpenPAI, who does not say so does not wish it."""
+        return self.plugin == "ssh" and self.parameters.get("jobssh") is True
+
+    @property
+    def barrier_s(self) -> int:
+        """How long a task waits for SSH to the others before its own commands; 0: it does not."""
+        if self.parameters.get("sshbarrier") is not True:
+            return 0
+        return 60 * int(self.parameters.get("sshbarrierTimeout") or 30)
+
+
+@dataclass(frozen=True, slots=True)
+class BerthExtras:
+    """`extras.berth`. None means: not said, the virtual cluster's or the cluster's default holds."""
+
+    time_limit_s: int | None = None
+    grace_period_s: int | None = None
+    min_run_time_s: int | None = None
+    borrow: Borrow | None = None
+    preemptible: bool | None = None
+    checkpoint_file: str | None = None
+    after: tuple[str, ...] = ()
+    code: str | None = None
+    nodes_only: tuple[str, ...] = ()
+    nodes_not: tuple[str, ...] = ()
+    profile: Profile | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """One valid job file.
+
+    `job_retry_count` is FrameworkController's `maxRetryCount`: n >= 0 retries at most n failures that the job
+    accounts for, `RETRY_ALWAYS` any of them, `FANCY_RETRY_OFF` whatever the end was, success included.
+    `storages` None means the file names none; an empty tuple asks for the user's default storages (OpenPAI).
+    `notify` is a subset of `JOB_EVENTS`. `secrets` is what the file gives, and stays out of `repr` and of
+    `to_json`.
+    """
+
+    name: str
+    roles: tuple[TaskRoleSpec, ...]
+    vc: str = DEFAULT_VIRTUAL_CLUSTER
+    priority_class: PriorityClass = DEFAULT_PRIORITY_CLASS
+    priority: int = PRIORITY_CLASSES[DEFAULT_PRIORITY_CLASS]
+    gang: bool = True
+    lazy_preemption: bool = False
+    job_retry_count: int = 0
+    description: str = ""
+    contributor: str = ""
+    version: str = ""
+    submit_from: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    prerequisites: tuple[Prerequisite, ...] = ()
+    storages: tuple[StorageMount, ...] | None = None
+    plugins: tuple[RuntimePlugin, ...] = ()
+    notify: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    berth: BerthExtras = field(default_factory=BerthExtras)
+    secrets: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def task_count(self) -> int:
+        """Tasks of the whole job."""
+        return sum(role.instances for role in self.roles)
+
+    @property
+    def gpu_count(self) -> int:
+        """GPUs of the whole job."""
+        return sum(role.instances * role.resources.gpu for role in self.roles)
+
+    def asks_ssh(self, role: str) -> bool:
+        """Whether the tasks of this role shall be reached by SSH."""
+        return any(plugin.asks_ssh for plugin in self.plugins if plugin.is_of(role))
+
+    def job_ssh(self, role: str) -> RuntimePlugin | None:
+        """The wish that tasks of this role and the others reach each other by SSH."""
+        return next((one for one in self.plugins if one.asks_job_ssh and one.is_of(role)), None)
+
+    def role(self, name: str) -> TaskRoleSpec:
+        """The task role of that name; `KeyError` when there is none."""
+        for role in self.roles:
+            if role.name == name:
+                return role
+        raise KeyError(name)
+
+    def to_json(self) -> dict[str, Any]:
+        """The spec as JSON values, without the secrets."""
+        data = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "secrets"}
+        return {key: codec.encode(value) for key, value in data.items()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], *, secrets: Mapping[str, Any] | None = None) -> Self:
+        """The inverse of `to_json`; raises `msgspec.ValidationError` on data of another shape."""
+        return codec.decode(cls, {**data, "secrets": dict(secrets or {})})

@@ -1,0 +1,38 @@
+"""How pages tell of jobs."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django import template
+from django.utils import timezone
+from django.utils.safestring import SafeString
+
+from portal.common.templatetags.frontend import lasted, span_words
+from portal.jobs.event_words import event_words
+from portal.jobs.problem_words import problem_words
+from portal.queue.wait_words import why_waits
+
+register = template.Library()
+
+
+@register.simple_tag
+def ran(job: Any) -> SafeString | str:
+    """How long a job of a list has really run, without what it waited between its attempts: it ticks while it runs, and
+    nothing is told of it while it waits."""
+    before = job.ran or timedelta()
+    if job.running_since is not None:
+        return lasted(job.running_since - before, None)
+    return span_words(before) if job.ended_at and job.started_at else "–"
+
+
+@register.filter
+def ahead(at: datetime | None) -> bool:
+    """Whether this point in time is still to come."""
+    return at is not None and at > timezone.now()
+
+
+register.filter("why_waits", why_waits)
+register.filter("event_words", event_words)
+register.filter("problem_words", problem_words)

@@ -1,0 +1,36 @@
+"""What an administrator decides of a node that does not come back."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import redirect
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+
+from portal.accounts.pages import PageRequest
+from portal.accounts.rights import Action
+from portal.cluster.forms.nodes import GiveUpForm
+from portal.common.errors import Conflict
+from portal.jobs.services.forgetting import node_give_up
+from portal.teams.selectors.visible import node_with_right
+
+
+@login_required
+@require_POST
+def node_given_up(request: PageRequest, name: str) -> HttpResponse:
+    """Gives it up. A browser lets nobody leave the reason out, or type one that is too long."""
+    node = node_with_right(user=request.user, name=name, action=Action.NODE_SET_INTENT)
+    form = GiveUpForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, " ".join(map(str, form.errors["reason"])))
+        return redirect("node", name=name)
+    try:
+        node_give_up(node=node, actor=request.user.username, now=timezone.now(), **form.cleaned_data)
+    except Conflict as conflict:
+        messages.error(request, conflict.detail)
+    else:
+        messages.success(request, _("%(node)s is given up; its jobs wait for other nodes.") % {"node": name})
+    return redirect("node", name=name)

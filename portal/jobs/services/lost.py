@@ -1,0 +1,97 @@
+"""Tasks that are given up before anybody has said that they ended: those of lost nodes, and those that do not end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from nodes.protocol.states import Phase, StopReason
+from portal.common.prepared import Prepared
+from portal.hardware.models import Node
+from portal.hardware.states import NodeHealth
+from portal.jobs.models import TaskAttempt
+from portal.jobs.selectors.overdue import END_WITHIN, stops_overdue
+from portal.jobs.services.allocation import task_attempt_uncharge
+from portal.jobs.services.attempts import LIVE, tasks_stop
+from portal.jobs.services.avoided_nodes import ENDLESS, node_avoid
+from portal.jobs.services.outcome import task_attempt_ended
+from portal.jobs.services.transitions import job_event, job_hold
+
+
+def lost_tasks_give_up(*, now: datetime) -> None:
+    """Give up what still lives on nodes that are lost."""
+    # The nodes first, of which mostly none is lost: there are many more tasks.
+    if lost := _LOST():
+        rows = TaskAttempt.objects.filter(LIVE, node__in=lost)
+        for node in Node.objects.filter(pk__in=rows.values("node")).order_by("id"):
+            node_tasks_lose(node=node, now=now)
+
+
+_LOST = Prepared(lambda: Node.objects.filter(health=NodeHealth.LOST).order_by().values_list("pk", flat=True))
+
+
+def node_tasks_lose(*, node: Node, now: datetime) -> None:
+    """Give up the node's live tasks: their attempts end with ``node lost``; what they still send is only kept. Nobody
+    avoids the node: lost, it takes nothing, and once it is back nothing speaks against it."""
+    _give_up(
+        TaskAttempt.objects.filter(node=node), code="task_lost", now=now, why=f"Node {node.name} was lost.",
+        words=lambda row: f"Task {_name(row)} was lost with node {node.name}.",
+    )  # fmt: skip
+
+
+def endless_tasks_give_up(*, now: datetime) -> None:
+    """Give up the tasks that were told to end and do not, while their nodes report. Of those that a process of an
+    earlier release told so the time counts from here."""
+    if untimed := _UNTIMED():
+        TaskAttempt.objects.filter(pk__in=untimed, stop_since=None).update(stop_since=now)
+    if overdue := stops_overdue(now=now):
+        _give_up(
+            TaskAttempt.objects.filter(pk__in=overdue), code="task_given_up", now=now, words=_endless, avoid=ENDLESS
+        )
+
+
+_UNTIMED = Prepared(
+    lambda: TaskAttempt.objects.filter(LIVE, phase=Phase.STOP, stop_since=None).order_by().values_list("pk", flat=True)
+)
+
+
+def _endless(row: TaskAttempt) -> str:
+    name, node, limit = _name(row), row.node.name, END_WITHIN.seconds // 60
+    return f"Task {name} did not end on {node} within {limit} minutes after its grace, and is given up."
+
+
+def _name(row: TaskAttempt) -> str:
+    return f"{row.task.role.name}/{row.task.index}"
+
+
+def _give_up(
+    rows: QuerySet[TaskAttempt],
+    *,
+    code: str,
+    words: Callable[[TaskAttempt], str],
+    now: datetime,
+    why: str = "",
+    avoid: str = "",
+) -> None:
+    """Those of them that live: ``words`` says of each what became of it, ``why`` for what reason it is tried again
+    elsewhere, where that is another sentence, ``avoid`` for what fault its job avoids the node. What was not told to
+    end is now."""
+    for row in rows.filter(LIVE).select_related("task__role", "node", "job_attempt__job__user"):
+        with transaction.atomic():
+            job_hold(row.job_attempt.job_id)
+            if not TaskAttempt.objects.filter(LIVE, pk=row.pk).update(lost_at=now):
+                continue
+            row.lost_at = now
+            message = f"The portal gave node {row.node.name} up."
+            tasks_stop([row], reason=StopReason.LOST, message=message, grace_s=0, now=now)
+            task_attempt_uncharge(row=row, now=now)
+            job_event(
+                job=row.job_attempt.job, job_attempt=row.job_attempt, task_attempt=row, code=code, now=now,
+                message=words(row),
+            )  # fmt: skip
+            if avoid:
+                node_avoid(job=row.job_attempt.job, node=row.node.name, cause=avoid, now=now)
+            task_attempt_ended(row=row, now=now, given_up=why or words(row))

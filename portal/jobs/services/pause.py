@@ -1,0 +1,67 @@
+"""A waiting job is held back for a while, and let go on."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import transaction
+from django.utils.translation import gettext, gettext_noop
+
+from portal.accounts.audit import audit_write
+from portal.accounts.models import Audited
+from portal.common.errors import Conflict
+from portal.common.live import announce
+from portal.common.wake import scheduler_wake
+from portal.jobs.models import Claim, Job
+from portal.jobs.services.transitions import job_event, job_hold
+from portal.jobs.states import JobState
+from portal.teams.selectors.owners import owners_gone
+
+
+def job_pause(*, job: Job, actor: str, now: datetime, cause: str = "") -> Job:
+    """Let the job wait without a turn; cells that were kept for it are free. Paused already: no change. ``cause``: why
+    the portal itself does it.
+
+    Raises Conflict when it does not wait.
+    """
+    return _set(job, True, gettext_noop("paused"), f"Paused: {cause}" if cause else f"Paused by {actor}.", actor, now)
+
+
+def job_pause_itself(*, job: Job, cause: str, now: datetime) -> None:
+    """Pause a job that may not start any more, whatever else happens to it at the same moment."""
+    try:
+        job_pause(job=job, actor="", now=now, cause=f"{cause}. Ask an administrator, then resume the job.")
+    except Conflict:
+        return  # somebody stopped it at the same moment
+
+
+def job_resume(*, job: Job, actor: str, now: datetime, lead: bool = False) -> Job:
+    """Give a paused job its turn again, by its old time of submission. Not paused: no change. By a ``lead``, one whose
+    owner may not run jobs in its team any more runs for the team from now on. Raises Conflict when it does not wait."""
+    keep = lead and not job.kept and bool(owners_gone(owners=[(job.vc_id, job.user_id)]))
+    return _set(job, False, gettext_noop("resumed"), f"Resumed by {actor}.", actor, now, keep=keep)
+
+
+def _set(job: Job, paused: bool, code: str, message: str, actor: str, now: datetime, *, keep: bool = False) -> Job:
+    with transaction.atomic():
+        job_hold(job.pk)
+        if not Job.objects.filter(pk=job.pk, state=JobState.WAITING).exists():
+            raise Conflict(
+                gettext("%(job)s does not wait; only a waiting job can be %(code)s.")
+                % {"job": job.label, "code": gettext(code)}
+            )
+        moved = bool(Job.objects.filter(pk=job.pk, paused=not paused).update(paused=paused))
+        if moved and paused:
+            Claim.objects.filter(claimant=job).delete()
+        if moved:
+            job_event(job=job, code=code, message=message, now=now, actor=actor)
+        if keep and Job.objects.filter(pk=job.pk, kept=False).update(kept=True):
+            moved = True
+            job_event(job=job, code="kept", message=f"It runs for {job.vc.name}, by {actor}.", now=now, actor=actor)
+        if moved:
+            what = Audited.JOB_PAUSE if paused else Audited.JOB_RESUME
+            audit_write(what, actor=actor, target=job.label, vc=job.vc.name, now=now)
+            transaction.on_commit(scheduler_wake)
+            transaction.on_commit(lambda: announce("queue", {}))
+    job.refresh_from_db(fields=["state", "paused", "kept"])
+    return job

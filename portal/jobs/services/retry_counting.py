@@ -1,0 +1,108 @@
+"""What an end means for the retries of its job: for how long it is taken for others' doing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db.models import Max, Min
+
+from nodes.protocol.states import Cause
+from portal.jobs.exits import Verdict, verdict
+from portal.jobs.models import JobAttempt, TaskAttempt
+from portal.jobs.services.retry_backoff import at_start, ran
+from portal.jobs.states import Behaviour, EndReason
+
+ANEW = timedelta(days=1)
+"""A run of so long, or longer, begins the count of such ends anew."""
+
+
+def judged(row: TaskAttempt) -> Verdict:
+    """The verdict on the end of this run of a task. One that others seem to have caused (its program was told to end
+    from outside) costs no retry ``FAULT_RETRIES`` times, a registry that gives no image none for ``REGISTRY_RETRY_S``;
+    after that it counts as the job's own failure."""
+    found = verdict(row.cause, row.exit_code, row.exit_message, oom_seen=row.oom_seen)
+    if row.cause == Cause.IMAGE_AWAY:
+        return _registry_judged(row, found)
+    if found.behaviour is not Behaviour.TRANSIENT or row.started_at is None or (found.node_fault and at_start(row)):
+        return found
+    times = _spared(row) + 1
+    if times <= settings.FAULT_RETRIES:
+        return found
+    often = f"Its program has ended so {times} times: from now on that counts as a failure of its own."
+    return replace(
+        found, sentence=f"{found.sentence} {often}", behaviour=Behaviour.UNKNOWN,
+        over_limit=times == settings.FAULT_RETRIES + 1,
+    )  # fmt: skip
+
+
+def _registry_judged(row: TaskAttempt, found: Verdict) -> Verdict:
+    until, ended = registry_until(row), row.ended_at
+    if until is None or ended is None or ended < until:
+        told = f" It is tried until {until:%H:%M:%S} UTC." if until else ""
+        return replace(found, sentence=f"{found.sentence}{told}")
+    told = f"It was tried for {settings.REGISTRY_RETRY_S // 60} minutes."
+    return replace(found, sentence=f"{found.sentence} {told}", behaviour=Behaviour.UNKNOWN)
+
+
+def registry_until(row: TaskAttempt) -> datetime | None:
+    """Until when a registry that did not give the image of this run is asked free of charge: for so long after the
+    first of the times that it did not since the job, or this task of one that is no gang, ran last."""
+    gang = row.job_attempt.job.gang
+    runs = TaskAttempt.objects.filter(**({"task__job": row.job_attempt.job_id} if gang else {"task": row.task_id}))
+    begun = runs.aggregate(last=Max("started_at"))["last"]
+    away = runs.filter(cause=Cause.IMAGE_AWAY, **({"created_at__gt": begun} if begun else {}))
+    first = away.aggregate(first=Min("ended_at"))["first"]
+    return first + timedelta(seconds=settings.REGISTRY_RETRY_S) if first else None
+
+
+def tried_again(*, row: TaskAttempt | None, pause: timedelta, now: datetime) -> datetime | None:
+    """When what has ended is tried again, after this run of a task; None: at once. The last try for an image comes
+    when that is tried no longer."""
+    if not pause:
+        return None
+    until = registry_until(row) if row is not None and row.cause == Cause.IMAGE_AWAY else None
+    return min(now + pause, until) if until is not None and until > now else now + pause
+
+
+def _spared(row: TaskAttempt) -> int:
+    """So many ends before it others seem to have caused although its program had run: of the whole job where it is a
+    gang, else of its task."""
+    ends = _of_job(row.job_attempt) if row.job_attempt.job.gang else _of_task(row)
+    spared = 0
+    for others, lasted in ends:
+        if lasted >= ANEW:
+            break
+        spared += others
+    return spared
+
+
+def _of_job(attempt: JobAttempt) -> list[tuple[bool, timedelta]]:
+    """Of the attempts before, newest first: whether it ended so, and how long it ran."""
+    earlier = JobAttempt.objects.filter(job=attempt.job_id, number__lt=attempt.number).order_by("-number")
+    rows = earlier.values_list("end_reason", "end_behaviour", "exit_code", "started_at", "ended_at")
+    return [
+        (reason == EndReason.FAILED and _of_others(behaviour, code), ran(started, ended))
+        for reason, behaviour, code, started, ended in rows
+    ]
+
+
+def _of_others(behaviour: str, code: int | None) -> bool:
+    """Also of an end that counted as the job's own, since there had been too many."""
+    over = behaviour == Behaviour.UNKNOWN and verdict(Cause.EXITED, code).behaviour is Behaviour.TRANSIENT
+    return over or behaviour == Behaviour.TRANSIENT
+
+
+def _of_task(row: TaskAttempt) -> list[tuple[bool, timedelta]]:
+    """The same of the runs of a task."""
+    earlier = TaskAttempt.objects.filter(task=row.task_id, number__lt=row.number).exclude(cause="")
+    columns = ("cause", "exit_code", "lost_at", "started_at", "ended_at")
+    return [(_by_others(one), ran(one.started_at, one.ended_at)) for one in earlier.only(*columns).order_by("-number")]
+
+
+def _by_others(row: TaskAttempt) -> bool:
+    if row.started_at is None or row.lost_at is not None:
+        return False
+    why = verdict(row.cause, row.exit_code)
+    return why.behaviour is Behaviour.TRANSIENT and not (why.node_fault and at_start(row))

@@ -1,1 +1,0 @@
-"""Sessions with nodes: shells in tasks, and the files of job folders. See ``docs/decisions/sessions.md``."""

@@ -1,0 +1,1 @@
+"""Servers that join: tokens, keys, and an administrator's acceptance."""

@@ -1,0 +1,56 @@
+"""What administrators type about servers that join."""
+
+from __future__ import annotations
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from portal.common.forms import TEXT, checkbox
+
+
+def _cpu_tasks_at_once() -> forms.BooleanField:
+    return checkbox(
+        _("Tasks without GPUs may run there"),
+        _("Of every virtual cluster, with their secrets. Goes with “Accept at once”; else it is asked on acceptance."),
+    )
+
+
+class JoiningForm(forms.Form):
+    """A server that shall join."""
+
+    name = forms.CharField(
+        label=_("Name"), max_length=63, widget=forms.TextInput({**TEXT, "placeholder": "gpu01", "autocomplete": "off"}),
+        help_text=_("Small letters, digits, dots and dashes; mostly its host name."),
+    )  # fmt: skip
+    public_key = forms.CharField(
+        label=_("Its own public key"), max_length=64, required=False,
+        widget=forms.TextInput({"class": "form-control mono", "autocomplete": "off"}),
+        help_text=_("Of a server on which “python -m nodes key” was run. Empty: a key is made here, and shown once."),
+    )  # fmt: skip
+    accept = checkbox(
+        _("Accept at once"), _("Unseen, with all that its first report says: whoever has its key gets jobs.")
+    )
+    cpu_tasks = _cpu_tasks_at_once()
+
+
+class JoinTokenForm(forms.Form):
+    """A token by which servers join. The rules are the service's."""
+
+    uses = forms.IntegerField(
+        label=_("Servers"), initial=1, widget=forms.NumberInput(TEXT), help_text=_("So many may join by it.")
+    )
+    hours = forms.IntegerField(
+        label=_("Hours"), initial=24, widget=forms.NumberInput(TEXT), help_text=_("So long it can be used.")
+    )
+    labels = forms.CharField(
+        label=_("Labels"), max_length=100, required=False, widget=forms.TextInput({**TEXT, "placeholder": "rack=3"}),
+        help_text=_("What is the same for all of them, such as rack=3. May be empty."),
+    )  # fmt: skip
+    accept = checkbox(
+        _("Accept at once"),
+        _(
+            "Unseen, with all that their first reports say: whoever gets hold of the token gets jobs and their "
+            "secrets. Else each server waits until an administrator accepts it on its page."
+        ),
+    )
+    cpu_tasks = _cpu_tasks_at_once()

@@ -1,0 +1,81 @@
+"""A server joins: it is registered in the browser, is told what to do, and one sees whether it has come."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from portal.accounts.pages import PageRequest
+from portal.common.errors import Conflict, Refused
+from portal.common.forms import refusal_show
+from portal.hardware.models import Node
+from portal.hardware.selectors.live import node_arrived
+from portal.joining.forms import JoiningForm
+from portal.joining.services.joining import (
+    PASSWORD,
+    agent_environment,
+    agent_lines,
+    node_new_key,
+    node_register,
+    redis_is_out_of_reach,
+)
+from portal.teams.selectors.visible import node_add_right, node_get
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def node_new(request: PageRequest) -> HttpResponse:
+    """Registers a server and shows its key, this once."""
+    node_add_right(user=request.user)
+    form = JoiningForm(request.POST if request.method == "POST" else None)
+    if form.is_valid():
+        try:
+            made = node_register(**form.cleaned_data, actor=request.user.username, now=timezone.now())
+        except Refused as refusal:
+            refusal_show(form, refusal, at="name")
+        else:
+            return _page(request, made.node, key=made.key, registered=True)
+    return render(request, "clusters/node_new.html", {"form": form}, status=400 if form.errors else 200)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def node_join(request: PageRequest, name: str) -> HttpResponse:
+    """Says how the server is connected and whether it reports; makes a new key where the old one is not known any
+    more, and shows it, this once."""
+    node = node_get(user=request.user, name=name)
+    node_add_right(user=request.user)
+    if request.htmx:
+        return render(request, "clusters/parts/arrival.html", _arrival(node))
+    if request.method != "POST":
+        return _page(request, node)
+    try:
+        made = node_new_key(node=node, actor=request.user.username, now=timezone.now())
+    except Conflict as conflict:
+        return _page(request, node, refused=conflict.detail, status=409)
+    return _page(request, node, key=made.key)
+
+
+def _page(
+    request: PageRequest, node: Node, *, key: str = "", registered: bool = False, refused: str = "", status: int = 200
+) -> HttpResponse:
+    environment = agent_environment(node=node, secret=bool(key or registered))
+    context = {
+        **_arrival(node),
+        "key": key,
+        "registered": registered,
+        "refused": refused,
+        "lines": agent_lines(environment, key=key),
+        "password_left_out": f":{PASSWORD}@" in environment["BERTH_NODE_REDIS_URL"],
+        "own_account": settings.REDIS_ACCOUNTS,
+        "redis_is_local": redis_is_out_of_reach(),
+    }
+    return render(request, "clusters/node_join.html", context, status=status)
+
+
+def _arrival(node: Node) -> dict[str, object]:
+    return {"node": node, "arrived": node_arrived(node=node)}

@@ -1,0 +1,1 @@
+"""Logs of tasks: taken in, archived, searched, kept within quotas, shown live."""

@@ -1,0 +1,111 @@
+"""One log from its first byte to its newest, whether archived or still on its way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from redis import Redis, RedisError
+
+from nodes.protocol.logs import MARK
+from portal.logs.archive import Archive
+from portal.logs.records import Row, Run, lost, rows_told
+from portal.logs.stream import ForgedEntry, LogOf, read_stream, read_tail, stream_end
+
+CHUNK = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LogReader:
+    """Reads by offset. Every offset it hands out is a record's boundary; any other is rounded down to one."""
+
+    archive: Archive
+    redis: Redis
+
+    def read(self, log: LogOf, offset: int, limit: int) -> Run:
+        """Records from ``offset`` on: about ``limit`` bytes, at least one record; empty at the end.
+
+        It begins beyond ``offset`` only where bytes are lost. Raises redis.RedisError when they are not archived and
+        Redis does not answer.
+        """
+        try:
+            fresh = read_stream(self.redis, log, offset, limit)
+        except ForgedEntry:
+            fresh = Run(offset, b"")  # the archiver drops it and counts
+        except RedisError:
+            archived = self.archive.read(log.attempt, offset, limit)
+            if not archived.data:
+                raise
+            return archived
+        if fresh.data and fresh.start <= offset:
+            return fresh
+        archived = self.archive.read(log.attempt, offset, limit)
+        found = [run for run in (archived, fresh) if run.data]
+        return min(found, key=lambda run: run.start) if found else Run(offset, b"")
+
+    def unfinished(self, log: LogOf) -> Run:
+        """``read_tail``, and nothing while Redis does not answer."""
+        try:
+            return read_tail(self.redis, log)
+        except RedisError:
+            return Run(0, b"")
+
+    def unfinished_behind(self, log: LogOf, end: int) -> list[Row]:
+        """The same for one who has read up to ``end``: nothing where more than that is known, and none of a stream of
+        which a record has come since it was told."""
+        run = self.unfinished(log)
+        if not run.data or run.start > end:
+            return []
+        since = {stream for rows in self.pieces(log, run.start, end) for _, stream, _ in rows}
+        return [row for row in run.rows() if row[1] not in since]
+
+    def end(self, log: LogOf) -> int:
+        """Offset behind the newest record known here; of the archived part while Redis does not answer.
+
+        Raises redis.RedisError when nothing is archived either.
+        """
+        archived = self.archive.end(log.attempt)
+        try:
+            return max(stream_end(self.redis, log) or 0, archived)
+        except RedisError:
+            if not archived:
+                raise
+            return archived
+
+    def boundary(self, log: LogOf, offset: int) -> int:
+        """The last boundary not beyond ``offset``; the log's end for one beyond that, ``offset`` itself in a gap."""
+        run = self.read(log, offset, 1)
+        return min(run.start, offset) if run.data else min(offset, self.end(log))
+
+    def tail(self, log: LogOf, size: int) -> int:
+        """A boundary about ``size`` bytes before the end."""
+        return self.boundary(log, max(0, self.end(log) - size))
+
+    def pieces(self, log: LogOf, offset: int, end: int, size: int = CHUNK) -> Iterator[Iterator[Row]]:
+        """The rows from one offset up to another, of about ``size`` bytes at a time. Where bytes are lost a line of
+        Berth's own says how many; of the last ones as far as they were archived, since others may be on their way."""
+        run = Run(offset, b"")
+        while offset < end:
+            more = self.read(log, offset, size).until(end)
+            if not more.data:
+                break
+            yield rows_told(more, offset)
+            run, offset = more, more.end
+        kept = min(end, self.archive.end(log.attempt))
+        if offset < kept:
+            yield iter([lost(max((time_ns for time_ns, _, _ in run.rows()), default=0), kept - offset)])
+
+    def download(self, log: LogOf, last: str = "", *, end: int | None = None) -> Iterator[bytes]:
+        """The whole text as it is now, or up to ``end``, in chunks; lines of Berth's own stand on lines of their own.
+        ``last``: what is said behind it."""
+        open_line = False
+        for rows in self.pieces(log, 0, self.end(log) if end is None else end):
+            text = bytearray()
+            for _, stream, payload in rows:
+                if stream == MARK and open_line:
+                    text += b"\n"
+                text += payload
+                open_line = not payload.endswith(b"\n") if payload else open_line
+            yield bytes(text)
+        if last:
+            yield (b"\n" if open_line else b"") + last.encode()

@@ -1,0 +1,1 @@
+"""What tasks used, minute by minute: readings folded into records, and charts."""

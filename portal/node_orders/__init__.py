@@ -1,0 +1,1 @@
+"""What each node is told and what it reports of its containers."""

@@ -1,0 +1,228 @@
+"""What each node shall have: its ``Desired``, built from rows, sealed, signed and sent."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.conf import settings
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import BigIntegerField, Func, QuerySet, Sum
+from django.db.models.sql.compiler import SQLCompiler
+
+from nodes.protocol.envelope import Envelope, PortalKey, envelope_seal
+from nodes.protocol.messages import Desired, Order, SshAccess, Stop, StorageWish, encode
+from nodes.protocol.names import DESIRED_TASK, node_queue
+from nodes.protocol.states import ContainerState, Phase, StopReason, reached
+from portal.code.tickets import Ticket, ticket_address
+from portal.common.prepared import Among, Prepared
+from portal.common.wake import task_send
+from portal.hardware.models import Node
+from portal.hardware.services.generations import sends_lists
+from portal.jobs.models import JobAttempt, TaskAttempt
+from portal.node_orders.services.sealed_specs import NEEDS_SPEC, specs_store
+from portal.node_orders.services.ssh import ssh_accesses
+from portal.storages.selectors.storages import storage_wishes, storages_granted
+
+log = logging.getLogger(__name__)
+
+EXPIRES_S = 15
+AT_ONCE = 64 << 20
+"""Bytes of specs that are read at once for lists of several nodes: those of a job of thousands of tasks are a gigabyte
+together, since each names all of them."""
+SENT_TO = (
+    *("name", "public_key", "generation", "interface", "storages", "storage_faults", "strangers", "accepted"), "ties",
+)  # fmt: skip
+"""What a list of orders wants of its node."""
+
+
+@sends_lists
+def lists_send(nodes: Sequence[int]) -> None:
+    """Send these nodes their lists, one after the other: they are large."""
+    for node, desired in desired_lists(nodes=_SENT(nodes=nodes)):
+        _send(node, desired)
+
+
+_SENT = Prepared(lambda: Node.objects.filter(Among("id", "nodes")).only(*SENT_TO).order_by("pk"))
+
+
+def desired_send(*, node_id: int, answers: int = 0, specs_known: Collection[str] = ()) -> bool:
+    """Send the node its whole list; False when the broker is away (the next report asks again).
+
+    ``specs_known``: hashes the node said it holds; specs it does not name go along, sealed.
+    """
+    node = Node.objects.get(pk=node_id)
+    return _send(node, desired_build(node=node, answers=answers, specs_known=specs_known))
+
+
+def specs_complete(*, attempts: Collection[JobAttempt]) -> dict[int, str]:
+    """Make the specs that tasks of these attempts still lack. By the ids of those attempts of which one cannot be made
+    the cause, in words. One query where none is lacking."""
+    there = TaskAttempt.objects.filter(job_attempt__in=attempts, removed_at__isnull=True)
+    lacking = there.filter(phase__in=NEEDS_SPEC, spec_hash="")
+    ids = set(lacking.order_by().values_list("node", flat=True))
+    return specs_store(nodes=Node.objects.only(*SENT_TO).in_bulk(ids), of=attempts) if ids else {}
+
+
+def _send(node: Node, desired: Desired) -> bool:
+    body = envelope_seal(
+        settings.PORTAL_KEY,
+        Envelope(
+            sender="portal",
+            to=node.name,
+            kind="desired",
+            expires_ms=int(time.time() * 1000) + EXPIRES_S * 1000,
+            body=encode(desired).decode(),
+        ),
+    )
+    return task_send(DESIRED_TASK, body, queue=node_queue(node.name), expires=EXPIRES_S)
+
+
+def desired_build(*, node: Node, answers: int = 0, specs_known: Collection[str] = ()) -> Desired:
+    """The node's list as its rows say."""
+    ((_, desired),) = desired_lists(nodes=[node], answers=answers, specs_known=specs_known)
+    return desired
+
+
+def desired_lists(
+    *, nodes: Sequence[Node], answers: int = 0, specs_known: Collection[str] = ()
+) -> Iterator[tuple[Node, Desired]]:
+    """The lists of several nodes; a fixed number of queries, however many nodes and tasks there are, and a few more for
+    each ``AT_ONCE``."""
+    # A task whose spec cannot be made is in no list: the cycle ends its attempt.
+    specs_store(nodes={node.pk: node for node in nodes})
+    granted = storages_granted()
+    for several in _parts(nodes):
+        orders = _orders(several, specs_known)
+        for node in several:
+            yield node, _desired(node, orders[node.pk], answers, storage_wishes(node=node, granted=granted))
+
+
+class _Bytes(Func):
+    """Of a text; the database reads only how long it is."""
+
+    function, output_field = "OCTET_LENGTH", BigIntegerField()
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **more: Any) -> Any:
+        return self.as_sql(compiler, connection, function="LENGTH", **more)
+
+
+def _parts(nodes: Sequence[Node]) -> Iterator[list[Node]]:
+    """The nodes in their order, as many together as have specs of ``AT_ONCE``; each at least alone."""
+    if len(nodes) < 2:
+        yield [*nodes]
+        return
+    sizes = dict(_SIZES(nodes=[node.pk for node in nodes]))
+    part, taken = list[Node](), 0
+    for node in nodes:
+        size = sizes.get(node.pk) or 0
+        if part and taken + size > AT_ONCE:
+            yield part
+            part, taken = [], 0
+        part.append(node)
+        taken += size
+    yield part
+
+
+def _sizes() -> QuerySet[TaskAttempt, tuple[int, int]]:
+    rows = TaskAttempt.objects.filter(Among("node", "nodes"), removed_at=None).exclude(phase=Phase.REMOVE).order_by()
+    return rows.values_list("node").annotate(size=Sum(_Bytes("spec_sealed")))
+
+
+_SIZES = Prepared(_sizes)
+
+
+def _orders(nodes: Sequence[Node], specs_known: Collection[str]) -> dict[int, list[Order]]:
+    """What each node shall do, by its id."""
+    by_node: dict[int, list[Order]] = defaultdict(list)
+    by_id = {node.pk: node for node in nodes}
+    rows = [(first, _Row(*rest)) for first, *rest in _ROWS(nodes=by_id)]
+    ssh = ssh_accesses(row.id for _, row in rows if row.ssh and row.phase in NEEDS_SPEC)
+    for node_id, row in rows:
+        if row.phase in NEEDS_SPEC and not row.spec_hash:
+            continue  # it has none, or was committed since the specs were stored: its own list follows
+        by_node[node_id].append(_order(row, by_id[node_id], specs_known, ssh.get(row.id)))
+    return by_node
+
+
+class _Row(NamedTuple):
+    """What an order wants of a task attempt's row."""
+
+    id: UUID
+    phase: str
+    phase_since: int
+    spec_hash: str
+    spec_sealed: str
+    archived_to: int
+    state: str
+    stop_reason: str
+    stop_grace_s: int
+    stop_message: str
+    ssh: dict[str, str]
+    code: str | None  # SHA-256 of the code that comes with its job
+
+
+def _rows() -> QuerySet[TaskAttempt, Any]:
+    there = TaskAttempt.objects.filter(Among("node", "nodes"), removed_at=None).order_by("created_at", "id")
+    return there.values_list("node_id", *_Row._fields[:-1], "job_attempt__job__code__sha256")
+
+
+_ROWS = Prepared(_rows)
+
+
+def _desired(node: Node, orders: Iterable[Order], answers: int, storages: tuple[StorageWish, ...]) -> Desired:
+    return Desired(
+        cluster=settings.CLUSTER_NAME,
+        node=node.name,
+        generation=node.generation,
+        orders=(*orders, *_ends_of_strangers(node)),
+        answers=answers,
+        node_lost_after_s=settings.NODE_LOST_AFTER_S,
+        storages=storages,
+        mirrors=settings.REGISTRY_MIRRORS,
+    )
+
+
+def _ends_of_strangers(node: Node) -> Iterator[Order]:
+    """Unknown containers that an administrator wants gone."""
+    for attempt, told in node.strangers.items():
+        if "stopped_by" in told:
+            by, reason = told["stopped_by"], told["reason"]
+            message = f"stopped by {by}" + (f": {reason}" if reason else "")
+            stop = Stop(reason=StopReason.USER, grace_s=settings.DEFAULT_GRACE_S, message=message)
+            yield Order(attempt=attempt, phase=Phase.REMOVE, spec_hash="", since=node.generation, stop=stop)
+
+
+def _order(row: _Row, node: Node, specs_known: Collection[str], ssh: SshAccess | None) -> Order:
+    # Also with a stop: an agent without its record reads the log only once it knows what that must not show.
+    wanted = row.phase != Phase.REMOVE and row.spec_sealed and row.spec_hash not in specs_known
+    return Order(
+        attempt=str(row.id),
+        phase=Phase(row.phase),
+        spec_hash=row.spec_hash,
+        since=row.phase_since,
+        archived=row.archived_to,
+        spec=row.spec_sealed if wanted else None,
+        stop=_stop(row),
+        code=_code(row, node),
+        ssh=ssh,
+        begun=reached(ContainerState(row.state), ContainerState.STARTING),
+    )
+
+
+def _code(row: _Row, node: Node) -> str | None:
+    """Where the node may fetch its code, as long as the container may still have to be made."""
+    if row.code is None or row.phase not in NEEDS_SPEC or reached(ContainerState(row.state), ContainerState.STARTING):
+        return None
+    ticket = Ticket(attempt=str(row.id), node=node.name, sha256=row.code)
+    return PortalKey.seal_for(node.public_key, ticket_address(ticket).encode())
+
+
+def _stop(row: _Row) -> Stop | None:
+    if not row.stop_reason:
+        return None
+    return Stop(reason=StopReason(row.stop_reason), grace_s=row.stop_grace_s, message=row.stop_message)

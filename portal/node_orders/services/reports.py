@@ -1,0 +1,271 @@
+"""What nodes say of containers. Moves forward only; late and repeated reports change nothing."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import InterfaceError, OperationalError, transaction
+from django.db.models import F, QuerySet
+
+from nodes.protocol.messages import ContainerReport
+from nodes.protocol.states import Cause, ContainerState, Phase, moves_forward, reached
+from portal.common.told import LONGEST_LOG, amount_believed, perhaps_believed
+from portal.hardware.models import Node
+from portal.hardware.services.generations import nodes_bump
+from portal.jobs.models import Task, TaskAttempt
+from portal.jobs.services.allocation import task_attempt_free, task_attempt_release, task_attempt_uncharge
+from portal.jobs.services.attempts import (
+    attempt_digest_note,
+    attempt_run_when_prepared,
+    attempt_running,
+)
+from portal.jobs.services.outcome import task_attempt_ended
+from portal.jobs.services.transitions import job_announce, job_event, job_hold, tasks_move
+from portal.jobs.states import TaskState
+from portal.node_orders.services.returned import came_too_late, lost_tasks_return
+from portal.node_orders.services.ssh import ssh_hint, ssh_reported
+from portal.node_orders.services.unknown_containers import strangers_take
+
+log = logging.getLogger(__name__)
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}|process")
+"""Of an image; the process runtime has none, and says so."""
+WORD, SENTENCE, TAIL = 40, 2000, 4096
+"""Characters of what a node says of a container: of a word, of a sentence, which stands in lists, events and mails of
+everybody who may see the job, and of the last that it printed."""
+
+
+def containers_report(*, node: Node, generation: int, containers: Iterable[ContainerReport], now: datetime) -> None:
+    """Take in a full report of ``node``: each container in a transaction of its own, and what fails with one keeps none
+    of the others back. Raises OperationalError or InterfaceError where the database itself fails."""
+    rows = {str(row.pk): row for row in _rows().filter(node=node, removed_at__isnull=True)}
+    reports = {report.attempt: report for report in containers}
+    with _alone(node, "tasks that come back"):
+        lost_tasks_return(node=node, rows=rows.values(), reports=reports, now=now)
+    for attempt_id, report in reports.items():
+        if attempt_id in rows:
+            with _alone(node, attempt_id):
+                container_report(row=rows[attempt_id], report=_believed(report), now=now)
+    for attempt_id, row in rows.items():
+        if attempt_id not in reports and row.phase == Phase.REMOVE and generation >= row.phase_since:
+            with _alone(node, attempt_id):
+                _removed(row, now)
+    with _alone(node, "unknown containers"):
+        strangers_take(node=node, reports=[report for key, report in reports.items() if key not in rows], now=now)
+
+
+def _believed(told: ContainerReport) -> ContainerReport:
+    """The same with numbers that fit columns, and texts that fit pages."""
+    end, progress = told.exit, told.progress
+    return replace(
+        told,
+        isolation=told.isolation[:WORD],
+        container=told.container[:64],
+        log_dropped_lines=amount_believed(told.log_dropped_lines),
+        exit=end and replace(
+            end, code=perhaps_believed(end.code), signal=perhaps_believed(end.signal), message=end.message[:SENTENCE],
+            log_tail=end.log_tail[-TAIL:],
+        ),
+        progress=progress and replace(
+            progress, code=progress.code[:WORD], percent=perhaps_believed(progress.percent),
+            message=progress.message[:SENTENCE],
+        ),
+    )  # fmt: skip
+
+
+@contextmanager
+def _alone(node: Node, what: str) -> Iterator[None]:
+    """Its failure is told and is nobody else's."""
+    try:
+        yield
+    except (InterfaceError, OperationalError):
+        raise
+    except Exception:
+        log.exception("what %s reports of %s cannot be taken in; the rest of its report is", node.name, what)
+
+
+def _rows() -> QuerySet[TaskAttempt]:
+    rows = TaskAttempt.objects.select_related("task__role", "node", "job_attempt__job__user")
+    return rows.defer("spec_sealed")  # of a job of thousands of tasks it names all of them
+
+
+def container_report(*, row: TaskAttempt, report: ContainerReport, now: datetime) -> bool:
+    """Take in what the node says of one task attempt. True when something changed."""
+    if not _news(row, report, now):
+        return False
+    with transaction.atomic():
+        job_hold(row.job_attempt.job_id)
+        row = _rows().get(pk=row.pk)
+        if not _news(row, report, now):
+            return False
+        forward = moves_forward(ContainerState(row.state), report.state)
+        fields = _changed(row, report, now)
+        if forward:
+            fields |= {**_times(row, report, now), "state": report.state}
+        TaskAttempt.objects.filter(pk=row.pk).update(**fields)
+        for name, value in fields.items():
+            setattr(row, name, value)
+        if "digest" in fields and row.phase == Phase.RUN:
+            attempt_digest_note(row=row)
+        if "ssh" in fields and (hint := ssh_hint(row)):
+            job_event(
+                job=row.job_attempt.job, job_attempt=row.job_attempt, task_attempt=row, code="hint", message=hint,
+                now=now,
+            )  # fmt: skip
+        if forward:
+            _reached(row, report, now)
+        else:
+            if _let_go(row, report):
+                task_attempt_free(row=row, now=now)
+            job_announce(row.job_attempt.job)
+        attempt_log_done(row=row)
+    return True
+
+
+def _news(row: TaskAttempt, report: ContainerReport, now: datetime) -> bool:
+    """Whether the report tells anything of this row: not one made for an earlier spec, not an older state."""
+    if not reached(report.state, ContainerState.STARTING) and report.spec_hash != row.spec_hash:
+        return False
+    forward = moves_forward(ContainerState(row.state), report.state)
+    return forward or _let_go(row, report) or bool(_changed(row, report, now))
+
+
+def _let_go(row: TaskAttempt, report: ContainerReport) -> bool:
+    """Whether the last process of an ended container is gone from its GPUs by now. Of one that outlives SIGKILL its
+    CPU and memory are held as well, until it is removed."""
+    ended = row.state == ContainerState.TERMINATED and row.released_at is None
+    return ended and row.cause != Cause.UNKILLABLE and not report.gpus
+
+
+def _changed(row: TaskAttempt, report: ContainerReport, now: datetime) -> dict[str, Any]:
+    progress = (
+        {"code": report.progress.code, "percent": report.progress.percent, "message": report.progress.message}
+        if report.progress
+        else {}
+    )
+    told = {
+        "digest": _digest(report) or row.digest,
+        "isolation": report.isolation or row.isolation,
+        "container": report.container or row.container,
+        "progress": progress,
+        "lease_over_at": now if _lease_over(row, progress) else row.lease_over_at,
+        "checkpoint_at": _checkpoint(row, report, now),
+        "ssh": ssh_reported(row, report),
+        "log_end": min(max(report.log_end, row.log_end), LONGEST_LOG),
+        "log_complete": report.log_complete or row.log_complete,
+        "log_dropped_lines": max(report.log_dropped_lines, row.log_dropped_lines),
+    }
+    return {name: value for name, value in told.items() if getattr(row, name) != value}
+
+
+def _digest(report: ContainerReport) -> str:
+    """What other nodes are told to run as well: nothing that could mean an image there by another name."""
+    return report.digest if report.digest is not None and _DIGEST.fullmatch(report.digest) else ""
+
+
+def _lease_over(row: TaskAttempt, progress: Mapping[str, Any]) -> bool:
+    return row.progress.get("code") == "lease" and progress.get("code") != "lease"
+
+
+def _checkpoint(row: TaskAttempt, report: ContainerReport, now: datetime) -> datetime | None:
+    """When this run last saved its work. What an earlier run left in the job folder is none of its own; a time to
+    come says nothing yet."""
+    told = report.checkpoint_ms
+    if told is None or row.started_at is None:
+        return row.checkpoint_at
+    last = row.checkpoint_at or row.started_at
+    return _time(told, now) if _ms(last) < told <= _ms(now) else row.checkpoint_at
+
+
+def _times(row: TaskAttempt, report: ContainerReport, now: datetime) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    if report.prepared_ms and row.prepared_at is None:
+        fields["prepared_at"] = _time(report.prepared_ms, now)
+    if report.started_ms and row.started_at is None:
+        fields["started_at"] = _time(report.started_ms, now)
+    if report.state is ContainerState.TERMINATED:
+        end = report.exit
+        fields |= {
+            "ended_at": _time(report.ended_ms, now) if report.ended_ms else now,
+            "cause": end.cause if end else Cause.VANISHED,
+            "exit_code": end.code if end else None,
+            "exit_signal": end.signal if end else None,
+            "exit_message": end.message if end else "",
+            "oom_seen": end is not None and end.oom_seen,
+            "log_tail": end.log_tail if end else "",
+        }
+    return fields
+
+
+def _ms(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)
+
+
+EARLIEST_MS, DAY_MS = 946_684_800_000, 86_400_000
+"""The year 2000, and a day."""
+
+
+def _time(unix_ms: int, now: datetime) -> datetime:
+    """By the node's clock. What cannot be is taken for now: pages cannot even show a time of the year 1, or 100,000."""
+    possible = EARLIEST_MS <= unix_ms <= _ms(now) + DAY_MS
+    return datetime.fromtimestamp(unix_ms / 1000, tz=UTC) if possible else now
+
+
+def _reached(row: TaskAttempt, report: ContainerReport, now: datetime) -> None:
+    """Its state moved forward: the event, and what follows."""
+    attempt, name = row.job_attempt, f"{row.task.role.name}/{row.task.index}"
+    state = ContainerState(row.state)
+    job_event(
+        job=attempt.job, job_attempt=attempt, task_attempt=row, code=f"task_{state}", now=now,
+        message=f"Task {name} on {row.node.name}: {_words(row, state)}",
+    )  # fmt: skip
+    if row.lost_at is not None:
+        if _let_go(row, report):
+            task_attempt_free(row=row, now=now)
+        return
+    if state is ContainerState.PREPARED:
+        attempt_run_when_prepared(attempt=attempt, now=now)
+    elif state is ContainerState.RUNNING:
+        tasks_move(Task.objects.filter(pk=row.task_id), TaskState.RUNNING)
+        attempt_running(attempt=attempt, now=now)
+    elif state is ContainerState.TERMINATED:
+        if row.started_at is not None:
+            tasks_move(Task.objects.filter(pk=row.task_id), TaskState.RUNNING)
+            attempt_running(attempt=attempt, now=now)
+        if _let_go(row, report):
+            task_attempt_release(row=row, now=now)
+        else:
+            task_attempt_uncharge(row=row, now=now)
+        task_attempt_ended(row=row, now=now, given_up=came_too_late(row, report))
+
+
+def _words(row: TaskAttempt, state: ContainerState) -> str:
+    if state is not ContainerState.TERMINATED:
+        return state.value + "."
+    code = "" if row.exit_code is None else f" with status {row.exit_code}"
+    return f"ended{code} ({row.cause.replace('_', ' ')})."
+
+
+def attempt_log_done(*, row: TaskAttempt) -> bool:
+    """Order the container's removal once it has ended and its last log byte is archived."""
+    with transaction.atomic():
+        job_hold(row.job_attempt.job_id)
+        ready = TaskAttempt.objects.filter(
+            pk=row.pk, state=ContainerState.TERMINATED, log_complete=True, archived_to__gte=F("log_end")
+        ).exclude(phase=Phase.REMOVE)
+        if not ready.exists():
+            return False
+        generation = nodes_bump([row.node_id])[row.node_id]
+        return bool(ready.update(phase=Phase.REMOVE, phase_since=generation, spec_sealed=""))
+
+
+def _removed(row: TaskAttempt, now: datetime) -> None:
+    with transaction.atomic():
+        TaskAttempt.objects.filter(pk=row.pk, removed_at__isnull=True).update(removed_at=now)
+        task_attempt_free(row=row, now=now)

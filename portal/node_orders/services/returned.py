@@ -1,0 +1,186 @@
+"""Tasks that were lost with their node and come back with it: where no other attempt has begun, they go on, or what
+they ended with counts. ``docs/decisions/node-faults.md`` has the table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import groupby
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Q, QuerySet
+
+from nodes.protocol.messages import ContainerReport, Exit
+from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
+from portal.common.prepared import Prepared, Slot
+from portal.common.wake import scheduler_wake
+from portal.hardware.models import Node
+from portal.hardware.services.generations import nodes_bump
+from portal.hardware.states import NodeHealth
+from portal.jobs.models import Allocation, Claim, Job, JobAttempt, Task, TaskAttempt, TaskRole
+from portal.jobs.services.attempts import tasks_stop
+from portal.jobs.services.transitions import job_event, job_hold
+from portal.jobs.services.usage_charge import usage_charge
+from portal.jobs.states import AttemptState, EndReason, JobState, TaskState
+
+_OWN_ENDS = frozenset({Cause.EXITED, Cause.OOM})
+"""What a program ended with by itself. Who was killed from outside may have been so by the fault of its server."""
+
+_SUCCEEDED = Q(state=str(ContainerState.TERMINATED), cause=str(Cause.EXITED), exit_code=0)
+_LOST = Q(lost_at__isnull=False, released_at=None, phase__in=[Phase.STOP, Phase.RUN])
+_LOST &= ~Q(state=str(ContainerState.TERMINATED))
+"""With the phase ``run``: it came back and waits for the other nodes of its gang."""
+_TOLD = frozenset({StopReason.LOST, StopReason.SIBLING})
+"""Of a gang whose node was lost the first task is told to stop for that, the others with it."""
+
+
+def lost_tasks_return(
+    *, node: Node, rows: Iterable[TaskAttempt], reports: Mapping[str, ContainerReport], now: datetime
+) -> None:
+    """Take up what of ``rows``, those of the node, was lost with it, runs on or has ended by itself, and was not begun
+    anew meanwhile. Whatever cannot be taken up stays given up, and is stopped."""
+    back = [row for row in rows if _is_back(row, reports.get(str(row.pk)))]
+    for attempt, same in groupby(sorted(back, key=lambda row: row.job_attempt_id), lambda row: row.job_attempt_id):
+        with transaction.atomic():
+            _take_up(attempt, {row.pk: reports[str(row.pk)].exit for row in same}, now)
+
+
+def _is_back(row: TaskAttempt, report: ContainerReport | None) -> bool:
+    """Whether it was given up with its node, and the node tells that it runs, not having heard of its stop, or how it
+    ended by itself."""
+    if report is None or row.lost_at is None or row.stop_reason not in _TOLD or row.released_at is not None:
+        return False
+    waits = row.phase == Phase.RUN  # for the other nodes of its gang, and has not been told of any stop
+    if not waits and (row.stop_since is None or row.stop_since > row.lost_at):
+        return False  # it did so in vain
+    if report.state is ContainerState.RUNNING:
+        return waits or report.generation < row.phase_since
+    ended = report.state is ContainerState.TERMINATED and row.state != ContainerState.TERMINATED
+    return ended and report.exit is not None and report.exit.cause in _OWN_ENDS
+
+
+def came_too_late(row: TaskAttempt, report: ContainerReport) -> str:
+    """Why a task that was taken up is given up once more: the order to stop it was on its way. Empty where nothing of
+    that is so."""
+    told = report.exit.stop_reason if report.exit is not None else None
+    return f"Node {row.node.name} was lost." if told in _TOLD and not row.stop_reason else ""
+
+
+def _take_up(attempt_id: int, back: Mapping[UUID, Exit | None], now: datetime) -> None:
+    """``back``: the tasks that a node has brought back, and how each ended."""
+    attempt = JobAttempt.objects.select_related("job__user").get(pk=attempt_id)
+    job_hold(attempt.job_id)
+    attempt.refresh_from_db()
+    lost = TaskAttempt.objects.filter(_LOST, Q(pk__in=back) | Q(phase=Phase.RUN), job_attempt=attempt)
+    rows = list(lost.select_related("task__role", "job_attempt__job", "node").defer("spec_sealed"))
+    if not attempt.job.gang:
+        rows = [row for row in rows if _waits_alone(row, attempt)]
+    leaves = Allocation.objects.filter(task_attempt__in=[row.pk for row in rows], released_at=None).values("leaf")
+    if not rows or Claim.objects.filter(leaf__in=leaves).exclude(claimant=attempt.job_id).exists():
+        return
+    if attempt.job.gang and not _gang_back(attempt, rows, back, now):
+        return
+    _rows_go_on(rows)
+    transaction.on_commit(scheduler_wake)
+    for row in rows:
+        words = f"Task {row.task.role.name}/{row.task.index} came back with node {row.node.name}."
+        job_event(job=attempt.job, job_attempt=attempt, task_attempt=row, code="task_back", message=words, now=now)
+
+
+def _waits_alone(row: TaskAttempt, attempt: JobAttempt) -> bool:
+    """Of a job that is no gang: whether its attempt goes on, and the task waits to be run again."""
+    going_on = attempt.state in {AttemptState.STARTING, AttemptState.RUNNING}
+    newer = TaskAttempt.objects.filter(task=row.task_id, number__gt=row.number)
+    return going_on and row.task.state == TaskState.WAITING and not newer.exists()
+
+
+def _gang_back(
+    attempt: JobAttempt, rows: Sequence[TaskAttempt], back: Mapping[UUID, Exit | None], now: datetime
+) -> bool:
+    """Open the attempt again where nothing has begun since, and all its tasks are back or had succeeded, or so many
+    succeeded that the others are not needed. While all that lack are awaited with their nodes, those that run do so."""
+    over = attempt.state == AttemptState.ENDED and attempt.end_reason == EndReason.NODE_LOST
+    waits = Job.objects.filter(pk=attempt.job_id, state=JobState.WAITING, paused=False)
+    if not over or not waits.exists() or attempt.job.attempts.filter(number__gt=attempt.number).exists():
+        return False
+    whole = TaskAttempt.objects.filter(job_attempt=attempt)
+    others = whole.exclude(pk__in=[row.pk for row in rows])
+    well = [row for row in rows if _is_well(back.get(row.pk))]
+    failed = any(end is not None and not _is_well(end) for end in back.values())
+    if failed and whole.order_by().values("node").distinct().count() > 1:
+        return False  # perhaps since it could not reach the others
+    missing = others.exclude(_SUCCEEDED)
+    if missing.exists() and not _enough(attempt, others, well):
+        if not missing.exclude(_LOST, node__health=NodeHealth.LOST, node__removed_at=None).exists():
+            _rows_wait([row for row in rows if row not in well and row.phase == Phase.STOP], now)
+        return False
+    state = AttemptState.RUNNING if attempt.started_at else AttemptState.STARTING
+    waits.update(state=JobState(state), not_before=None, waiting_code="", waiting_message="", waiting_numbers={})
+    JobAttempt.objects.filter(pk=attempt.pk).update(
+        state=state, ended_at=None, end_reason="", end_message="", end_behaviour="", exit_code=None
+    )
+    Claim.objects.filter(claimant=attempt.job_id).delete()
+    Task.objects.filter(attempts__in=missing).update(state=TaskState.STOPPED)
+    Task.objects.filter(attempts__in=others.filter(_SUCCEEDED)).update(state=TaskState.SUCCEEDED)
+    return True
+
+
+def _is_well(end: Exit | None) -> bool:
+    return end is not None and (end.cause, end.code) == (Cause.EXITED, 0)
+
+
+def _enough(attempt: JobAttempt, others: QuerySet[TaskAttempt], well: Sequence[TaskAttempt]) -> bool:
+    """Whether as many tasks of a role succeeded as complete the job."""
+    done = Counter(others.filter(_SUCCEEDED).values_list("task__role", flat=True))
+    done.update(row.task.role_id for row in well)
+    return any(1 <= role.min_succeeded <= done[role.pk] for role in TaskRole.objects.filter(job=attempt.job_id))
+
+
+def _rows_wait(rows: Sequence[TaskAttempt], now: datetime) -> None:
+    """Their node is not told to stop them; still lost, they decide nothing."""
+    for node, generation in nodes_bump(row.node_id for row in rows).items():
+        here = [row.pk for row in rows if row.node_id == node]
+        TaskAttempt.objects.filter(pk__in=here).update(phase=Phase.RUN, phase_since=generation, stop_since=now)
+
+
+def gangs_wait_no_longer(*, now: datetime) -> None:
+    """Stop what came back and waits for the rest of its gang, once its job has gone another way, or the rest has not
+    come within the time after which a node is lost."""
+    before = now - timedelta(seconds=settings.NODE_LOST_AFTER_S)
+    for job in {*_IN_VAIN(before=before)}:
+        with transaction.atomic():
+            job_hold(job)
+            rows = _in_vain(before).filter(job_attempt__job=job)
+            for row in rows.select_related("node").defer("spec_sealed"):
+                message = f"The portal gave node {row.node.name} up."
+                tasks_stop([row], reason=StopReason.LOST, message=message, grace_s=0, now=now)
+
+
+def _in_vain(before: datetime | Slot) -> QuerySet[TaskAttempt]:
+    goes_on = Q(stop_since__gte=before, job_attempt__job__state=JobState.WAITING, job_attempt__job__paused=False)
+    return TaskAttempt.objects.filter(_LOST, phase=Phase.RUN).exclude(goes_on)
+
+
+_IN_VAIN = Prepared(lambda: _in_vain(Slot("before", datetime)).order_by().values_list("job_attempt__job", flat=True))
+
+
+def _rows_go_on(rows: Sequence[TaskAttempt]) -> None:
+    """They hold their GPUs on loan, since their team has had its quota back: the next cycle puts them inside again
+    where there is room. What was charged of those without GPUs is charged at their end, with the rest."""
+    for row in rows:
+        if row.lost_at is not None and not row.task.role.gpus:
+            usage_charge(rows=[row], until=row.lost_at, back=True)
+    generations = nodes_bump(row.node_id for row in rows)
+    # Who may take these GPUs has changed: no decision that was made before is carried out.
+    Node.objects.filter(pk__in=generations).update(placement_version=F("placement_version") + 1)
+    for node, generation in generations.items():
+        TaskAttempt.objects.filter(pk__in=[row.pk for row in rows if row.node_id == node]).update(
+            lost_at=None, phase=Phase.RUN, phase_since=generation, stop_reason="", stop_message="", stop_grace_s=0,
+            stop_since=None,
+        )  # fmt: skip
+    for state, started in ((TaskState.RUNNING, False), (TaskState.STARTING, True)):
+        tasks = [row.task_id for row in rows if (row.started_at is None) is started]
+        Task.objects.filter(pk__in=tasks).update(state=state, not_before=None)

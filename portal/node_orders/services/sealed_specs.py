@@ -1,0 +1,177 @@
+"""The specs of task attempts, sealed for their nodes: made once and kept."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Collection, Container, Iterable, Mapping
+from typing import Any
+from uuid import UUID
+
+from django.db import DatabaseError
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from nodes.protocol.envelope import PortalKey
+from nodes.protocol.messages import encode, spec_digest
+from nodes.protocol.states import Phase
+from portal.common.bulk import rows_update
+from portal.common.prepared import Among, Prepared
+from portal.common.sealing import SealBroken
+from portal.files.models import KeptFolder
+from portal.files.selectors import folder_of, job_folder_path
+from portal.hardware.models import Node
+from portal.jobs.container import NO_SECRETS, NO_SPEC, NO_STORAGE
+from portal.jobs.models import Allocation, JobAttempt, JobEvent, TaskAttempt
+from portal.jobs.services.transitions import job_event
+from portal.node_orders.services.container_spec import (
+    RUN_COLUMNS,
+    AttemptFacts,
+    HeldGpu,
+    Run,
+    StorageGone,
+    attempts_facts,
+    container_spec,
+)
+from portal.node_orders.services.environment import LEFT_OUT
+
+log = logging.getLogger(__name__)
+
+NEEDS_SPEC = {Phase.PREPARE, Phase.RUN}
+
+AT_ONCE = 32 << 20
+"""Bytes of specs that are written by one statement. Each names all tasks of its job, so that those of 2,000 tasks are a
+gigabyte together: more than PostgreSQL takes in one value, and than a process should hold."""
+
+RUN_OF = (
+    "number", "job__name", "job__run", "job__spec", "job__secrets_sealed", "job__vc__default_profile",
+    *(f"job__user__{name}" for name in ("username", "uid", "gid", "extra_gids")),
+    *(f"job__code__{name}" for name in ("sha256", "size", "unpacked", "entries")),
+    *(f"job__kept_folder__{name}" for name in ("storage", "path")),
+)  # fmt: skip
+"""What a spec wants of its job attempt; whole rows of job, user and virtual cluster are large."""
+
+
+def specs_store(*, nodes: Mapping[int, Node], of: Collection[JobAttempt] | None = None) -> dict[int, str]:
+    """Make the specs that tasks on these nodes (by id) still lack, all or those of some attempts. A fixed number of
+    queries, and one more for each ``AT_ONCE``.
+
+    Where one of a job attempt cannot be made, none of that attempt is kept, and the others are: returned is why, in
+    words, by the ids of such attempts.
+    """
+    # Made once and kept: what it is made of (addresses, siblings' ports) may change while the container lives.
+    runs = [Run(*row) for row in _LACKING(nodes=nodes)]
+    if of is not None:
+        keys = {one.pk for one in of}
+        runs = [run for run in runs if run.job_attempt in keys]
+    if not runs:
+        return {}
+    attempts = {one.pk: one for one in _RUNNING(attempts={run.job_attempt for run in runs})}
+    facts, failed = attempts_facts([*attempts.values()])
+    gpus = _gpus([run.id for run in runs])
+    writing, long = _Writing(facts), dict[int, str]()
+    for run in runs:
+        if run.job_attempt in failed:
+            continue
+        node = nodes[run.node]
+        try:
+            spec = container_spec(facts[run.job_attempt], run, node, gpus[run.id])
+            encoded = encode(spec)
+        except DatabaseError:
+            raise
+        except Exception as error:  # what is wrong with one job keeps no other one's orders back
+            failed[run.job_attempt] = error
+        else:
+            writing.add(run, node, encoded, failed)
+            long |= {run.job_attempt: spec.env[LEFT_OUT]} if LEFT_OUT in spec.env else {}
+    writing.write(failed)
+    if torn := [run.id for run in runs if run.job_attempt in failed.keys() & writing.begun]:
+        TaskAttempt.objects.filter(pk__in=torn).update(spec_hash="", spec_sealed="")
+    for key in long.keys() - failed.keys():
+        _left_out_tell(attempts[key], long[key])
+    return {key: _told(attempts[key], error) for key, error in failed.items()}
+
+
+def _lacking() -> QuerySet[TaskAttempt, Any]:
+    there = TaskAttempt.objects.filter(Among("node", "nodes"), removed_at=None, phase__in=NEEDS_SPEC, spec_hash="")
+    return there.values_list(*RUN_COLUMNS)
+
+
+def _running() -> QuerySet[JobAttempt]:
+    running = JobAttempt.objects.filter(Among("id", "attempts")).order_by()
+    return running.select_related("job__user", "job__vc", "job__code", "job__kept_folder").only(*RUN_OF)
+
+
+_LACKING = Prepared(_lacking)
+_RUNNING = Prepared(_running)
+
+
+class _Writing:
+    """Specs that are made, on their way to their rows. ``begun``: the job attempts of which some were written."""
+
+    def __init__(self, facts: Mapping[int, AttemptFacts]) -> None:
+        self._facts, self._made, self._size = facts, list[tuple[Run, str, str]](), 0
+        self.begun = set[int]()
+
+    def add(self, run: Run, node: Node, encoded: bytes, failed: Container[int]) -> None:
+        sealed = PortalKey.seal_for(node.public_key, encoded)
+        self._made.append((run, spec_digest(encoded), sealed))
+        self._size += len(sealed)
+        if self._size >= AT_ONCE:
+            self.write(failed)
+
+    def write(self, failed: Container[int]) -> None:
+        """Without those of job attempts that have failed since."""
+        kept = [one for one in self._made if one[0].job_attempt not in failed]
+        self._made, self._size = [], 0
+        self.begun |= {run.job_attempt for run, *_ in kept}
+        _folders_store(self._facts[key] for key in {run.job_attempt for run, *_ in kept})
+        # Who was there first with one of them wins: what is sent is read again.
+        new = [(run.id, digest, sealed) for run, digest, sealed in kept]
+        rows_update(TaskAttempt, ("spec_hash", "spec_sealed"), new, only={"spec_hash": ""})
+
+
+def _left_out_tell(attempt: JobAttempt, names: str) -> None:
+    """Write once for a job which variables its tasks do not get."""
+    listed = ", ".join(names.split())
+    message = f"Its tasks go without {listed}: of so many tasks these are longer than Linux takes."
+    if not JobEvent.objects.filter(job=attempt.job, code="hint", message=message).exists():
+        job_event(job=attempt.job, code="hint", message=message, now=timezone.now(), job_attempt=attempt)
+
+
+def _told(attempt: JobAttempt, error: Exception) -> str:
+    if isinstance(error, SealBroken):
+        log.error("Attempt %s of %s cannot be prepared: %s", attempt.number, attempt.job.label, error)
+        return NO_SECRETS
+    if isinstance(error, StorageGone):
+        return NO_STORAGE % {"storage": error.name}
+    log.error("Attempt %s of %s cannot be prepared", attempt.number, attempt.job.label, exc_info=error)
+    return NO_SPEC
+
+
+def _folders_store(given: Iterable[AttemptFacts]) -> None:
+    """Where the folders are that jobs are given now for the first time: worked out from later settings, one could be
+    another's. No query where there is none."""
+    new = [
+        KeptFolder(job=one.job, storage=one.job_storage, path=job_folder_path(storage=one.job_storage, job=one.job))
+        for one in given
+        if one.job_storage is not None and folder_of(one.job) is None
+    ]
+    KeptFolder.objects.bulk_create(new, ignore_conflicts=True)
+
+
+def _gpus(attempts: Collection[UUID]) -> dict[UUID, list[HeldGpu]]:
+    """What each of these task attempts was given, in the order of the GPUs' indices."""
+    held: dict[UUID, list[HeldGpu]] = defaultdict(list)
+    for key, number, uuid in _HELD(attempts=attempts):
+        held[key].append(HeldGpu(number, uuid))
+    return held
+
+
+_HELD = Prepared(
+    lambda: (
+        Allocation.objects.filter(Among("task_attempt", "attempts"))
+        .order_by("leaf__index")
+        .values_list("task_attempt", "leaf__index", "leaf__uuid")
+    )
+)

@@ -1,0 +1,91 @@
+"""Which tasks are reached by SSH, with whose keys, and what their nodes tell of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from uuid import UUID
+
+from nodes.protocol.messages import ContainerReport, SshAccess
+from portal.accounts.keys import ssh_lines
+from portal.common.public_keys import NoPublicKey, public_key_parse
+from portal.job_file.model import JobSpec
+from portal.job_file.plugins import ssh_keys
+from portal.jobs.models import Job, TaskAttempt
+from portal.jobs.selectors.hidden import hidden_in
+from portal.node_orders.services.job_ssh import job_key, public_line
+
+SSH_PORT = "ssh"
+"""The label of its port, which every task has."""
+SPEC_OF = ("spec", "secrets_sealed", "user__is_active")
+MOST_BYTES = 16 * 1024
+"""Keys that go along with an order, again and again: what is longer is cut off behind a whole key."""
+_USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
+
+
+def ssh_accesses(attempts: Iterable[UUID]) -> dict[UUID, SshAccess]:
+    """By what these task attempts are reached: their port, the keys that their owner's profile has now and those of the
+    job's file (none where the account is disabled), and the job's own for its other tasks. Three queries, none for
+    none."""
+    ids = list(attempts)
+    if not ids:
+        return {}
+    columns = ("pk", "ports", "task__role__name", "job_attempt__job", "job_attempt")
+    rows = list(TaskAttempt.objects.filter(pk__in=ids).values_list(*columns))
+    jobs = Job.objects.filter(pk__in={row[3] for row in rows}).select_related("user").only(*SPEC_OF)
+    by_id = {job.pk: (_spec(job), job.user) for job in jobs}
+    stored = ssh_lines(users={user.pk for _, user in by_id.values() if user.is_active})
+    accesses = {}
+    for key, ports, role, job, attempt in rows:
+        spec, user = by_id[job]
+        keys = _keys(ssh_keys(spec, role), stored.get(user.pk, [])) if user.is_active else ()
+        among = (public_line(job_key(attempt)),) if spec.task_count > 1 and spec.job_ssh(role) else ()
+        accesses[key] = SshAccess(port=ports[SSH_PORT][0], keys=(*among, *keys))
+    return accesses
+
+
+def _spec(job: Job) -> JobSpec:
+    """With its secrets where keys may wait for one."""
+    spec = JobSpec.from_json(job.spec)
+    waits = any("<%" in line for role in spec.roles for line in ssh_keys(spec, role.name))
+    return replace(spec, secrets=hidden_in(job)) if waits else spec
+
+
+def _keys(given: Iterable[str], stored: Iterable[str]) -> tuple[str, ...]:
+    kept, left = [], MOST_BYTES
+    for line in dict.fromkeys([*_lines(given), *stored]):
+        left -= len(line) + 1
+        if left < 0:
+            break
+        kept.append(line)
+    return tuple(kept)
+
+
+def _lines(given: Iterable[str]) -> Iterator[str]:
+    for text in given:
+        try:
+            yield public_key_parse(text).line
+        except NoPublicKey:
+            continue  # of a file that was taken before its keys were looked at
+
+
+def ssh_reported(row: TaskAttempt, report: ContainerReport) -> dict[str, str]:
+    """What is known of the task's server; what the container said is believed only where it has the form."""
+    told, known = report.ssh, dict[str, str](row.ssh)
+    if not known or told is None:
+        return known
+    try:
+        key = public_key_parse(told.host_key).line if _USER.fullmatch(told.user) else ""
+    except NoPublicKey:
+        key = ""
+    if key:
+        return {"state": "open", "user": told.user, "host_key": key}
+    return {"state": "none", "message": told.message[:300] or "its SSH server could not be started"}
+
+
+def ssh_hint(row: TaskAttempt) -> str:
+    """The event of a task that is not reached after all."""
+    if row.ssh.get("state") != "none":
+        return ""
+    return f"No SSH into {row.task.role.name}/{row.task.index} on {row.node.name}: {row.ssh['message']}."

@@ -1,0 +1,36 @@
+"""What an administrator decides of a container that a node runs and the portal does not know."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import redirect
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+
+from portal.accounts.pages import PageRequest
+from portal.accounts.rights import Action
+from portal.cluster.forms.nodes import StrangerForm
+from portal.common.errors import NotFound
+from portal.node_orders.services.unknown_containers import stranger_stop
+from portal.teams.selectors.visible import node_with_right
+
+
+@login_required
+@require_POST
+def stranger_end(request: PageRequest, name: str, attempt: str) -> HttpResponse:
+    """Has it stopped. A browser lets nobody type a reason that is too long."""
+    node = node_with_right(user=request.user, name=name, action=Action.NODE_SET_INTENT)
+    form = StrangerForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, " ".join(map(str, form.errors["reason"])))
+        return redirect("node", name=name)
+    try:
+        stranger_stop(node=node, attempt=attempt, actor=request.user.username, now=timezone.now(), **form.cleaned_data)
+    except NotFound as gone:
+        messages.error(request, gone.detail)
+    else:
+        messages.success(request, _("The container is asked to end; its GPUs are free once it is gone."))
+    return redirect("node", name=name)

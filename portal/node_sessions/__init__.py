@@ -1,0 +1,1 @@
+"""Asking a node for something at once: its files, a shell."""

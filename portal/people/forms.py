@@ -1,0 +1,212 @@
+"""What administrators type about accounts and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.utils.translation import gettext_lazy as _
+
+from portal.accounts.models import ClusterRole
+from portal.common.forms import SELECT, TEXT, NameInput, SeenForm, Words, checkbox
+from portal.hardware.states import VcRole
+from portal.people.bodies import LARGEST_ID, MOST_IDS, USER_NAME
+
+NEW_PASSWORD = {**TEXT, "autocomplete": "new-password"}
+SEARCH = {**TEXT, "type": "search"}
+
+
+def _number(label: Any, help_text: Any) -> forms.IntegerField:
+    return forms.IntegerField(
+        label=label, help_text=help_text, required=False, min_value=1, max_value=LARGEST_ID,
+        widget=forms.NumberInput(TEXT),
+    )  # fmt: skip
+
+
+def _password(**more: Any) -> forms.CharField:
+    return forms.CharField(
+        label=_("Password"), strip=False, max_length=1000, widget=forms.PasswordInput(NEW_PASSWORD), **more
+    )  # fmt: skip
+
+
+class _About(forms.Form):
+    """What can be said of every account."""
+
+    email = forms.EmailField(label=_("E-mail"), required=False, max_length=254, widget=forms.EmailInput(TEXT))
+    role = forms.ChoiceField(
+        label=_("Role"), choices=ClusterRole.choices, initial=ClusterRole.USER, widget=forms.Select(SELECT),
+        help_text=_("Auditors read everything and change nothing; administrators may do everything."),
+    )  # fmt: skip
+    uid = _number(
+        _("User number (uid)"), _("Jobs run with it on storages; of this account only. Empty: a new account gets one.")
+    )
+    gid = _number(_("Group number (gid)"), _("The group that goes with it."))
+    extra_gids = Words(label=_("Further group numbers"), help_text=_("Separated by commas."))
+    groups = Words(
+        label=_("Groups"), names="groups",
+        help_text=_("Separated by commas; the virtual clusters of a group come with it."),
+    )  # fmt: skip
+
+    def clean_extra_gids(self) -> list[int]:
+        """Whole numbers."""
+        words: list[str] = self.cleaned_data["extra_gids"]
+        if len(words) > MOST_IDS or not all(w.isascii() and w.isdigit() and 0 < int(w) <= LARGEST_ID for w in words):
+            raise forms.ValidationError(
+                _("At most %(most)s whole numbers from 1 to %(largest)s, separated by commas."),
+                params={"most": MOST_IDS, "largest": LARGEST_ID},
+            )
+        return [int(word) for word in words]
+
+
+class NewUserForm(_About):
+    """A new account."""
+
+    username = forms.CharField(
+        label=_("User name"), max_length=64, validators=[USER_NAME], widget=forms.TextInput(TEXT),
+        help_text=_("Letters, digits, dot, dash and underscore."),
+    )  # fmt: skip
+    password = _password(required=False, help_text=_("Empty: nobody signs in by a password until one is given."))
+    virtual_clusters = Words(
+        label=_("Virtual clusters"), names="virtual-clusters",
+        help_text=_("To be a member of; separated by commas."),
+    )  # fmt: skip
+    field_order = ("username", "password", "email", "role", "virtual_clusters", "groups", "uid", "gid", "extra_gids")
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """As the service takes it; where what was typed cannot be, as if nothing had been."""
+        nothing = {"username": "", "email": "", "role": ClusterRole.USER, "uid": None, "gid": None}
+        lists: dict[str, list[Any]] = {"extra_gids": [], "groups": [], "virtual_clusters": []}
+        typed = {**nothing, **lists, **self.cleaned_data}
+        return {**typed, "password": typed.get("password") or None}
+
+
+class UserForm(SeenForm, _About):
+    """What shall be different of an account."""
+
+    active = checkbox(
+        _("May sign in"), _("Without it the account is signed out everywhere within seconds. Its jobs go on.")
+    )
+    field_order = ("email", "role", "groups", "uid", "gid", "extra_gids", "active")
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """As the service takes them; groups are by themselves."""
+        return {name: value for name, value in self.cleaned_data.items() if name not in {"seen", "groups"}}
+
+
+class PasswordForm(forms.Form):
+    """A new password for somebody."""
+
+    password = _password()
+
+
+class UserFilterForm(forms.Form):
+    """The filters of the list of users. What cannot be is left out of account, never an error."""
+
+    text = forms.CharField(
+        label=_("Name or e-mail"), required=False, max_length=100,
+        widget=forms.TextInput({**SEARCH, "placeholder": _("Name or e-mail")}),
+    )  # fmt: skip
+    role = forms.ChoiceField(
+        label=_("Role"), required=False, choices=[("", _("Any role")), *ClusterRole.choices],
+        widget=forms.Select(SELECT),
+    )  # fmt: skip
+    active = forms.ChoiceField(
+        label=_("Account"), required=False, widget=forms.Select(SELECT),
+        choices=[("", _("Open and disabled")), ("true", _("Open")), ("false", _("Disabled"))],
+    )  # fmt: skip
+    vc = forms.CharField(
+        label=_("Virtual cluster"), required=False, max_length=64,
+        widget=NameInput("virtual-clusters", {**SEARCH, "placeholder": _("Virtual cluster")}),
+    )  # fmt: skip
+    after = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """The filters that are set and possible, as they stand in the address."""
+        self.is_valid()
+        return {name: value for name, value in self.cleaned_data.items() if value}
+
+
+class NewGroupForm(forms.Form):
+    """A new group."""
+
+    name = forms.CharField(
+        label=_("Name"), max_length=150, validators=[USER_NAME], widget=forms.TextInput(TEXT),
+        help_text=_("Letters, digits, dot, dash and underscore."),
+    )  # fmt: skip
+    description = forms.CharField(
+        label=_("Description"), required=False, max_length=1000, widget=forms.TextInput(TEXT)
+    )  # fmt: skip
+
+
+class GroupForm(SeenForm):
+    """What a group is for, and which virtual clusters it gives in which role."""
+
+    description = forms.CharField(
+        label=_("Description"), required=False, max_length=1000, widget=forms.TextInput(TEXT)
+    )  # fmt: skip
+    member = Words(
+        label=_("Its people are members of"), names="virtual-clusters",
+        help_text=_("Virtual clusters, separated by commas."),
+    )  # fmt: skip
+    lead = Words(
+        label=_("Its people are leads of"), names="virtual-clusters",
+        help_text=_("Virtual clusters, separated by commas."),
+    )  # fmt: skip
+
+    @property
+    def roles(self) -> Mapping[str, str]:
+        """The role in each virtual cluster; who is named twice leads."""
+        typed = self.cleaned_data
+        return dict.fromkeys(typed["member"], VcRole.MEMBER) | dict.fromkeys(typed["lead"], VcRole.LEAD)
+
+
+class JoinForm(forms.Form):
+    """Who shall be in a group."""
+
+    username = forms.CharField(label=_("User name"), max_length=64, widget=NameInput("users"))
+
+
+class TableForm(forms.Form):
+    """A table of accounts: a file, or its text as it was sent last and may be mended here."""
+
+    file = forms.FileField(
+        label=_("CSV file"), required=False, widget=forms.FileInput({**TEXT, "accept": ".csv,text/csv"})
+    )  # fmt: skip
+    table = forms.CharField(
+        label=_("Or its text"), required=False, strip=False, max_length=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
+        widget=forms.Textarea({**TEXT, "class": "form-control mono", "rows": 8, "spellcheck": "false", "wrap": "off"}),
+    )  # fmt: skip
+    others = checkbox(
+        _("Create the accounts that can be created, even if some rows cannot"),
+        _("Otherwise one bad row stops the whole import."),
+    )
+
+    def clean(self) -> dict[str, Any]:
+        """The file's bytes, or the text's, as ``content``."""
+        typed = self.cleaned_data
+        file, text = typed.get("file"), typed.get("table") or ""
+        if file is not None and file.size > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
+            self.add_error("file", _("This file is too large for a table of accounts."))
+        elif file is not None:
+            content = file.read()
+            if _is_text(content):
+                typed["content"] = content
+            else:
+                self.add_error("file", _("This file is no text. Save the table as CSV in UTF-8, and choose that."))
+        elif text.strip():
+            typed["content"] = text.replace("\r\n", "\n").encode()
+        elif not self.errors:
+            self.add_error("file", _("Choose a file, or write a table below."))
+        return typed
+
+
+def _is_text(content: bytes) -> bool:
+    try:
+        return "\0" not in content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return False

@@ -1,0 +1,73 @@
+"""Lists of accounts and groups for the pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.contrib.auth.models import Group
+from django.db.models import Q, QuerySet
+
+from portal.accounts.models import User
+from portal.accounts.rights import ALLOWED, Action, allowed_everywhere
+from portal.common.errors import NotFound
+from portal.people.selectors.people import Person, group_restrict, groups_described, people_described, user_restrict
+from portal.teams.models import Membership
+from portal.teams.selectors.visible import vcs_of
+
+PAGE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A page of a list by name; ``after``: the name behind which the next one begins, empty: there is none."""
+
+    rows: list[Any] = field(default_factory=list)
+    after: str = ""
+
+
+def others_seen(*, user: User, action: Action) -> bool:
+    """Whether the user may see people, or groups, beyond the own: who manages or audits, and leads."""
+    return allowed_everywhere(user, action) or vcs_of(user=user, relations=ALLOWED[action]).exists()
+
+
+def others_right(*, user: User, action: Action) -> None:
+    """Raises NotFound for those who have nobody else to see."""
+    if not others_seen(user=user, action=action):
+        raise NotFound("page")
+
+
+def accounts_in(rows: QuerySet[User], *, vc: str) -> QuerySet[User]:
+    """Of these accounts those in the virtual cluster of that name, also by a group."""
+    held = Membership.objects.filter(vc__name=vc, vc__removed_at=None)
+    by_group = User.objects.filter(groups__in=held.values("group")).values("pk")
+    return rows.filter(Q(pk__in=held.values("user")) | Q(pk__in=by_group))
+
+
+def users_found(
+    *, user: User, text: str = "", role: str = "", active: str = "", vc: str = "", after: str = ""
+) -> Found:
+    """A page of the accounts that the user may see, by name, with groups and virtual clusters. Three queries, and two
+    more for those who do not see all."""
+    rows = user_restrict(user=user).filter(username__gt=after).order_by("username")
+    if text:
+        rows = rows.filter(Q(username__icontains=text) | Q(email__icontains=text))
+    if role:
+        rows = rows.filter(role=role)
+    if active:
+        rows = rows.filter(is_active=active == "true")
+    if vc:
+        rows = accounts_in(rows, vc=vc)
+    found = list(rows[: PAGE + 1])
+    people: list[Person] = people_described(users=found[:PAGE])
+    return Found(people, people[-1].user.username if len(found) > PAGE else "")
+
+
+def groups_found(*, user: User, text: str = "", after: str = "") -> Found:
+    """A page of the groups that the user may see, by name, with what they give. Three queries."""
+    rows: QuerySet[Group] = group_restrict(user=user).select_related("note").filter(name__gt=after).order_by("name")
+    if text:
+        rows = rows.filter(Q(name__icontains=text) | Q(note__description__icontains=text))
+    found = list(rows[: PAGE + 1])
+    described = groups_described(groups=found[:PAGE])
+    return Found(described, str(described[-1]["name"]) if len(found) > PAGE else "")

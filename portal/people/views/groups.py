@@ -1,0 +1,151 @@
+"""Pages of groups: the list, a new one, one with its people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import Group
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from portal.accounts.audit import audit_last
+from portal.accounts.models import Audited
+from portal.accounts.pages import PageRequest
+from portal.accounts.people import group_join, group_leave
+from portal.accounts.rights import Action, allowed_everywhere
+from portal.common.errors import ChangedMeanwhile, NotFound, Refused
+from portal.common.forms import refusal_show
+from portal.common.versions import version_of
+from portal.people.forms import GroupForm, JoinForm, NewGroupForm
+from portal.people.selectors.people import group_get, group_members, group_to_manage, manage_right, user_get
+from portal.people.selectors.people_pages import groups_found, others_right
+from portal.people.services.people import group_change, group_create, group_remove, group_told
+
+
+@login_required
+@require_safe
+def groups(request: PageRequest) -> HttpResponse:
+    """The groups by name."""
+    user = request.user
+    others_right(user=user, action=Action.GROUP_READ)
+    text, after = request.GET.get("text", "")[:100], request.GET.get("after", "")[:150]
+    found = groups_found(user=user, text=text.replace("\0", ""), after=after.replace("\0", ""))
+    context = {
+        "groups": found.rows,
+        "text": text,
+        "after": found.after,
+        "may_manage": allowed_everywhere(user, Action.GROUP_MANAGE),
+    }
+    return render(request, "clusters/groups.html", context)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def group_new(request: PageRequest) -> HttpResponse:
+    """Makes a group."""
+    others_right(user=request.user, action=Action.GROUP_READ)
+    manage_right(user=request.user, action=Action.GROUP_MANAGE)
+    form = NewGroupForm(request.POST if request.method == "POST" else None)
+    if form.is_valid():
+        try:
+            made = group_create(**form.cleaned_data, roles={}, now=timezone.now(), actor=request.user.username)
+        except Refused as refusal:
+            refusal_show(form, refusal, at="name")
+        else:
+            messages.success(request, _("The group %(name)s is made.") % {"name": made.name})
+            return redirect("group", group=made.name)
+    return render(request, "clusters/group_new.html", {"form": form}, status=400 if form.errors else 200)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def group_page(request: PageRequest, group: str) -> HttpResponse:
+    """One group and who is in it; who may changes it here."""
+    row = group_get(user=request.user, name=group)
+    if request.method != "POST":
+        return _page(request, row)
+    group_to_manage(user=request.user, name=group)
+    form = _form(row, request.POST)
+    if form.is_valid() and _changed(form, row, request.user.username):
+        messages.success(request, _("%(name)s is changed.") % {"name": group})
+        return redirect("group", group=group)
+    return _page(request, row, form=form, status=409 if form.overtaken else 400)
+
+
+def _form(group: Group, data: Any = None) -> GroupForm:
+    told = group_told(group)
+    by_role: dict[str, list[str]] = {"member": [], "lead": []}
+    for name, role in told["virtual_clusters"].items():
+        by_role[role].append(name)
+    return GroupForm(data, present={"description": told["description"], **by_role}, seen=version_of(told))
+
+
+def _changed(form: GroupForm, group: Group, actor: str) -> bool:
+    typed = form.cleaned_data
+    try:
+        group_change(
+            group=group, description=typed["description"], roles=form.roles, seen=typed["seen"] or None,
+            now=timezone.now(), actor=actor,
+        )  # fmt: skip
+    except ChangedMeanwhile:
+        form.take_present(audit_last(Audited.GROUP, Audited.VC_MEMBER, target=group.name))
+    except Refused as refusal:
+        refusal_show(form, refusal, at="member")
+    else:
+        return True
+    return False
+
+
+def _page(
+    request: PageRequest, row: Group, *, form: GroupForm | None = None, join: JoinForm | None = None, status: int = 200
+) -> HttpResponse:
+    context = {
+        "group": row,
+        "members": group_members(group=row),
+        "form": form or _form(row),
+        "join_form": join or JoinForm(auto_id="join-%s"),
+        "may_manage": allowed_everywhere(request.user, Action.GROUP_MANAGE),
+    }
+    return render(request, "clusters/group.html", context, status=status)
+
+
+@login_required
+@require_POST
+def group_member_add(request: PageRequest, group: str) -> HttpResponse:
+    """Puts somebody into it."""
+    row = group_to_manage(user=request.user, name=group)
+    form = JoinForm(request.POST, auto_id="join-%s")
+    if form.is_valid():
+        try:
+            user = user_get(user=request.user, name=form.cleaned_data["username"])
+        except NotFound as refusal:
+            form.add_error("username", refusal.detail)
+        else:
+            group_join(group=row, user=user, now=timezone.now(), actor=request.user.username)
+            return redirect("group", group=group)
+    return _page(request, row, join=form, status=400)
+
+
+@login_required
+@require_POST
+def group_member_remove(request: PageRequest, group: str, username: str) -> HttpResponse:
+    """Takes somebody out of it."""
+    row = group_to_manage(user=request.user, name=group)
+    user = user_get(user=request.user, name=username)
+    group_leave(group=row, user=user, now=timezone.now(), actor=request.user.username)
+    return redirect("group", group=group)
+
+
+@login_required
+@require_POST
+def group_end(request: PageRequest, group: str) -> HttpResponse:
+    """Removes the group."""
+    row = group_to_manage(user=request.user, name=group)
+    group_remove(group=row, now=timezone.now(), actor=request.user.username)
+    messages.success(request, _("The group %(name)s is removed.") % {"name": group})
+    return redirect("groups")

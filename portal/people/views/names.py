@@ -1,0 +1,34 @@
+"""Names that are offered while one types."""
+
+from __future__ import annotations
+
+import re
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpResponse
+from django.utils.html import format_html_join
+from django.views.decorators.http import require_safe
+
+from portal.accounts.pages import PageRequest
+from portal.people.selectors.names import KINDS, names_offered
+
+LONGEST = 200
+LONGEST_LIST = 10_000
+"""Characters of a list of names; of a longer one nothing is offered."""
+BETWEEN = re.compile(r"[,;\s]")
+
+
+@login_required
+@require_safe
+def names(request: PageRequest, kind: str) -> HttpResponse:
+    """The options of a field's list. What is typed comes under the field's own name; with ``several`` it is a list of
+    names, of which the last is looked for."""
+    if kind not in KINDS:
+        raise Http404
+    typed = request.GET.get(next((name for name in request.GET if name != "several"), ""), "").replace("\0", "")
+    before, wanted = "", typed.strip()
+    if "several" in request.GET:
+        wanted = BETWEEN.split(typed)[-1] if len(typed) <= LONGEST_LIST else typed
+        before = typed[: len(typed) - len(wanted)]
+    found = names_offered(user=request.user, kind=kind, text=wanted) if len(wanted) <= LONGEST else []
+    return HttpResponse(format_html_join("", '<option value="{}">', ((f"{before}{name}",) for name in found)))

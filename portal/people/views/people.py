@@ -1,0 +1,173 @@
+"""Pages of accounts: the list, a new one, one from near, its password, its end."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import ValidationError
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from portal.accounts.audit import audit_last
+from portal.accounts.models import Audited, User
+from portal.accounts.pages import PageRequest
+from portal.accounts.people import groups_named, user_change, user_remove, user_told
+from portal.accounts.rights import Action, allowed_everywhere
+from portal.accounts.services import user_set_password
+from portal.common.checking import checked
+from portal.common.errors import ChangedMeanwhile, Invalid, Refused
+from portal.common.forms import refusal_show
+from portal.common.versions import version_of
+from portal.people.forms import NewUserForm, UserFilterForm, UserForm
+from portal.people.forms import PasswordForm as UserPasswordForm
+from portal.people.selectors.people import manage_right, people_described, user_get, user_to_manage
+from portal.people.selectors.people_pages import others_right, users_found
+from portal.people.services.people import account_create, account_faults
+from portal.teams.selectors.visible import vcs_named
+
+
+@login_required
+@require_safe
+def users(request: PageRequest) -> HttpResponse:
+    """The accounts by name: of administrators and auditors all, of leads the people of their teams."""
+    user = request.user
+    others_right(user=user, action=Action.USER_READ)
+    form = UserFilterForm(request.GET)
+    chosen = form.chosen
+    found = users_found(user=user, **chosen)
+    kept = {name: value for name, value in chosen.items() if name != "after"}
+    context = {
+        "form": form,
+        "people": found.rows,
+        "filtered": bool(kept),
+        "first_query": urlencode(kept),
+        "next_query": urlencode({**kept, "after": found.after}) if found.after else "",
+        "may_manage": allowed_everywhere(user, Action.USER_MANAGE),
+    }
+    return render(request, "clusters/users.html", context)
+
+
+@sensitive_post_parameters("password")
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def user_new(request: PageRequest) -> HttpResponse:
+    """Makes an account."""
+    others_right(user=request.user, action=Action.USER_READ)
+    manage_right(user=request.user, action=Action.USER_MANAGE)
+    form = NewUserForm(request.POST if request.method == "POST" else None)
+    if request.method == "POST" and _made(form, request.user.username):
+        name = form.cleaned_data["username"]
+        messages.success(request, _("The account %(name)s is made.") % {"name": name})
+        return redirect("user", username=name)
+    return render(request, "clusters/user_new.html", {"form": form}, status=400 if form.errors else 200)
+
+
+def _made(form: NewUserForm, actor: str) -> bool:
+    """Whether it is; else everything that is wrong stands beside its field."""
+    form.is_valid()
+    about = form.about
+    faults = [fault for fault in account_faults(**about) if fault.path not in form.errors]
+    refusal_show(form, Invalid(faults))
+    if form.errors:
+        return False
+    try:
+        with checked("password"):
+            groups, vcs = groups_named(about.pop("groups")), vcs_named(about.pop("virtual_clusters"))
+            account_create(**about, groups=groups, vcs=vcs, now=timezone.now(), actor=actor)
+    except Refused as refusal:
+        refusal_show(form, refusal)
+        return False
+    return True
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def user_page(request: PageRequest, username: str) -> HttpResponse:
+    """One account; who may changes it here."""
+    found = user_get(user=request.user, name=username)
+    if request.method != "POST":
+        return _page(request, found)
+    user_to_manage(user=request.user, name=username)
+    form = _form(found, request.POST)
+    if form.is_valid() and _changed(form, found, request.user.username):
+        messages.success(request, _("%(name)s is changed.") % {"name": username})
+        return redirect("user", username=username)
+    return _page(request, found, form=form, status=409 if form.overtaken else 400)
+
+
+def _form(user: User, data: Any = None) -> UserForm:
+    told = user_told(user)
+    return UserForm(data, present=told, seen=version_of(told))
+
+
+def _changed(form: UserForm, user: User, actor: str) -> bool:
+    try:
+        with checked():
+            user_change(
+                user=user, changes=form.changes, groups=groups_named(form.cleaned_data["groups"]),
+                seen=form.cleaned_data["seen"] or None, now=timezone.now(), actor=actor,
+            )  # fmt: skip
+    except ChangedMeanwhile:
+        form.take_present(audit_last(Audited.USER_CHANGE, Audited.GROUP, target=user.username))
+    except Refused as refusal:
+        refusal_show(form, refusal)
+    else:
+        return True
+    return False
+
+
+def _page(
+    request: PageRequest,
+    found: User,
+    *,
+    form: UserForm | None = None,
+    password: UserPasswordForm | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    (described,) = people_described(users=[found])
+    context = {
+        "person": described,
+        "form": form or _form(found),
+        "password_form": password or UserPasswordForm(auto_id="password-%s"),
+        "may_manage": allowed_everywhere(request.user, Action.USER_MANAGE),
+    }
+    return render(request, "clusters/user.html", context, status=status)
+
+
+@sensitive_post_parameters("password")
+@login_required
+@require_POST
+def user_password(request: PageRequest, username: str) -> HttpResponse:
+    """Gives an account a new password."""
+    found = user_to_manage(user=request.user, name=username)
+    form = UserPasswordForm(request.POST, auto_id="password-%s")
+    if form.is_valid():
+        try:
+            user_set_password(user=found, password=form.cleaned_data["password"], actor=request.user.username)
+        except ValidationError as error:
+            form.add_error("password", error)
+        else:
+            messages.success(request, _("%(name)s has a new password and is signed out.") % {"name": username})
+            return redirect("user", username=username)
+    return _page(request, found, password=form, status=400)
+
+
+@login_required
+@require_POST
+def user_end(request: PageRequest, username: str) -> HttpResponse:
+    """Removes an account that has no jobs."""
+    found = user_to_manage(user=request.user, name=username)
+    try:
+        user_remove(user=found, now=timezone.now(), actor=request.user.username)
+    except Refused as refusal:
+        messages.error(request, refusal.detail)
+        return redirect("user", username=username)
+    messages.success(request, _("The account %(name)s is removed.") % {"name": username})
+    return redirect("users")

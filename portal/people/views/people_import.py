@@ -1,0 +1,100 @@
+"""The page that makes many accounts from one table."""
+
+from __future__ import annotations
+
+import re
+from uuid import uuid4
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_safe
+
+from portal.accounts.models import User
+from portal.accounts.pages import PageRequest
+from portal.accounts.rights import Action
+from portal.common.errors import Invalid
+from portal.common.progress import progress_read, progress_steps
+from portal.common.sentences import sentence
+from portal.people.forms import TableForm
+from portal.people.selectors.people import manage_right
+from portal.people.selectors.people_pages import others_right
+from portal.people.services.people_import import Row as ImportRow
+from portal.people.services.people_import import people_import
+from portal.people.table import COLUMNS, MOST_ROWS, table_of, table_rows
+
+TICKET = re.compile(r"[0-9a-f]{32}")
+
+
+@sensitive_post_parameters("table")
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def users_import(request: PageRequest) -> HttpResponse:
+    """A first press shows what would become of each row, a second makes the accounts."""
+    others_right(user=request.user, action=Action.USER_READ)
+    manage_right(user=request.user, action=Action.USER_MANAGE)
+    form = TableForm(*((request.POST, request.FILES) if request.method == "POST" else ()))
+    rows: list[ImportRow] = []
+    done = False
+    if form.is_valid():
+        rows, done = _read_and_do(request, form)
+        form.data = {**request.POST.dict(), "table": _text_left(form.cleaned_data["content"], rows, done)}
+    refused = sum(bool(row.faults) for row in rows)
+    context = {
+        "form": form,
+        "rows": rows,
+        "refused": refused,
+        "created": sum(row.created for row in rows),
+        "possible": len(rows) - refused,
+        "done": done,
+        "ticket": uuid4().hex,
+        "columns": ", ".join(COLUMNS),
+        "most": MOST_ROWS,
+    }
+    bad = form.errors or (refused and not done)
+    return render(request, "clusters/users_import.html", context, status=400 if bad else 200)
+
+
+def _text_left(content: bytes, rows: list[ImportRow], done: bool) -> str:
+    """The table; after an import what of it is still to be mended, empty where that is nothing."""
+    if not done:
+        return content.decode("utf-8-sig")
+    lines = {row.line for row in rows if row.faults}
+    return table_of(content, lines) if lines else ""
+
+
+def _read_and_do(request: PageRequest, form: TableForm) -> tuple[list[ImportRow], bool]:
+    """The rows with what became of each, or would; and whether accounts were made."""
+    wanted = "apply" in request.POST
+    try:
+        rows = list(table_rows(form.cleaned_data["content"]))
+    except Invalid as refusal:
+        for fault in refusal.faults:
+            line = f"{fault.path}: " if fault.path else ""
+            form.add_error("table", sentence(f"{line}{fault.message}"))
+        return [], False
+    ticket = request.POST.get("ticket", "")
+    told = progress_steps(_key(request.user, ticket)) if TICKET.fullmatch(ticket) else lambda done, total: None
+    try:
+        people_import(
+            rows=rows, dry_run=not wanted, all_or_nothing=not form.cleaned_data["others"], now=timezone.now(),
+            actor=request.user.username, told=told,
+        )  # fmt: skip
+    except Invalid:  # each row says why
+        return rows, False
+    return rows, wanted
+
+
+@login_required
+@require_safe
+def users_import_progress(request: PageRequest, ticket: str) -> JsonResponse:
+    """How far an import of one's own has come."""
+    manage_right(user=request.user, action=Action.USER_MANAGE)
+    found = progress_read(_key(request.user, ticket)) if TICKET.fullmatch(ticket) else None
+    return JsonResponse(found._asdict() if found else {})
+
+
+def _key(user: User, ticket: str) -> str:
+    return f"people:{user.pk}:{ticket}"

@@ -1,0 +1,1 @@
+"""What waits: its order, places in it, and why, in words."""

@@ -1,0 +1,93 @@
+"""What people choose on the page of the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django import forms
+from django.core.validators import MaxValueValidator
+from django.utils.translation import gettext_lazy as _
+
+from portal.accounts.models import User
+from portal.common.forms import SELECT
+from portal.queue.services.order import DEEPEST, Place
+from portal.teams.selectors.visible import vc_restrict
+
+
+class QueueForm(forms.Form):
+    """Whose queue to show. What cannot be is left out of account, never an error."""
+
+    vc = forms.ChoiceField(label=_("Virtual cluster"), required=False, widget=forms.Select(SELECT))
+    first = forms.IntegerField(required=False, min_value=0, max_value=10**9, widget=forms.HiddenInput)
+
+    def __init__(self, data: Any, *, user: User) -> None:
+        super().__init__(data)
+        field = self.fields["vc"]
+        assert isinstance(field, forms.ChoiceField)
+        names = vc_restrict(user=user).values_list("name", flat=True)
+        field.choices = [("", _("Any virtual cluster")), *((name, name) for name in names)]
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """What is set and possible, as it stands in the address."""
+        self.is_valid()
+        return {name: value for name, value in self.cleaned_data.items() if value}
+
+
+class PlaceForm(forms.Form):
+    """Another place of a waiting job among ``others``: their labels by id, in the order of the queue."""
+
+    to = forms.ChoiceField(label=_("Where to"), widget=forms.RadioSelect({"class": "form-check-input"}))
+    beside = forms.TypedChoiceField(
+        label=_("The other job"),
+        required=False,
+        coerce=int,
+        empty_value=None,
+        widget=forms.Select(SELECT),
+        help_text=_("For before and behind it."),
+    )
+    number = forms.IntegerField(
+        label=_("Place"), required=False, min_value=1, widget=forms.NumberInput({"class": "form-control"})
+    )
+
+    def __init__(self, data: Any, *, others: Mapping[int, str], moved: bool) -> None:
+        super().__init__(data)
+        self.others = [*others]
+        ways = {"front": _("To the front"), "before": _("Before another job"), "after": _("Behind another job")}
+        ways |= {"number": _("To a place by its number")}
+        if moved:
+            ways |= {"own": _("Back to its own place")}
+        listed: dict[str, list[tuple[Any, Any]]] = {
+            "to": [*ways.items()],
+            "beside": [("", _("Choose a job")), *others.items()],
+        }
+        for name, choices in listed.items():
+            field = self.fields[name]
+            assert isinstance(field, forms.ChoiceField)
+            field.choices = choices
+        self.fields["beside"].error_messages["invalid_choice"] = _("This job does not wait here any more.")
+        last = min(len(self.others) + 1, DEEPEST)
+        number = self.fields["number"]
+        number.help_text = _("From 1, which is the front, to %(last)d.") % {"last": last}
+        number.validators.append(MaxValueValidator(last))
+        number.widget.attrs["max"] = last
+
+    def clean(self) -> None:
+        """Asks for what the chosen way needs."""
+        to, typed = self.cleaned_data.get("to"), self.cleaned_data
+        if to in {"before", "after"} and typed.get("beside") is None and "beside" not in self.errors:
+            self.add_error("beside", _("Choose the other job."))
+        if to == "number" and typed.get("number") is None and "number" not in self.errors:
+            self.add_error("number", _("Type the number of the place."))
+        for unused in {"beside", "number"} - {"beside" if to in {"before", "after"} else to}:
+            self.errors.pop(unused, None)
+
+    def place(self, seen: Sequence[int]) -> Place:
+        """As the service takes it; ``seen``: the order that it was chosen from."""
+        to, typed = self.cleaned_data["to"], self.cleaned_data
+        before = typed["beside"] if to == "before" else None
+        after = typed["beside"] if to == "after" else None
+        if to == "number" and typed["number"] > 1:
+            after = self.others[typed["number"] - 2]
+        return Place(before, after, own=to == "own", seen=tuple(seen))

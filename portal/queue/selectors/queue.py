@@ -1,0 +1,204 @@
+"""What waits, in the order of the last plan, with its place and when it may start."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models.fields.json import KeyTransform
+
+from portal.common.aggregates import IdsVersion, Joined
+from portal.common.prepared import Among, Prepared
+from portal.hardware.models import Node
+from portal.jobs.models import Claim, Job, JobEvent, TaskRole
+from portal.jobs.selectors.lists import jobs_sized
+from portal.jobs.states import JobState
+from portal.queue.outlook import Endless, Places, Plan, Score, StartRange, plan_read, queue_read, starts_read
+from portal.queue.selectors.kinds import Kinds, kinds_wanted, roles_kinds, wanting
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """GPUs that others are leaving for a job: how many, on which nodes, since when."""
+
+    gpus: int
+    nodes: list[str]
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """A waiting job. ``place``: in its virtual cluster among jobs that want the same hardware, None where the last plan
+    gives it none.
+    ``reserved``: the plan keeps GPUs free for it; ``kept``: others are leaving these for it."""
+
+    job: Job
+    place: int | None
+    start: StartRange | None
+    reserved: bool = False
+    kept: Kept | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """When one waiting job will start, and how good such estimates have been: in its virtual cluster, where enough
+    are scored there, else in all. ``endless``: what keeps it from having an estimate, where that is known."""
+
+    start: StartRange | None
+    score: Score | None
+    endless: Endless | None = None
+
+
+def queue_waiting() -> QuerySet[Job]:
+    """Every waiting job; whom its name may be shown to says ``job_sight``."""
+    return Job.objects.filter(state=JobState.WAITING)
+
+
+def jobs_waiting_for(*, node: Node) -> list[Job]:
+    """The waiting jobs that name their servers, of which this is the only one that is there. Three queries at most."""
+    # Not "spec__berth__...": see portal/scheduler/facts.py.
+    named = KeyTransform("nodes_only", KeyTransform("berth", "spec"))
+    rows = Job.objects.filter(state=JobState.WAITING).annotate(named=named).exclude(named=None)
+    found = {pk: set(names or ()) for pk, names in rows.order_by().values_list("pk", "named")}
+    found = {pk: names for pk, names in found.items() if node.name in names}
+    others = set(Node.objects.exclude(pk=node.pk).values_list("name", flat=True)) if found else set()
+    ids = [pk for pk, names in found.items() if others.isdisjoint(names)]
+    return list(Job.objects.filter(pk__in=ids).select_related("user", "vc").order_by("pk")) if ids else []
+
+
+def queue_line(*, job: Job) -> QuerySet[Job]:
+    """The waiting jobs of the job's virtual cluster and class, itself one of them, that stand in its way or it in
+    theirs: those that want a kind of GPU in common with it, or those that want none, which the scheduler takes last.
+    Needs its virtual cluster loaded."""
+    return _line(job, kinds_wanted(jobs=[job])[job.pk])
+
+
+def queue_tied(*, job: Job) -> QuerySet[Job]:
+    """The same with those that stand in the way of one of them, and so on: what of their order is to stay must be said
+    of all. Two jobs that want different kinds have both in their way who takes either."""
+    kinds = kinds_wanted(jobs=[job])[job.pk]
+    while kinds and not (more := roles_kinds(job=job, among=_line(job, kinds))) <= kinds:
+        kinds |= more
+    return _line(job, kinds)
+
+
+def _line(job: Job, kinds: Kinds) -> QuerySet[Job]:
+    there = queue_waiting().filter(vc=job.vc_id, priority=job.priority)
+    if kinds:
+        return there.filter(Exists(wanting(job=job, kinds=kinds).filter(job=OuterRef("pk"))))
+    return there.filter(~Exists(TaskRole.objects.filter(job=OuterRef("pk"), gpus__gt=0)))
+
+
+def wants_gpus(*, job: Job) -> bool:
+    """Whether some task of the job wants GPUs. One query."""
+    return TaskRole.objects.filter(job=job.pk, gpus__gt=0).exists()
+
+
+def queue_own(jobs: QuerySet[Job], *, job: Job) -> QuerySet[Job]:
+    """Of them those of the job's owner that no lead has given a place."""
+    return jobs.filter(user=job.user_id, led=False)
+
+
+def queue_ordered(jobs: QuerySet[Job], *, plan: Plan | None = None) -> list[int]:
+    """The ids of these waiting jobs as the last plan takes them; those it has not seen come last, oldest first. One
+    query as long as the same jobs wait, else two."""
+    places, version = (plan or plan_read()).places, jobs.order_by().aggregate(version=IdsVersion("pk"))["version"]
+    kept = _kept[0]
+    if kept.places is not places or len(kept.orders) >= MOST_ORDERS:
+        kept = _kept[0] = _Orders(places, {})
+    if version not in kept.orders:
+        ids = jobs.order_by().aggregate(ids=Joined("pk"))["ids"]
+        waiting = {int(one) for one in ids.split(",")} if ids else set()
+        order = [*(job for job in places if job in waiting), *sorted(waiting - places.keys())]
+        kept.orders[version] = order
+        return order
+    return kept.orders[version]
+
+
+MOST_ORDERS = 50
+
+
+class _Orders(NamedTuple):
+    """Orders that were asked for, by the version of the jobs that were waiting: they are the same until the next plan,
+    and ten thousand ids take longer to be put in order than to be compared."""
+
+    places: Places
+    orders: dict[str | None, list[int]]
+
+
+_kept = [_Orders({}, {})]
+
+
+def queue_rows(*, ids: Sequence[int], plan: Plan | None = None) -> list[Queued]:
+    """The jobs of these ids, in this order; three queries and two readings of what the scheduler left, one where the
+    plan is at hand."""
+    (places, reserved), ranges, kept = plan or plan_read(), starts_read().ranges, gpus_kept(jobs=ids)
+    return [
+        Queued(job, places.get(job.pk), ranges.get(job.pk), job.pk in reserved, kept.get(job.pk))
+        for job in jobs_sized(ids=ids)
+    ]
+
+
+def gpus_kept(*, jobs: Sequence[int]) -> dict[int, Kept]:
+    """What others are leaving for these jobs. One query."""
+    found: dict[int, list[tuple[str, datetime]]] = defaultdict(list)
+    for job, node, since in _CLAIMS(jobs=jobs) if jobs else ():
+        found[job].append((node, since))
+    return {
+        job: Kept(len(rows), sorted({node for node, _ in rows}), min(since for _, since in rows))
+        for job, rows in found.items()
+    }
+
+
+_CLAIMS = Prepared(
+    lambda: (
+        Claim.objects.filter(Among("claimant", "jobs"))
+        .order_by()
+        .values_list("claimant", "leaf__node__name", "created_at")
+    )
+)
+
+
+def queue_places(*, jobs: Sequence[Job]) -> dict[int, int]:
+    """The places of those of the jobs that wait and have one: within their virtual clusters, among jobs that want the
+    same hardware."""
+    waiting = [job.pk for job in jobs if job.state == JobState.WAITING]
+    places = queue_read() if waiting else {}
+    return {job: place for job in waiting if (place := places.get(job))}
+
+
+SCORED = 20
+"""So many scored estimates say something."""
+
+
+def queue_labels(*, ids: Sequence[int]) -> dict[int, str]:
+    """``user/name#run`` of the jobs of these ids, in their order. One query."""
+    rows = Job.objects.filter(pk__in=ids).select_related("user").only("name", "run", "user__username").order_by()
+    labels = {job.pk: job.label for job in rows}
+    return {pk: labels[pk] for pk in ids if pk in labels}
+
+
+def queue_moves(*, ids: Sequence[int], since: datetime) -> list[JobEvent]:
+    """What people moved of these jobs since then, the last first; some of it, where it is much. One query."""
+    moved = JobEvent.objects.filter(job__in=ids, code="ordered", at__gt=since).select_related("job__user")
+    return list(moved.order_by("-id")[:MOVES_TOLD])
+
+
+MOVES_TOLD = 5
+
+
+def job_forecast(*, job: Job) -> Forecast | None:
+    """When the job will start; None when it does not wait. Needs the job's VC loaded."""
+    return forecast(job_id=job.pk, vc=job.vc.name) if job.state == JobState.WAITING else None
+
+
+def forecast(*, job_id: int, vc: str) -> Forecast:
+    """The last estimate for a job of that virtual cluster, if there is one, and the score of past ones."""
+    starts = starts_read()
+    scores = [starts.scores[name] for name in (vc, "") if name in starts.scores]
+    score = next((score for score in scores if score.count >= SCORED), None)
+    return Forecast(starts.ranges.get(job_id), score, starts.endless.get(job_id))

@@ -1,0 +1,123 @@
+"""Why jobs wait, as people are told: stored when it changes, and else once a minute, a part of the jobs at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from heapq import nsmallest
+from typing import Any, NamedTuple
+
+from django.db import transaction
+
+from portal.common.bulk import rows_update
+from portal.common.live import announce
+from portal.common.prepared import Among, Prepared
+from portal.jobs.models import Job, JobEvent
+from portal.jobs.services.transitions import jobs_announce
+from portal.jobs.states import OWNER_GONE, JobState
+
+REASON_REWRITE = timedelta(minutes=1)
+MOST_CHANGED = 500
+"""Reasons of another code that one cycle stores; the rest is for the next ones."""
+
+LEAST_STALE = 100
+STALE_CYCLES = 50
+"""What is older than a minute is stored again in so many cycles of a second, so that many jobs do not come due in
+one, and all of them are told about once a minute."""
+
+ANNOUNCED_SINGLY = 50
+"""Beyond so many changed reasons open pages are told once that the queue moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Why a job waits, as the plan said."""
+
+    job_id: int
+    code: str
+    message: str
+    numbers: dict[str, Any] = field(default_factory=dict)
+
+
+class Told(NamedTuple):
+    """What is stored of why a job waits: the code, since when (ms since 1970), and until when the job paused then."""
+
+    code: str
+    written_ms: int | None
+    paused_until: datetime | None = None
+
+    def speaks_of_a_pause_that_is_over(self, now: datetime) -> bool:
+        """Whether it was written before the pause had ended, and that has."""
+        until, written_ms = self.paused_until, self.written_ms
+        return until is not None and written_ms is not None and written_ms < until.timestamp() * 1000 and until <= now
+
+
+def waits_due(*, codes: Mapping[int, str], told: Mapping[int, Told], now: datetime) -> set[int]:
+    """Of the waiting jobs (row id -> code of today's reason) those whose reason is to be stored: first those with
+    another code than was told, or whose pause has ended since, in their order, then those that were told longest
+    ago."""
+    before = int((now - REASON_REWRITE).timestamp() * 1000)
+    changed, old = [], []
+    for job, code in codes.items():
+        if (last := told.get(job)) is None:
+            continue
+        if last.code != code or last.speaks_of_a_pause_that_is_over(now):
+            changed.append(job)
+        if last.written_ms is not None and last.written_ms <= before:
+            old.append((last.written_ms, job))
+    share = max(LEAST_STALE, len(codes) // STALE_CYCLES)
+    return {*changed[:MOST_CHANGED], *(job for _, job in nsmallest(share, old))}
+
+
+def waits_write(*, waits: Iterable[Waiting], now: datetime) -> int:
+    """Store these reasons of jobs that wait; of how many a word changed."""
+    by_id = {wait.job_id: wait for wait in waits}
+    if not by_id:
+        return 0
+    with transaction.atomic():
+        changed = _store(by_id, now)
+        if len(changed) <= ANNOUNCED_SINGLY:
+            jobs_announce(Job(id=job, vc_id=vc, user_id=user) for job, vc, user in changed)
+        if changed:
+            transaction.on_commit(lambda: announce("queue", {}))
+    return len(changed)
+
+
+def _store(waits: Mapping[int, Waiting], now: datetime) -> list[tuple[int, int, int]]:
+    """The jobs (with virtual cluster and user) of which a word changed."""
+    # Held in the order of their ids, as by whoever holds several jobs.
+    found = _WAITING(jobs=waits)
+    new = [waits[job] for job, *_ in found]
+    rows_update(
+        Job,
+        ("waiting_code", "waiting_message", "waiting_numbers"),
+        [(wait.job_id, wait.code, wait.message, wait.numbers) for wait in new],
+        every={"waiting_written_at": now},
+        only={"state": JobState.WAITING},
+    )
+    _held_tell({job: wait.message for (job, *_, code, _), wait in zip(found, new, strict=True)
+                if code != wait.code == OWNER_GONE}, now)  # fmt: skip
+    return [
+        (job, vc, user)
+        for (job, vc, user, *said), wait in zip(found, new, strict=True)
+        if said != [wait.code, wait.message]
+    ]
+
+
+_WAITING = Prepared(
+    lambda: (
+        Job.objects.select_for_update(no_key=True)
+        .filter(Among("id", "jobs"), state=JobState.WAITING)
+        .order_by("pk")
+        .values_list("id", "vc_id", "user_id", "waiting_code", "waiting_message")
+    )
+)
+
+
+def _held_tell(why: Mapping[int, str], now: datetime) -> None:
+    """Events of the jobs that are held from now on since their owners are gone, of which leads are told."""
+    JobEvent.objects.bulk_create(
+        JobEvent(job_id=job, at=now, code="owner_gone", message=f"Held: {words}.", data={})
+        for job, words in why.items()
+    )

@@ -1,0 +1,1 @@
+"""The scheduling cycle: rows in, the engine's plan, rows out."""

@@ -1,0 +1,342 @@
+"""A plan -> rows -> orders. Each decision is a short transaction of its own that checks the world is still as the
+plan saw it; what is not, is skipped and decided again by the next cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby, islice
+from typing import TypeVar
+from uuid import UUID
+
+import scheduling
+from portal.common.prepared import Among, Prepared
+from portal.hardware.services.generations import orders_together
+from portal.jobs.models import Job
+from portal.jobs.services.allocation import job_demote, job_move_cells, job_promote
+from portal.jobs.services.claims import claims_release
+from portal.jobs.services.images import images_hold
+from portal.jobs.services.placement import Leaf, Overtaken, Placed
+from portal.jobs.services.preempt import Preempting, Taken, jobs_preempt
+from portal.jobs.services.start import Starting, attempts_start
+from portal.jobs.services.storages import storages_hold
+from portal.jobs.services.words import NAMED
+from portal.queue.services.waits import waits_due, waits_write
+from portal.scheduler.guard import Guard
+from portal.scheduler.ports import OTHER_REASONS, PORTS, ports_note, ports_short, ports_told
+from portal.scheduler.reservations import reservations_write
+from portal.scheduler.rights import Turn, turns
+from portal.scheduler.snapshot import Loaded
+from portal.scheduler.snapshot_jobs import tasks_read
+from portal.scheduler.waits import waits_told
+
+TOGETHER = 100
+"""Jobs that are started, or for which GPUs are taken back, in one transaction: more would hold their rows too long."""
+
+T = TypeVar("T")
+A = TypeVar("A", scheduling.Preempt, scheduling.Start)
+
+
+@dataclass(slots=True)
+class Applied:
+    """What became of a plan."""
+
+    started: int = 0
+    preempted: int = 0
+    promoted: int = 0
+    demoted: int = 0
+    skipped: int = 0
+    reasons: int = 0
+
+    @property
+    def well(self) -> bool:
+        """Whether something of it was carried out, or there was nothing to do. Now and then a decision is overtaken; a
+        scheduler all of whose decisions are, always, stands still."""
+        return not self.skipped or any((self.started, self.preempted, self.promoted, self.demoted))
+
+
+def apply(*, plan: scheduling.Plan, loaded: Loaded, now: datetime) -> Applied:
+    """Carry the plan out, in the order that it is made for."""
+    return _Applying(loaded, now).apply(plan)
+
+
+class _Applying:
+    def __init__(self, loaded: Loaded, now: datetime) -> None:
+        self.loaded, self.now = loaded, now
+        self.guard = Guard(loaded.nodes, loaded.versions)
+        self.running = {running.job.id: running for running in loaded.snapshot.running}
+        self.tasks: dict[tuple[str, str, int], int] = {}
+        self.turns: dict[str, Turn] = {}
+        self.moved: set[str] = set()
+
+    def apply(self, plan: scheduling.Plan) -> Applied:
+        answered = [one.job.id for one in plan.starts] + [one.job.id for one in plan.preemptions]
+        answered += [one.job for one in plan.promotions]
+        self.tasks = tasks_read([self.loaded.jobs[job] for job in answered])
+        self.turns = turns(plan, self.running)
+        starts, preemptions = self._allowed(plan.starts), self._allowed(plan.preemptions)
+        with orders_together():
+            # 1. Claims that nobody needs any more: to give them up only makes room.
+            self._release((*plan.releases,), stale=self.loaded.claims.stale)
+            # 2. What loses its right in place; who has other cells of the quota at once loses nothing.
+            #    It comes last of them: others may fall for it.
+            moving = {job for job, turn in self.turns.items() if turn.moved}
+            demoted = [self._fall(one) for one in sorted(plan.demotions, key=lambda one: one.job in moving)]
+            # 3. What is taken back, what starts, and what moves into its quota, maybe into cells that these have left.
+            preempted = self._together(preemptions, self._preempt)
+            started = self._together(starts, self._start)
+            promoted = [self._promote(one) for one in plan.promotions]
+        # 4. What the next plan shall know, and what people shall.
+        reservations_write(jobs=[self.loaded.jobs[one] for one in plan.reservations], read=self.loaded.reserved)
+        taking = {one.job.id for one, done in zip(preemptions, preempted, strict=True) if done}
+        for error in self.guard.no_ports:
+            ports_note(error=error, now=self.now)
+        begun = {self.loaded.jobs[one.job.id] for one, done in zip(starts, started, strict=True) if done}
+        reasons = self._tell([wait for wait in plan.waits if wait.job.id not in taking], begun)
+        every = [*demoted, *promoted, *preempted, *started]
+        return Applied(
+            started=sum(started), preempted=sum(preempted), promoted=promoted.count(True),
+            demoted=demoted.count(True), skipped=every.count(False), reasons=reasons,
+        )  # fmt: skip
+
+    def _allowed(self, answers: Sequence[A]) -> list[A]:
+        """Without the jobs whose images may not run any more, or whose storages they may not use any more."""
+        jobs = [self.loaded.jobs[one.job.id] for one in answers]
+        held = images_hold(jobs=jobs, now=self.now)
+        held |= storages_hold(jobs=[job for job in jobs if job not in held], now=self.now)
+        return [one for one in answers if self.loaded.jobs[one.job.id] not in held]
+
+    def _tell(self, waits: Sequence[scheduling.Wait], begun: Collection[int]) -> int:
+        """Store the reasons that are due; those who take GPUs back were told when they claimed them."""
+        loaded = self.loaded
+        codes = {loaded.jobs[wait.job.id]: str(wait.reason.code) for wait in waits}
+        codes |= {job: held.code for job, held in loaded.held_back.items()}
+        short = {
+            job: found
+            for job, found in ports_short(now=self.now).items()
+            if job in loaded.told and job not in begun and codes.get(job) not in OTHER_REASONS
+        }
+        codes |= dict.fromkeys(short, PORTS)
+        due = waits_due(codes=codes, told=loaded.told, now=self.now)
+        other = short.keys() | loaded.held_back.keys()
+        told = waits_told([wait for wait in waits if loaded.jobs[wait.job.id] not in other], loaded, due)
+        told += [ports_told(job=job, short=found) for job, found in short.items() if job in due]
+        return waits_write(waits=told, now=self.now)
+
+    def _release(self, leaves: Iterable[str], stale: Iterable[int] = ()) -> None:
+        rows = [self.loaded.claims.rows[leaf] for leaf in leaves if leaf in self.loaded.claims.rows]
+        if gone := [*rows, *stale]:
+            claims_release(claims=gone)
+
+    def _fall(self, demotion: scheduling.Demotion) -> bool | None:
+        """None: it keeps its right, in other cells. Where those are not free yet, it loses its right until they are."""
+        turn = self.turns[demotion.job]
+        if turn.moved and self._move(demotion, turn):
+            self.moved.add(demotion.job)
+            return True if turn.lost else None
+        return self._demote(demotion)
+
+    def _move(self, demotion: scheduling.Demotion, turn: Turn) -> bool:
+        job = self.loaded.jobs[demotion.job]
+
+        def work() -> None:
+            job_move_cells(job=_row(job), placed=self._placed(demotion.job, turn.moved))
+            if turn.lost:
+                self._borrowed([demotion.job], demotion.cause, without=[one.task for one in turn.moved])
+
+        touched = self._nodes_of([demotion.job])
+        return self.guard.carry_out(f"move of job {job} to other cells", work, jobs=[job], touched=touched)
+
+    def _demote(self, demotion: scheduling.Demotion) -> bool:
+        job = self.loaded.jobs[demotion.job]
+        return self.guard.carry_out(
+            f"demotion of job {job}",
+            lambda: self._borrowed([demotion.job], demotion.cause),
+            jobs=[job],
+            touched=self._nodes_of([demotion.job]),
+        )
+
+    def _borrowed(self, jobs: Iterable[str], cause: str, without: Collection[scheduling.TaskRef] = ()) -> None:
+        """These jobs hold what they hold on loan from now on, all but these tasks; in the caller's transaction."""
+        by = self.loaded.jobs.get(cause)
+        for job in jobs:
+            job_demote(
+                job=_row(self.loaded.jobs[job]),
+                task_attempts=[
+                    self._attempt(job, task.placement.task)
+                    for task in self._tasks(job)
+                    if task.placement.task not in without
+                ],
+                cause=cause,
+                by=_row(by) if by else None,
+                now=self.now,
+            )
+
+    def _promote(self, promotion: scheduling.Promotion) -> bool | None:
+        """None: its tasks have moved already, and never lost their right."""
+        job, placements = self.loaded.jobs[promotion.job], promotion.placements
+        if promotion.job in self.moved:
+            gained = self.turns[promotion.job].gained
+            placements = tuple(place for place in placements if place in gained)
+            if not placements:
+                return None
+
+        def work() -> None:
+            job_promote(job=_row(job), placed=self._placed(promotion.job, placements), now=self.now)
+
+        nodes = {place.node for place in placements}
+        return self.guard.carry_out(f"promotion of job {job}", work, jobs=[job], touched=nodes)
+
+    def _together(self, answers: Sequence[A], carry_out: Callable[[Sequence[A]], bool]) -> list[bool]:
+        """Carry out answers in their order, those that take nothing from third parties together."""
+        done: list[bool] = []
+        for alone, group in groupby(answers, key=lambda one: bool(one.demotes or one.releases)):
+            for some in batched(group, 1 if alone else TOGETHER):
+                done += _halving(some, carry_out)
+        return done
+
+    def _preempt(self, preempts: Sequence[scheduling.Preempt]) -> bool:
+        """In one transaction."""
+        jobs = [self.loaded.jobs[preempt.job.id] for preempt in preempts]
+        victims = [[self._taken(victim) for victim in preempt.victims] for preempt in preempts]
+
+        def work() -> None:
+            for preempt in preempts:
+                self._make_way(preempt)
+            rows = Job.objects.select_related("user", "vc").only("priority", *NAMED).in_bulk(jobs)
+            self._refuse_other(preempts, rows)
+            placed = [self._placed(preempt.job.id, preempt.placements) for preempt in preempts]
+            every = zip(jobs, placed, victims, strict=True)
+            jobs_preempt(wants=[Preempting(rows[job], places, ends) for job, places, ends in every], now=self.now)
+
+        touched = {node for one in preempts for victim in one.victims for node in self._nodes_of_victim(victim)}
+        return self.guard.carry_out(
+            f"preemption for jobs {', '.join(map(str, jobs))}",
+            work,
+            jobs=[*jobs, *(one.job_id for some in victims for one in some), *self._demoted(preempts)],
+            placed_on={place.node for preempt in preempts for place in preempt.placements},
+            touched=touched | {node for preempt in preempts for node in self._nodes_of(preempt.demotes)},
+        )
+
+    def _refuse_other(self, preempts: Sequence[scheduling.Preempt], rows: Mapping[int, Job]) -> None:
+        """Raises Overtaken where a job is of another team, or has another priority, than that by which it was to take,
+        or to give way."""
+        ends = {one.job: self.loaded.jobs[one.job] for preempt in preempts for one in preempt.victims}
+        now = dict(Job.objects.filter(pk__in=ends.values()).order_by().values_list("pk", "priority"))
+        taking = all(_as_planned(rows[self.loaded.jobs[one.job.id]], one.job) for one in preempts)
+        if not taking or any(now[row] != self.running[victim].job.priority for victim, row in ends.items()):
+            raise Overtaken
+
+    def _start(self, starts: Sequence[scheduling.Start]) -> bool:
+        """In one transaction."""
+        jobs = [self.loaded.jobs[start.job.id] for start in starts]
+
+        def work() -> None:
+            for start in starts:
+                self._make_way(start)
+            rows = {row.pk: row for row in _STARTED(jobs=jobs)}
+            if not all(_as_planned(rows[job], start.job) for job, start in zip(jobs, starts, strict=True)):
+                raise Overtaken
+            placed = [tuple(self._placed(start.job.id, start.placements)) for start in starts]
+            made = [Starting(rows[job], places) for job, places in zip(jobs, placed, strict=True)]
+            attempts_start(starts=made, now=self.now)
+
+        return self.guard.carry_out(
+            f"start of jobs {', '.join(map(str, jobs))}",
+            work,
+            jobs=[*jobs, *self._demoted(starts)],
+            placed_on={place.node for start in starts for place in start.placements},
+            touched={node for start in starts for node in self._nodes_of(start.demotes)},
+        )
+
+    def _demoted(self, answers: Iterable[scheduling.Preempt | scheduling.Start]) -> list[int]:
+        return [row for answer in answers for row in self._rows(answer.demotes)]
+
+    def _make_way(self, answer: scheduling.Preempt | scheduling.Start) -> None:
+        """What others lose by it: claims, and the right by which they run."""
+        self._release(answer.releases)
+        self._borrowed(answer.demotes, answer.job.id)
+
+    # The engine's words -> rows
+
+    def _rows(self, jobs: Iterable[str]) -> list[int]:
+        return [self.loaded.jobs[job] for job in jobs]
+
+    def _tasks(self, job: str) -> tuple[scheduling.RunningTask, ...]:
+        running = self.running.get(job)
+        return running.tasks if running else ()
+
+    def _attempt(self, job: str, task: scheduling.TaskRef) -> UUID:
+        """The run of a placed task."""
+        return UUID(self.loaded.attempts[(job, *task)])
+
+    def _nodes_of(self, jobs: Iterable[str]) -> set[str]:
+        """Where the jobs' placed tasks are."""
+        return {task.placement.node for job in jobs for task in self._tasks(job)}
+
+    def _nodes_of_victim(self, victim: scheduling.Victim) -> set[str]:
+        """Where tasks end: of a gang all, else those that are named."""
+        gang = self.running[victim.job].job.gang if victim.job in self.running else False
+        wanted = set(victim.tasks)
+        return {
+            task.placement.node for task in self._tasks(victim.job) if gang or task.placement.task in wanted
+        }  # fmt: skip
+
+    def _taken(self, victim: scheduling.Victim) -> Taken:
+        return Taken(
+            job_id=self.loaded.jobs[victim.job],
+            task_attempts=tuple(self._attempt(victim.job, task) for task in victim.tasks),
+            grace_s=-(-victim.grace_ms // 1000),
+        )
+
+    def _placed(self, job: str, placements: Iterable[scheduling.TaskPlacement]) -> list[Placed]:
+        loaded = self.loaded
+        return [
+            Placed(
+                task_id=self.tasks[(job, *place.task)],
+                role=place.task.role,
+                index=place.task.index,
+                node_id=loaded.nodes[place.node],
+                cpu_milli=place.cpu_milli,
+                memory_mb=place.memory_mb,
+                leaves=tuple(
+                    Leaf(loaded.leaves[use.leaf], use.virtual_cell or "", str(use.standing)) for use in place.leaves
+                ),
+            )
+            for place in placements
+        ]
+
+
+_STARTED = Prepared(
+    lambda: (
+        Job.objects.filter(Among("id", "jobs"))
+        .order_by()
+        .select_related("vc")
+        .only("user_id", "vc__name", "gang", "priority", "spec", "submitted_at")
+    )
+)
+
+
+def _as_planned(row: Job, job: scheduling.Job) -> bool:
+    """Whether the job is still of the team whose cells it is to have, by the priority that it is to have them by."""
+    return (row.vc.name, row.priority) == (job.vc, job.priority)
+
+
+def _row(job: int) -> Job:
+    return Job.objects.select_related("user", "vc").get(pk=job)
+
+
+def _halving(answers: Sequence[A], carry_out: Callable[[Sequence[A]], bool]) -> list[bool]:
+    """All together; where somebody was there first with one of them, the halves for themselves."""
+    if (done := carry_out(answers)) or len(answers) == 1:
+        return [done] * len(answers)
+    halves = answers[: len(answers) // 2], answers[len(answers) // 2 :]
+    return [one for half in halves for one in _halving(half, carry_out)]
+
+
+def batched(items: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:
+    """The items in groups of this size, the last one perhaps smaller."""
+    rest = iter(items)
+    while group := tuple(islice(rest, size)):
+        yield group

@@ -1,0 +1,154 @@
+"""The scheduling cycle: look, decide, carry out. Events make it fast, this makes it right."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+
+from django.conf import settings
+from prometheus_client import Counter, Histogram
+
+from portal.common.failpoint import failpoint, failpoint_statements
+from portal.common.wake import scheduler_flag_clear
+from portal.hardware.services.silence import nodes_lose
+from portal.queue.outlook import queue_keep
+from portal.scheduler.apply import Applied, apply
+from portal.scheduler.lease import holder_own, lease_release, lease_take
+from portal.scheduler.reconcile import jobs_reconcile
+from portal.scheduler.snapshot import Loaded, load
+from portal.teams.services.quotas import quota_changes_apply
+from scheduling import Engine, Plan, Snapshot
+from scheduling.cycle.gc_pause import paused
+
+log = logging.getLogger(__name__)
+
+MANY_WAIT = 1_000
+TOLD_EVERY_S = 0.9
+"""Where so many jobs wait, reasons and places are worked out once in so many seconds (a little less than a tick),
+though cycles follow each other faster: they are half of the work, and nobody reads faster. The next tick tells what
+these left out."""
+
+STEPS = ("reconcile", "load", "restore", "plan", "apply")
+DECISIONS = ("started", "preempted", "promoted", "demoted", "skipped")
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+CYCLE_SECONDS = Histogram("berth_scheduler_cycle_seconds", "Duration of a scheduling cycle", buckets=SECONDS)
+STEP_SECONDS = Histogram("berth_scheduler_step_seconds", "Duration of its steps", ["step"], buckets=SECONDS)
+DECIDED = Counter("berth_scheduler_decisions_total", "Decisions carried out, or skipped as overtaken", ["what"])
+UNTOLD = Counter("berth_scheduler_untold_total", "Cycles that started jobs but failed to work out why others wait")
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """What one cycle did; durations in ms."""
+
+    applied: Applied
+    reconcile_ms: float
+    load_ms: float
+    restore_ms: float
+    plan_ms: float
+    apply_ms: float
+
+
+_kept: list[Engine] = []
+"""The engine of the last cycle, while no cycle runs. Rows are the truth: it is what saves work, never an answer."""
+
+
+def _engine(snapshot: Snapshot) -> Engine:
+    try:
+        engine = _kept.pop()
+    except IndexError:
+        return Engine.restore(snapshot)
+    engine.follow(snapshot)
+    return engine
+
+
+def _planned(engine: Engine, loaded: Loaded, now: datetime, told: bool) -> tuple[Engine, Plan, bool]:
+    """The plan, the engine that made it, and whether it tells why jobs wait.
+
+    Reasons are for people: where working one out fails, jobs start all the same, by an engine made anew from the rows
+    since nobody knows in which state the other one was left.
+    """
+    at_ms = int(now.timestamp() * 1000)
+    if told:
+        try:
+            return engine, engine.plan(at_ms), True
+        except Exception:
+            log.exception("Why jobs wait could not be worked out: jobs start, and the reasons shown stay as they were")
+            UNTOLD.inc()
+            engine = Engine.restore(loaded.snapshot)
+    return engine, engine.plan(at_ms, with_reasons=False), False
+
+
+_told_at = -TOLD_EVERY_S
+
+
+def _tells(waiting: int) -> bool:
+    """Whether this cycle works out why each job waits: always where few do."""
+    global _told_at
+    now = time.monotonic()
+    if waiting >= MANY_WAIT and now - _told_at < TOLD_EVERY_S:
+        return False
+    _told_at = now
+    return True
+
+
+def cycle_run(*, now: datetime, holder: str = "") -> Cycle | None:
+    """One cycle of ``holder``, which is this process where it is empty, or None while another scheduler holds the
+    lease. Killed at any point, nothing is lost."""
+    holder = holder or holder_own()
+    # 1. One scheduler works at a time; correctness does not rest on it.
+    if not lease_take(holder=holder, now=now, seconds=settings.LEASE_SECONDS):
+        return None
+    well = False
+    try:
+        with paused():
+            cycle = _cycle(now)
+        well = cycle.applied.well
+        return cycle
+    finally:
+        lease_release(holder=holder, now=now, well=well)
+
+
+def _cycle(now: datetime) -> Cycle:
+    # 2. A change from here on asks for another look.
+    scheduler_flag_clear()
+    # 3. Set right what a lost message or a killed process left undone.
+    times = [time.perf_counter()]
+    nodes_lose(now=now)
+    quota_changes_apply(now=now)
+    jobs_reconcile(now=now)
+    failpoint("cycle.reconciled")
+    # 4. Read rows at one moment, decide with no transaction open, carry out decision by decision.
+    times.append(time.perf_counter())
+    loaded = load(now=now)
+    times.append(time.perf_counter())
+    engine = _engine(loaded.snapshot)
+    times.append(time.perf_counter())
+    engine, plan, told = _planned(engine, loaded, now, _tells(len(loaded.snapshot.waiting)))
+    times.append(time.perf_counter())
+    failpoint("cycle.planned")
+    with failpoint_statements("apply"):
+        applied = apply(plan=plan, loaded=loaded, now=now)
+    # 5. Where everybody stands, for the pages.
+    if told:
+        queue_keep(
+            ((loaded.jobs[wait.job.id], wait.place) for wait in plan.waits),
+            reserved=[loaded.jobs[job] for job in plan.reservations],
+        )
+    _kept[:] = [engine]
+    times.append(time.perf_counter())
+    took = [end - begin for begin, end in pairwise(times)]
+    _count(applied, took)
+    return Cycle(applied, *(seconds * 1000 for seconds in took))
+
+
+def _count(applied: Applied, took: Sequence[float]) -> None:
+    for step, seconds in zip(STEPS, took, strict=True):
+        STEP_SECONDS.labels(step).observe(seconds)
+    CYCLE_SECONDS.observe(sum(took))
+    for what in DECISIONS:
+        DECIDED.labels(what).inc(getattr(applied, what))

@@ -1,0 +1,188 @@
+"""What an administrator types to change a virtual cluster's quota or the cluster, or to silence an alert."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import yaml
+from django import forms
+from django.conf import settings
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from portal.common.errors import Fault, Invalid, Refused
+from portal.common.forms import SeenForm
+from portal.common.moments import MomentField
+from portal.common.plain_yaml import PlainLoader
+from portal.common.sentences import sentence
+from portal.teams.models import VirtualCluster
+from portal.teams.selectors.details import Kind
+from portal.teams.selectors.quotas import Chains, LineKey, Lines
+
+_TEXT = {"class": "form-control"}
+
+
+class QuotaForm(SeenForm):
+    """A number of cells for each type; from when, and until when, where the change is not meant for now and good."""
+
+    starts_at = MomentField(label=_("From"), required=False, help_text=_("Empty: at once."))
+    ends_at = MomentField(
+        label=_("Until"), required=False,
+        help_text=_("Then the quota of today comes back by itself. Empty: for good."),
+    )  # fmt: skip
+    reason = forms.CharField(label=_("Reason"), required=False, max_length=500, widget=forms.TextInput(_TEXT))
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        vc: VirtualCluster,
+        kinds: Sequence[Kind],
+        now: Lines,
+        there: Mapping[str, int],
+        version: int,
+    ) -> None:
+        """``there``: the GPUs that the cluster has, by SKU."""
+        super().__init__(data, present={}, seen=str(version))
+        skus, self._others = {kind.row.pk: kind for kind in kinds}, dict.fromkeys(there, 0)
+        for line, count in now.items():
+            if line.vc_id != vc.pk and (kind := skus.get(line.cell_type_id)):
+                self._others[kind.row.sku.name] += count * kind.gpus
+        self._there = there
+        self._skus = {kind.row.name: kind.row.sku.name for kind in kinds}
+        self._types: dict[str, str] = {}
+        self.keys: dict[str, LineKey] = {}
+        chains = Chains(
+            {kind.row.pk: kind.chains for kind in kinds}, {kind.row.pk: kind.row.sku.name for kind in kinds}
+        )
+        now = chains.meant(now)
+        for kind in kinds:
+            there_too = [key.chain for key in now if (key.vc_id, key.cell_type_id) == (vc.pk, kind.row.pk)]
+            keys = [chains.stored(LineKey(vc.pk, kind.row.pk, chain)) for chain in [*(kind.chains or [""]), *there_too]]
+            for key in dict.fromkeys(keys):  # lines of chains that are gone as well
+                self._add(key, kind, now, chains.needed(key))
+        self.before = {key: now.get(key, 0) for key in self.keys.values()}
+        self.present = {name: self.before[key] for name, key in self.keys.items()}
+
+    def _add(self, key: LineKey, kind: Kind, now: Lines, chain: str) -> None:
+        name = f"cells-{key.cell_type_id}-{key.chain}"
+        self.keys[name], self._types[name] = key, kind.row.name
+        where = f" ({chain})" if chain else ""
+        gpus = "" if kind.gpus == 1 else _(" of %(gpus)s GPUs each") % {"gpus": kind.gpus}
+        self.fields[name] = forms.IntegerField(
+            label=f"{kind.row.name}{where}{gpus}", min_value=0, max_value=1_000_000, initial=now.get(key, 0),
+            widget=forms.NumberInput(_TEXT), show_hidden_initial=True, help_text=self._known(kind.row.sku.name),
+        )  # fmt: skip
+
+    def _known(self, sku: str) -> str:
+        words = _("Of %(there)s %(sku)s GPUs in the cluster %(others)s are guaranteed to other teams.")
+        return words % {"there": self._there[sku], "sku": sku, "others": self._others[sku]}
+
+    @property
+    def cells(self) -> list[forms.BoundField]:
+        """The numbers of cells."""
+        return [self[name] for name in self.keys]
+
+    @property
+    def version(self) -> int | None:
+        """Of the quotas that the page showed; None where it does not say."""
+        seen = self.cleaned_data["seen"]
+        return int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 19 else None
+
+    @property
+    def moves(self) -> list[tuple[Any, int, int]]:
+        """What shall be different: the cell type's words, how many it has now, how many then."""
+        changed = self.lines
+        fields = {key: self.fields[name] for name, key in self.keys.items()}
+        return [(fields[key].label, self.before[key], count) for key, count in changed.items()]
+
+    @property
+    def lines(self) -> Lines:
+        """The lines that shall be different, of those whose number can be."""
+        typed = {key: self.cleaned_data.get(name) for name, key in self.keys.items()}
+        return {key: count for key, count in typed.items() if count is not None and count != self.before[key]}
+
+    def refuse(self, refusal: Refused) -> None:
+        """Write each reason beside the fields that it speaks of; one that speaks of none above the form."""
+        if not isinstance(refusal, Invalid):
+            self.add_error(None, refusal.detail)
+            return
+        lines = self.lines  # an error takes a field's number out of what was typed
+        changed = [name for name, key in self.keys.items() if key in lines]
+        for fault in refusal.faults:
+            places: Sequence[str | None] = self._places(fault, changed) or [None]
+            for name in places:
+                self.add_error(name, sentence(fault.message))
+
+    def _places(self, fault: Fault, changed: Sequence[str]) -> Sequence[str]:
+        """The names of its fields: of a level of cells that is short the changed number of it, else those of its SKU,
+        else, as of what is promised to jobs, every changed one."""
+        if fault.path in self.fields:
+            return [fault.path]
+        if fault.code == "overlap":
+            return ["starts_at"]
+        short = fault.path.removeprefix("quota.")
+        if fault.code != "too_large" or short not in self._skus:
+            return changed
+        level = [name for name in changed if self._types[name] == short]
+        return level or [name for name in changed if self._skus[self._types[name]] == self._skus[short]] or changed
+
+
+def _lengths() -> list[tuple[int, Any]]:
+    """Of silences, in hours."""
+    hours = [
+        (hours, ngettext("%(number)s hour", "%(number)s hours", hours) % {"number": hours}) for hours in (1, 4, 12)
+    ]
+    days = [
+        (24 * days, ngettext("%(number)s day", "%(number)s days", days) % {"number": days}) for days in (1, 3, 7, 30)
+    ]
+    return hours + days
+
+
+class SilenceForm(forms.Form):
+    """Why an alert is silenced, and for how long."""
+
+    reason = forms.CharField(
+        label=_("Reason"), max_length=500, widget=forms.TextInput({**_TEXT, "autocomplete": "off"}),
+        help_text=_("For whoever reads the alert; it stands in the audit log."),
+    )  # fmt: skip
+    hours = forms.TypedChoiceField(
+        label=_("For"), choices=_lengths, initial=24, coerce=lambda hours: timedelta(hours=int(hours)),
+        widget=forms.Select({"class": "form-select"}),
+    )  # fmt: skip
+
+
+class ConfigurationForm(forms.Form):
+    """A HiveD-style configuration: a file, or its text."""
+
+    seen = forms.IntegerField(required=False, min_value=0, max_value=2**62, widget=forms.HiddenInput)
+    file = forms.FileField(
+        label=_("A file"), required=False, widget=forms.FileInput({**_TEXT, "accept": ".yaml,.yml,.json"}),
+        help_text=_("YAML or JSON; it takes the place of the text."),
+    )  # fmt: skip
+    document = forms.CharField(
+        label=_("Configuration"), required=False, strip=False, max_length=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
+        widget=forms.Textarea({**_TEXT, "class": "form-control mono", "rows": 24, "spellcheck": "false",
+                               "wrap": "off"}),
+    )  # fmt: skip
+
+    def clean(self) -> dict[str, Any]:
+        """The text, and ``parsed`` what it says."""
+        typed = self.cleaned_data
+        file = typed.get("file")
+        try:
+            if file is not None and file.size > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
+                raise forms.ValidationError({"file": _("This file is too large for a configuration.")})
+            text = file.read().decode("utf-8-sig") if file is not None else typed.get("document") or ""
+            typed["document"] = text
+            typed["parsed"] = yaml.load(text, Loader=PlainLoader)  # noqa: S506  # a safe loader, and less
+        except UnicodeDecodeError:
+            raise forms.ValidationError({"file": _("This is not UTF-8 text.")}) from None
+        except (yaml.YAMLError, RecursionError, ValueError) as error:
+            message = _("This is no YAML: %(why)s") % {"why": str(error) or _("nested too deeply")}
+            raise forms.ValidationError({"document": message}) from None
+        if not isinstance(typed["parsed"], dict):
+            raise forms.ValidationError({"document": _("A configuration has physicalCluster and virtualClusters.")})
+        return typed

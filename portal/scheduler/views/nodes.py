@@ -1,0 +1,41 @@
+"""The page that takes a server away: what that would do is shown before it is done."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from portal.accounts.pages import PageRequest
+from portal.accounts.rights import Action
+from portal.common.errors import Conflict
+from portal.scheduler.changes import node_remove
+from portal.scheduler.views.quota import Look
+from portal.teams.selectors.visible import node_with_right
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def node_end(request: PageRequest, name: str) -> HttpResponse:
+    """Says what would be short without the server, asks, then removes it."""
+    node = node_with_right(user=request.user, name=name, action=Action.NODE_REMOVE)
+    dry, refused, done = request.method != "POST", "", None
+    try:
+        done = node_remove(node=node, now=timezone.now(), actor=request.user.username, dry_run=dry)
+    except Conflict as conflict:
+        refused = conflict.detail
+    if done is not None and not dry:
+        messages.success(request, _("%(node)s is removed. What ran on it stays in the history.") % {"node": name})
+        return redirect("cluster")
+    context = {
+        "node": node,
+        "refused": refused,
+        "shortages": done.shortages if done else [],
+        "stranded": done.stranded if done else [],
+        "look": Look(done.effect) if done else None,
+    }
+    return render(request, "clusters/node_remove.html", context, status=409 if refused and not dry else 200)

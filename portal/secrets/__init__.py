@@ -1,0 +1,1 @@
+"""Secrets and registry log-ins that people and virtual clusters store."""

@@ -1,0 +1,1 @@
+"""Folders that servers mount: which there are, which servers answer for them, and proofs of it."""

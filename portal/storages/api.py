@@ -1,0 +1,231 @@
+"""REST: storages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import django_filters
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from portal.accounts.rest import IF_MATCH, ApiView
+from portal.common.filters import GivenFilter
+from portal.common.names import NAME
+from portal.common.pagination import ByName
+from portal.common.serializers import Answer, Body, Text, Truth
+from portal.common.versions import version_of
+from portal.hardware.states import NodeHealth
+from portal.storages.models import Storage
+from portal.storages.selectors.storages import (
+    StoragePlaces,
+    storage_get,
+    storage_right,
+    storage_to_manage,
+    storages_placed,
+    storages_seen,
+)
+from portal.storages.selectors.ties import storage_servers
+from portal.storages.services.storages import storage_change, storage_create, storage_remove, storage_told
+from portal.storages.services.ties import storage_tie
+from portal.storages.ties import SEEN, UNSEEN, UNTRIED
+from portal.teams.selectors.visible import node_get, vcs_named
+
+KINDS = ["path", "nfs"]
+MOST_VCS = 1000
+MOST_SERVERS = 10_000
+
+
+class StorageChangeBody(Body):
+    """What shall be different; what is not named stays."""
+
+    kind = serializers.ChoiceField(
+        KINDS, required=False, help_text="`path`: a folder that each node mounts itself; `nfs`: agents mount its export"
+    )
+    root = Text(max_length=500, required=False, help_text="absolute path on every node that offers it")  # type: ignore[assignment]  # a field, which DRF takes out of the class
+    export = Text(max_length=500, allow_blank=True, required=False, help_text="of `nfs`: `server:/export`")
+    options = Text(max_length=300, allow_blank=True, required=False, help_text="of `nfs`: `vers=4.2,nconnect=4`")
+    read_only = Truth(required=False)  # type: ignore[assignment]  # a field, which DRF takes out of the class
+    per_user = Truth(required=False, help_text="each user sees a folder of their own, and nothing else of it")
+    must_be_mount = Truth(required=False, help_text="where nothing is mounted at its root, a node does not offer it")
+    jobs = Truth(required=False, help_text="job folders lie here; of one storage")
+    everyone = Truth(required=False, help_text="every job may use it")
+    virtual_clusters = serializers.ListField(
+        child=Text(max_length=64), max_length=MOST_VCS, required=False, help_text="whose jobs may use it"
+    )
+
+
+class StorageBody(StorageChangeBody):
+    name = Text(max_length=64, validators=[NAME], help_text="as job files call it")
+    root = Text(max_length=500, help_text="absolute path on every node that offers it")
+    servers = serializers.ListField(
+        child=Text(max_length=64), max_length=MOST_SERVERS, required=False,
+        help_text="accepted servers that it is tied to, and no others; none: of `nfs` all, else those of which its "
+        "folder was accepted",
+    )  # fmt: skip
+
+
+class TieBody(Body):
+    tied = serializers.BooleanField(
+        help_text="it answers requests for files there, also of jobs that ran elsewhere, and gets tasks that need it"
+    )
+
+
+class StorageServerAnswer(Answer):
+    """An accepted server and the storage."""
+
+    node = serializers.CharField(source="node.name")
+    health = serializers.ChoiceField(NodeHealth.choices, source="node.health")
+    tied = serializers.BooleanField(
+        help_text="it answers requests for files there, also of jobs that ran elsewhere, and gets tasks that need it"
+    )
+    offered = serializers.BooleanField(help_text="it has it, by its last report, and its folder was accepted")
+    fault = Text(allow_blank=True, help_text="why it has it not, in its words")
+    proof = serializers.ChoiceField(
+        ["", SEEN, UNSEEN, UNTRIED],
+        help_text="whether it read there what another server had written: `seen`, `unseen`, `untried` (nobody could "
+        "try); empty: its turn has not come, or there is no other server",
+    )
+    proof_by = serializers.CharField(allow_blank=True, help_text="which server wrote")
+    proof_why = Text(allow_blank=True, help_text="why nobody could try")
+
+
+class StorageAnswer(Answer):
+    name = serializers.CharField(source="storage.name")
+    kind = serializers.ChoiceField(KINDS, source="storage.kind")
+    root = serializers.CharField(source="storage.root")  # type: ignore[assignment]  # a field, which DRF takes out of the class
+    export = serializers.CharField(source="storage.export", allow_blank=True)
+    options = serializers.CharField(source="storage.options", allow_blank=True)
+    read_only = serializers.BooleanField(source="storage.read_only")  # type: ignore[assignment]  # a field, which DRF takes out of the class
+    per_user = serializers.BooleanField(source="storage.per_user")
+    must_be_mount = serializers.BooleanField(source="storage.must_be_mount")
+    jobs = serializers.BooleanField(source="storage.jobs", help_text="job folders lie here")
+    everyone = serializers.BooleanField(source="storage.everyone")
+    virtual_clusters = serializers.SerializerMethodField(help_text="whose jobs may use it")
+    nodes = serializers.ListField(child=serializers.CharField(), help_text="healthy ones that offer it now")
+    missing = serializers.ListField(child=serializers.CharField(), help_text="healthy nodes that do not")
+    untied = serializers.ListField(
+        child=serializers.CharField(), help_text="healthy nodes that an administrator untied from it"
+    )
+    unguarded = serializers.ListField(
+        child=serializers.CharField(), help_text="of `nodes` those where setuid programs count that jobs leave in it"
+    )
+
+    def get_virtual_clusters(self, placed: StoragePlaces) -> list[str]:
+        return sorted(vc.name for vc in placed.storage.vcs.all())
+
+
+class StorageFilter(GivenFilter):
+    """Filters of the list of storages."""
+
+    name = django_filters.CharFilter(lookup_expr="icontains", help_text="part of its name")
+    vc = django_filters.CharFilter(field_name="vcs__name", help_text="given to this virtual cluster by name")
+    jobs = django_filters.ChoiceFilter(
+        choices=[("true", "true"), ("false", "false")], method="with_jobs", help_text="job folders lie there"
+    )
+
+    class Meta:
+        model = Storage
+        fields: tuple[str, ...] = ()
+
+    def with_jobs(self, rows: Any, name: str, value: str) -> Any:
+        return rows.filter(jobs=value == "true")
+
+
+class StoragesView(ApiView):
+    """The storages."""
+
+    pagination_class = ByName
+    filterset_class = StorageFilter
+    orders = ("root",)
+    problems = (409,)
+
+    @extend_schema(operation_id="storage_list", responses=StorageAnswer(many=True))
+    def get(self, request: Request) -> Response:
+        """Storages by name, and which nodes offer each now. Administrators and auditors see all, others those that
+        their jobs may mount."""
+        rows = storages_seen(user=self.user).prefetch_related("vcs")
+        return self.page(rows, StorageAnswer, lambda storages: storages_placed(storages=storages))
+
+    @extend_schema(
+        operation_id="storage_create", request=StorageBody, responses={201: StorageAnswer},
+    )  # fmt: skip
+    def post(self, request: Request) -> Response:
+        """A new storage; 409 when the name is taken, or another holds the job folders. Each node must allow its root,
+        and mount it. For administrators."""
+        storage_right(user=self.user)
+        body = self.body(StorageBody)
+        vcs = vcs_named(body.pop("virtual_clusters", []))
+        return _answer(storage_create(**body, vcs=vcs, now=timezone.now(), actor=self.user.username), status=201)
+
+
+class StorageView(ApiView):
+    """One storage."""
+
+    problems = (409,)
+
+    @extend_schema(operation_id="storage", responses=StorageAnswer)
+    def get(self, request: Request, name: str) -> Response:
+        """The storage and which nodes offer it now, with an ETag."""
+        return _answer(storage_get(user=self.user, name=name))
+
+    @extend_schema(
+        operation_id="storage_change", request=StorageChangeBody, parameters=[IF_MATCH], responses=StorageAnswer
+    )
+    def patch(self, request: Request, name: str) -> Response:
+        """Changes what is named. Its place (`kind`, `root`, `jobs`) does not change while jobs that are not over use
+        it: 409. Jobs that were submitted before keep what they may mount. For administrators."""
+        storage, changes = storage_to_manage(user=self.user, name=name), self.body(StorageChangeBody)
+        if not changes:
+            raise ValidationError("Name something that shall be different.")
+        named = changes.pop("virtual_clusters", None)
+        changed = storage_change(
+            storage=storage, changes=changes, virtual_clusters=named, seen=self.seen(), now=timezone.now(),
+            actor=self.user.username,
+        )  # fmt: skip
+        return _answer(changed)
+
+    @extend_schema(operation_id="storage_remove", responses={204: None})
+    def delete(self, request: Request, name: str) -> Response:
+        """Forgets the storage; what lies in it stays. 409 while jobs that are not over use it. For administrators."""
+        storage = storage_to_manage(user=self.user, name=name)
+        storage_remove(storage=storage, now=timezone.now(), actor=self.user.username)
+        return Response(status=204)
+
+
+class StorageServersView(ApiView):
+    """The servers of a storage."""
+
+    pagination_class = None
+
+    @extend_schema(operation_id="storage_servers", responses=StorageServerAnswer(many=True))
+    def get(self, request: Request, name: str) -> Response:
+        """Every accepted server, and whether it is tied to the storage. For administrators."""
+        storage = storage_to_manage(user=self.user, name=name)
+        return self.listed(storage_servers(storage=storage), StorageServerAnswer)
+
+
+class StorageServerView(ApiView):
+    """A server and a storage."""
+
+    problems = (409,)
+
+    @extend_schema(operation_id="storage_tie", request=TieBody, responses=StorageServerAnswer)
+    def put(self, request: Request, name: str, node: str) -> Response:
+        """Ties the server to the storage, which accepts the storage's folder there, or unties it: then it answers only
+        for jobs that ran on it, and no new task that needs the storage is placed there. What runs goes on. 409 for a
+        server that waits to be accepted. For administrators."""
+        storage = storage_to_manage(user=self.user, name=name)
+        row = node_get(user=self.user, name=node)
+        storage_tie(storage=storage, node=row, **self.body(TieBody), actor=self.user.username, now=timezone.now())
+        found = next(one for one in storage_servers(storage=storage) if one.node.pk == row.pk)
+        return Response(StorageServerAnswer(found).data)
+
+
+def _answer(storage: Storage, status: int = 200) -> Response:
+    (placed,) = storages_placed(storages=[storage])
+    headers = {"ETag": f'"{version_of(storage_told(storage))}"'}
+    return Response(StorageAnswer(placed).data, status=status, headers=headers)

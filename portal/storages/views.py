@@ -1,0 +1,147 @@
+"""Pages of storages: the list with where each is offered, a new one, changing and removing one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from portal.accounts.audit import audit_last
+from portal.accounts.models import Audited
+from portal.accounts.pages import PageRequest
+from portal.accounts.rights import Action, allowed_everywhere
+from portal.common.errors import ChangedMeanwhile, Invalid, Refused
+from portal.common.forms import refusal_show
+from portal.common.versions import version_of
+from portal.storages.forms import NewStorageForm, StorageForm
+from portal.storages.models import Storage
+from portal.storages.selectors.storages import storage_right, storage_to_manage, storages_placed, storages_seen
+from portal.storages.selectors.ties import storage_servers
+from portal.storages.services.storages import (
+    storage_change,
+    storage_change_faults,
+    storage_create,
+    storage_faults,
+    storage_remove,
+    storage_told,
+)
+from portal.storages.services.ties import storage_tie
+from portal.teams.selectors.visible import node_get, vcs_named
+
+
+@login_required
+@require_safe
+def storages(request: PageRequest) -> HttpResponse:
+    """Administrators and auditors see all, others those that their jobs may mount."""
+    rows = storages_seen(user=request.user).prefetch_related("vcs").order_by("name").distinct()
+    context = {
+        "placed": storages_placed(storages=list(rows)),
+        "may_manage": allowed_everywhere(request.user, Action.STORAGE_MANAGE),
+    }
+    return render(request, "clusters/storages.html", context)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def storage_new(request: PageRequest) -> HttpResponse:
+    """Makes a storage."""
+    storage_right(user=request.user)
+    form = NewStorageForm(request.POST if request.method == "POST" else None)
+    if request.method == "POST" and _possible(form):
+        about = dict(form.cleaned_data)
+        try:
+            vcs = vcs_named(about.pop("virtual_clusters"))
+            made = storage_create(**about, vcs=vcs, now=timezone.now(), actor=request.user.username)
+        except Refused as refusal:
+            refusal_show(form, refusal)
+        else:
+            messages.success(request, _("The storage %(name)s is made.") % {"name": made.name})
+            return redirect("storages")
+    return render(request, "clusters/storage.html", {"form": form}, status=400 if form.errors else 200)
+
+
+def _possible(form: NewStorageForm) -> bool:
+    """False with everything that is wrong beside its field."""
+    form.is_valid()
+    faults = [fault for fault in storage_faults(**form.about) if fault.path not in form.errors]
+    refusal_show(form, Invalid(faults))
+    return not form.errors
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def storage_page(request: PageRequest, name: str) -> HttpResponse:
+    """Changes a storage."""
+    storage = storage_to_manage(user=request.user, name=name)
+    form = _form(storage, request.POST if request.method == "POST" else None)
+    if form.is_bound and _changed(form, storage, request.user.username):
+        messages.success(request, _("%(name)s is changed.") % {"name": name})
+        return redirect("storages")
+    status = 409 if form.overtaken else 400 if form.errors else 200
+    context = {"form": form, "storage": storage, "servers": storage_servers(storage=storage)}
+    return render(request, "clusters/storage.html", context, status=status)
+
+
+@login_required
+@require_POST
+def storage_server(request: PageRequest, name: str, node: str) -> HttpResponse:
+    """Ties a server to a storage, or unties it."""
+    storage = storage_to_manage(user=request.user, name=name)
+    row, tied = node_get(user=request.user, name=node), request.POST.get("tied") == "yes"
+    try:
+        storage_tie(storage=storage, node=row, tied=tied, actor=request.user.username, now=timezone.now())
+    except Refused as refusal:
+        messages.error(request, refusal.detail)
+    else:
+        words = _("%(node)s is tied to %(storage)s.") if tied else _("%(node)s is untied from %(storage)s.")
+        messages.success(request, words % {"node": row.name, "storage": name})
+    return redirect("storage", name=name)
+
+
+def _form(storage: Storage, data: Any) -> StorageForm:
+    told = storage_told(storage)
+    return StorageForm(data, present=told, seen=version_of(told))
+
+
+def _changed(form: StorageForm, storage: Storage, actor: str) -> bool:
+    """False with everything that is wrong beside its field, or with what somebody else has changed."""
+    refusal: Refused | None = None
+    if form.is_valid():
+        try:
+            storage_change(
+                storage=storage, changes=form.changes, virtual_clusters=form.cleaned_data["virtual_clusters"],
+                seen=form.cleaned_data["seen"] or None, now=timezone.now(), actor=actor,
+            )  # fmt: skip
+        except ChangedMeanwhile:
+            form.take_present(audit_last(Audited.STORAGE, target=storage.name))
+            return False
+        except Refused as refused:
+            refusal = refused
+        else:
+            return True
+    named = form.cleaned_data.get("virtual_clusters", [])
+    faults = storage_change_faults(storage=storage, changes=form.changes, virtual_clusters=named)
+    refusal_show(form, Invalid([fault for fault in faults if fault.path not in form.errors]))
+    if refusal is not None and not form.errors:
+        refusal_show(form, refusal)
+    return False
+
+
+@login_required
+@require_POST
+def storage_end(request: PageRequest, name: str) -> HttpResponse:
+    """Forgets a storage; what lies in it stays."""
+    storage = storage_to_manage(user=request.user, name=name)
+    try:
+        storage_remove(storage=storage, now=timezone.now(), actor=request.user.username)
+    except Refused as refusal:
+        messages.error(request, refusal.detail)
+        return redirect("storage", name=name)
+    messages.success(request, _("%(name)s is removed; the files in it stay.") % {"name": name})
+    return redirect("storages")

@@ -1,0 +1,1 @@
+"""Virtual clusters: members, rules, quotas and how full they are."""

@@ -1,0 +1,107 @@
+"""One virtual cluster (VC) in full, cell types, and changes of quotas: for pages and the API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import QuerySet
+
+from portal.common.prepared import Prepared, Slot
+from portal.hardware.doomed import doomed_read
+from portal.hardware.models import CellType
+from portal.hardware.states import VcRole
+from portal.teams.models import FirmRight, LoanLimit, Membership, PinnedCell, QuotaChange, VcEvent, VirtualCluster
+from portal.teams.selectors.engine_cluster import cluster_read, sites_of
+from portal.teams.selectors.quotas import LineKey, Lines, QuotaBook, leaves_by_cell_type, quota_book
+
+_RULES = ("weight", "user_factor", "user_gpus", "class_gpus", "default_borrow", "member_class", "lead_class",
+          "log_quota_gb", "default_profile", "host_network")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A quota line by names; ``gpus`` are those of its cells together."""
+
+    vc: str
+    cell_type: str
+    chain: str
+    count: int
+    gpus: int
+
+
+def lines_named(lines: Lines, book: QuotaBook | None = None) -> list[Line]:
+    """Quota lines by names, in their order; by those of the book where one is at hand."""
+    book = book or quota_book()
+
+    def named(key: LineKey, count: int) -> Line:
+        name = book.types[key.cell_type_id].name
+        return Line(book.vc_names[key.vc_id], name, key.chain, count, count * book.leaves[key.cell_type_id])
+
+    return [named(key, count) for key, count in lines.items()]
+
+
+def vc_detail(*, vc: VirtualCluster, book: QuotaBook | None = None) -> dict[str, Any]:
+    """Its quota lines, pinned cells, rules, limits of lending and rights to jobs that are not preempted."""
+    book = book or quota_book()
+    own = {key: count for key, count in book.lines.items() if key.vc_id == vc.pk}
+    return {
+        **{name: getattr(vc, name) for name in _RULES},
+        "quota": lines_named(own, book),
+        "pinned_cells": _PINNED(vc=vc.pk),
+        "loan_limits": _LOAN_LIMITS(vc=vc.pk),
+        "doomed": doomed_read(vc.name),
+        "firm_rights": _FIRM_RIGHTS(vc=vc.pk),
+    }
+
+
+_OWN = {"vc_id": Slot("vc", int)}
+_PINNED = Prepared(lambda: PinnedCell.objects.filter(**_OWN).values_list("name", flat=True))
+_LOAN_LIMITS = Prepared(lambda: LoanLimit.objects.filter(**_OWN).select_related("sku").order_by("sku__name"))
+_FIRM_RIGHTS = Prepared(lambda: FirmRight.objects.filter(**_OWN).select_related("user").order_by("user__username"))
+_MEMBERS = Prepared(lambda: Membership.objects.filter(**_OWN).select_related("user", "group"))
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A cell type, the GPUs of one cell, and the chains that have such cells."""
+
+    row: CellType
+    gpus: int
+    chains: list[str]
+
+
+def cell_types() -> list[Kind]:
+    """All of them, by SKU and size."""
+    rows = {row.pk: row for row in CellType.objects.select_related("sku", "child")}
+    leaves = leaves_by_cell_type(rows)
+    sites = sites_of(cluster_read().cluster)
+    kinds = [Kind(row, leaves[key], sites.chains_with(row.name)) for key, row in rows.items()]
+    return sorted(kinds, key=lambda kind: (kind.row.sku.name, kind.gpus, kind.row.name))
+
+
+def quota_changes(*, over: bool = False) -> QuerySet[QuotaChange]:
+    """The changes of quotas that are to come or hold, soonest first; with ``over`` also those that are over."""
+    rows = QuotaChange.objects.all() if over else QuotaChange.objects.filter(over_at__isnull=True)
+    return rows.prefetch_related("lines__cell_type", "lines__vc").order_by("starts_at", "id")
+
+
+def change_lines(change: QuotaChange) -> list[Line]:
+    """The lines of a change by names."""
+    return lines_named(as_lines(change.lines.all()))
+
+
+def as_lines(rows: Iterable[Any]) -> Lines:
+    """Rows of quota lines as a mapping."""
+    return {LineKey(row.vc_id, row.cell_type_id, row.chain): row.count for row in rows}
+
+
+def vc_members(*, vc: VirtualCluster) -> list[Membership]:
+    """Its members, leads first, with their user or group."""
+    return sorted(_MEMBERS(vc=vc.pk), key=lambda row: (row.role != VcRole.LEAD, str(row.user or row.group)))
+
+
+def vc_events(*, vc: VirtualCluster, most: int = 20) -> list[VcEvent]:
+    """What happened to it, newest first."""
+    return list(vc.events.order_by("-id")[:most])

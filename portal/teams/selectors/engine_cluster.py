@@ -1,0 +1,291 @@
+"""The cluster as the scheduling engine wants it: nodes with their cells, virtual clusters with quota and rules."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.conf import settings
+
+import scheduling
+from portal.common.priorities import CAPPED_CLASS, PRIORITY_CLASSES
+from portal.common.row_versions import KeptResult, tables_version
+from portal.hardware.models import CellType, Sku, UpperCell
+from portal.hardware.selectors.leaf_cells import GivenUp, Leaves, NodeRow, leaf_names, leaves_read, node_rows
+from portal.hardware.states import NodeHealth
+from portal.teams.models import LoanLimit, PinnedCell, QuotaChange, QuotaChangeLine, QuotaLine, VirtualCluster
+from portal.teams.selectors.quotas import Chains, Lines, QuotaBook, leaves_by_cell_type, quota_lines
+from scheduling.model.cell_tree import CellTree
+
+HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRows:
+    """The cluster for the engine, and what its ids are called in the database."""
+
+    cluster: scheduling.Cluster
+    nodes: dict[str, NodeRow]  # by engine id
+    leaf_ids: dict[int, str]  # GPU row id -> leaf id, also of GPUs that another has taken the place of
+    gpus: dict[str, int]  # leaf id -> row id of the GPU that is there
+    vc_names: dict[int, str]
+    type_names: dict[int, str]
+    borrow: dict[int, str]  # what jobs of a virtual cluster do that say nothing of it, by its row id
+    chains: Chains
+    book: QuotaBook
+
+    def with_quotas(self, lines: Lines) -> scheduling.Cluster:
+        """The same cluster with these quotas."""
+        quota = quota_of(lines, self.type_names, self.chains)
+        rows = {name: key for key, name in self.vc_names.items()}
+        vcs = tuple(replace(vc, quota=quota.get(rows[vc.id], ())) for vc in self.cluster.virtual_clusters)
+        return replace(self.cluster, virtual_clusters=vcs)
+
+
+def quota_of(
+    lines: Lines, type_names: Mapping[int, str], chains: Chains
+) -> dict[int, tuple[scheduling.QuotaLine, ...]]:
+    """The engine's quota lines by virtual cluster, from those that are more than nothing. Each names its chain where
+    several have its type: chains come and go with servers, and no line may stop the scheduler by that."""
+    quota: dict[int, list[scheduling.QuotaLine]] = defaultdict(list)
+    for key, count in chains.meant(lines).items():
+        if count:
+            quota[key.vc_id].append(scheduling.QuotaLine(type_names[key.cell_type_id], count, chains.needed(key)))
+    return {vc: tuple(own) for vc, own in quota.items()}
+
+
+def cluster_read(*, given_up: GivenUp | None = None) -> ClusterRows:
+    """Read it with a fixed number of queries. Quotas may exceed the hardware, some of which may be gone: their jobs
+    wait."""
+    return _Reader(given_up or GivenUp()).read()
+
+
+_sites: tuple[scheduling.Cluster, CellTree] | None = None
+"""The last ones, and of which cluster."""
+
+
+def sites_of(cluster: scheduling.Cluster) -> CellTree:
+    """Where its cells lie; the last ones where it is the same cluster."""
+    global _sites
+    if (last := _sites) is None or last[0] is not cluster:
+        last = _sites = cluster, CellTree(cluster)
+    return last[1]
+
+
+_Made = tuple[tuple[object, ...], scheduling.Node]
+"""A node and what it was made from."""
+
+_nodes: dict[str, _Made] = {}
+"""The nodes of the last reading, by name."""
+
+_last: tuple[tuple[object, ...], scheduling.Cluster] | None = None
+"""The cluster of the last reading and what it was made from."""
+
+
+class _Configuration:
+    """What administrators decide, from a fixed number of small tables."""
+
+    def __init__(self) -> None:
+        self.types = {row.pk: row for row in CellType.objects.select_related("sku")}
+        self.type_names = {key: row.name for key, row in self.types.items()}
+        self.leaf_names = leaf_names(self.types)
+        self.upper = list(UpperCell.objects.order_by("address"))
+        self.pinned = list(PinnedCell.objects.order_by("name"))
+        self.vcs = list(VirtualCluster.objects.order_by("name"))
+        self.vc_names = {vc.pk: vc.name for vc in self.vcs}
+        self.borrow = {vc.pk: vc.default_borrow for vc in self.vcs}
+        self.cell_types = tuple(
+            scheduling.CellType(row.name, self.type_names[row.child_id], row.child_count, row.is_node_level)
+            for row in self.types.values()
+            if row.child_id is not None
+        )
+        self.lines = quota_lines()
+        self.rules = rules_read(self.vcs)
+        pinned = tuple((cell.vc_id, cell.cell_type_id) for cell in self.pinned if cell.vc_id is not None)
+        self.book = QuotaBook(self.types, leaves_by_cell_type(self.types), self.vc_names, self.lines, pinned)
+
+    def virtual_clusters(self, chains: Chains) -> tuple[scheduling.VirtualCluster, ...]:
+        """With the quotas that their lines are where types have these chains."""
+        quota = quota_of(self.lines, self.type_names, chains)
+        pinned: dict[int | None, list[str]] = defaultdict(list)
+        for cell in self.pinned:
+            pinned[cell.vc_id].append(cell.name)
+        return tuple(
+            scheduling.VirtualCluster(
+                vc.name, quota.get(vc.pk, ()), tuple(pinned[vc.pk]), self.rules[vc.pk], vc.host_network
+            )
+            for vc in self.vcs
+        )
+
+    def chains(self, nodes: Sequence[NodeRow]) -> Chains:
+        """Which types have cells in which chains, by these nodes."""
+        upper = {row.pk: row for row in self.upper}
+        found: dict[int, set[str]] = defaultdict(set)
+        for shape, cell, chain in {(node.shape_id, node.upper_id, node.chain) for node in nodes}:
+            name = chain or (self.leaf_names[shape] if shape else "")
+            while shape is not None:
+                found[shape].add(name)
+                shape = self.types[shape].child_id
+            while cell is not None:
+                found[upper[cell].cell_type_id].add(name)
+                cell = upper[cell].parent_id
+        return Chains({key: sorted(chains) for key, chains in found.items()}, self.leaf_names)
+
+
+_TABLES = (Sku, CellType, UpperCell, PinnedCell, VirtualCluster, LoanLimit, QuotaLine, QuotaChange, QuotaChangeLine)
+"""What a ``_Configuration`` is read from."""
+
+_configuration = KeptResult(lambda: tables_version(*_TABLES), _Configuration)
+
+
+class _Reader:
+    def __init__(self, given_up: GivenUp) -> None:
+        self.given_up, self.configuration = given_up, _configuration.read()
+        self.nodes = node_rows()
+        self.chains = self.configuration.chains(self.nodes)
+
+    def read(self) -> ClusterRows:
+        leaves, configuration = leaves_read(self.nodes, self.given_up.gpus), self.configuration
+        return ClusterRows(
+            cluster=self._cluster(leaves),
+            nodes={node.name: node for node in self.nodes},
+            leaf_ids=leaves.ids,
+            gpus=leaves.gpus,
+            vc_names=configuration.vc_names,
+            type_names=configuration.type_names,
+            borrow=configuration.borrow,
+            chains=self.chains,
+            book=configuration.book,
+        )
+
+    def _cluster(self, leaves: Leaves) -> scheduling.Cluster:
+        """The last one where it is made from the same, or comes out the same, since a new one is checked as a whole."""
+        global _last
+        made_from = (
+            self.configuration, leaves, [node.description for node in self.nodes], self.given_up, policy(),
+            settings.GPU_RESERVE_PERCENT,
+        )  # fmt: skip
+        last = _last
+        if last is not None and last[0] == made_from:
+            return last[1]
+        parts = self._parts(leaves)
+        if last is not None and all(getattr(last[1], name) == part for name, part in parts.items()):
+            cluster = last[1]
+        else:
+            cluster = scheduling.Cluster(**parts, quotas_may_exceed=True)
+        _last = made_from, cluster
+        return cluster
+
+    def _parts(self, leaves: Leaves) -> dict[str, Any]:
+        return {
+            "nodes": self._nodes(leaves),
+            "virtual_clusters": self.configuration.virtual_clusters(self.chains),
+            "cell_types": self.configuration.cell_types,
+            "upper_cells": self._upper_cells(),
+            "pinned_cells": self._pinned_cells(),
+            "policy": policy(),
+        }
+
+    def _nodes(self, found: Leaves) -> tuple[scheduling.Node, ...]:
+        """Those of the last reading where nothing of them has changed."""
+        made = {node.name: self._node(node, found, _nodes.get(node.name)) for node in self.nodes}
+        _nodes.clear()
+        _nodes.update(made)
+        return tuple(node for _, node in made.values())
+
+    def _node(self, node: NodeRow, found: Leaves, last: _Made | None) -> _Made:
+        names, shape_id = self.configuration.type_names, node.shape_id
+        leaves = found.of(node, self.configuration.leaf_names[shape_id]) if shape_id else ()
+        shape = names[shape_id] if shape_id else ""
+        given_up = self.given_up.amounts.get(node.pk, (0, 0))
+        facts = (node.description, leaves, shape, given_up, settings.GPU_RESERVE_PERCENT)
+        if last is not None and last[0] == facts:
+            return last
+        cpu_milli, memory_mb = given_up
+        return facts, scheduling.Node(
+            id=node.name,
+            cpu_milli=max(node.cpu_milli - cpu_milli, 0),
+            memory_mb=max(node.memory_mb - memory_mb, 0),
+            leaves=leaves,
+            state=_state(node),
+            sku=leaves[0].cell_type if leaves else "",
+            reserve_cpu_milli=_reserve(node.cpu_milli, len(leaves)),
+            reserve_memory_mb=_reserve(node.memory_mb, len(leaves)),
+            shape=shape,
+            chain=node.chain,
+            cpu_tasks=node.cpu_tasks,
+        )
+
+    def _upper_cells(self) -> tuple[scheduling.UpperCell, ...]:
+        children: dict[int, list[str]] = defaultdict(list)
+        for row in self.configuration.upper:
+            if row.parent_id is not None:
+                children[row.parent_id].append(row.address)
+        for node in self.nodes:
+            if node.upper_id is not None:
+                children[node.upper_id].append(node.name)
+        names = self.configuration.type_names
+        return tuple(
+            scheduling.UpperCell(row.address, names[row.cell_type_id], tuple(children[row.pk]))
+            for row in self.configuration.upper
+        )
+
+    def _pinned_cells(self) -> tuple[scheduling.PinnedCell, ...]:
+        nodes = {node.pk: node.name for node in self.nodes}
+        upper = {row.pk: row.address for row in self.configuration.upper}
+        names = self.configuration.type_names
+        return tuple(
+            scheduling.PinnedCell(
+                id=cell.name,
+                cell_type=names[cell.cell_type_id],
+                at=upper[cell.upper_id] if cell.upper_id else nodes[cell.node_id or 0],
+                first=cell.first,
+            )
+            for cell in self.configuration.pinned
+        )
+
+
+def rules_read(vcs: list[VirtualCluster]) -> dict[int, scheduling.Rules]:
+    """What each virtual cluster allows its users, by its id. One query."""
+    borrow: dict[int, dict[str, int]] = defaultdict(dict)
+    lend: dict[int, dict[str, int]] = defaultdict(dict)
+    for limit in LoanLimit.objects.select_related("sku"):
+        if limit.max_borrow is not None:
+            borrow[limit.vc_id][limit.sku.name] = limit.max_borrow
+        if limit.max_lend is not None:
+            lend[limit.vc_id][limit.sku.name] = limit.max_lend
+    return {
+        vc.pk: scheduling.Rules(
+            weight=vc.weight,
+            max_borrow=borrow[vc.pk],
+            max_lend=lend[vc.pk],
+            user_factor=vc.user_factor,
+            user_gpus=vc.user_gpus,
+            class_priority=None if vc.class_gpus is None else PRIORITY_CLASSES[CAPPED_CLASS],
+            class_gpus=vc.class_gpus,
+        )
+        for vc in vcs
+    }
+
+
+def policy() -> scheduling.Policy:
+    """How the whole cluster is scheduled, from the settings."""
+    return scheduling.Policy(
+        half_life_ms=settings.FAIR_SHARE_HALF_LIFE_H * HOUR_MS,
+        backfill=settings.BACKFILL,
+        first_to_pay=scheduling.FirstToPay(settings.FIRST_TO_PAY),
+        unsaved_cap_ms=settings.UNSAVED_WORK_CAP_S * 1000,
+    )
+
+
+def _reserve(amount: int, gpus: int) -> int | None:
+    """What stays free per idle GPU: a part of the node's share of it."""
+    return amount * settings.GPU_RESERVE_PERCENT // (100 * gpus) if gpus else None
+
+
+def _state(node: NodeRow) -> scheduling.NodeState:
+    if node.health != NodeHealth.HEALTHY:
+        return scheduling.NodeState.DOWN
+    return scheduling.NodeState(node.intent)

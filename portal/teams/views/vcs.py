@@ -1,0 +1,74 @@
+"""Virtual clusters together: the list, a new one, the end of one."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_safe
+
+from portal.accounts.pages import PageRequest
+from portal.accounts.rights import Action, allowed_everywhere
+from portal.common.errors import Refused
+from portal.common.forms import refusal_show
+from portal.teams.forms import NewVcForm
+from portal.teams.selectors.vc_pages import vc_cards
+from portal.teams.selectors.visible import vc_make_right, vc_with_right
+from portal.teams.services.teams import vc_create, vc_remove, vc_remove_refusal
+
+MOST_JOBS = 20
+"""So many of the jobs that keep a virtual cluster from being removed are named."""
+
+
+@login_required
+@require_safe
+def vcs(request: PageRequest) -> HttpResponse:
+    """All virtual clusters, one's own first, with what each owns, uses, borrows and lends."""
+    context = {
+        "cards": vc_cards(user=request.user),
+        "may_make": allowed_everywhere(request.user, Action.VC_MAKE),
+    }
+    return render(request, "clusters/parts/vcs.html" if request.htmx else "clusters/vcs.html", context)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def vc_new(request: PageRequest) -> HttpResponse:
+    """Makes a virtual cluster; its quota is given on the page that follows."""
+    vc_make_right(user=request.user)
+    form = NewVcForm(request.POST if request.method == "POST" else None)
+    if form.is_valid():
+        try:
+            made = vc_create(**form.cleaned_data, now=timezone.now(), actor=request.user.username)
+        except Refused as refusal:
+            refusal_show(form, refusal, at="name")
+        else:
+            messages.success(request, _("%(vc)s is made. Give it a quota, and members.") % {"vc": made.name})
+            return redirect("vc", name=made.name)
+    return render(request, "clusters/vc_new.html", {"form": form}, status=400 if form.errors else 200)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def vc_end(request: PageRequest, name: str) -> HttpResponse:
+    """Asks, then removes a virtual cluster that has no jobs any more."""
+    vc = vc_with_right(user=request.user, name=name, action=Action.VC_MAKE)
+    refused = vc_remove_refusal(vc=vc)
+    if request.method == "POST":
+        try:
+            vc_remove(vc=vc, now=timezone.now(), actor=request.user.username)
+        except Refused as refusal:
+            refused = refusal.detail
+        else:
+            messages.success(request, _("%(vc)s is removed.") % {"vc": name})
+            return redirect("vcs")
+    context = {
+        "vc": vc,
+        "refused": refused,
+        "jobs": vc.jobs.filter(ended_at=None).select_related("user").order_by("id")[:MOST_JOBS],
+    }
+    status = 409 if request.method == "POST" else 200
+    return render(request, "clusters/vc_remove.html", context, status=status)

@@ -1,0 +1,1 @@
+"""Job templates, and the gallery of samples."""

@@ -1,5 +1,0 @@
-from django.apps import AppConfig
-
-
-class UpkeepConfig(AppConfig):
-    name = "portal.upkeep"

@@ -1,0 +1,1 @@
+"""GPU hours: summed up by day, reported."""

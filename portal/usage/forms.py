@@ -1,0 +1,75 @@
+"""What a usage report is asked for on its page; the address keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, timedelta
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from portal.accounts.models import User
+from portal.accounts.rights import Action
+from portal.common.forms import NameInput
+from portal.hardware.models import Sku
+from portal.teams.selectors.visible import vc_restrict
+from portal.usage.selectors.usage_report import UsageQuery
+
+MOST_DAYS = 3660
+MOST_BARS = 400
+_SELECT = {"class": "form-select"}
+_TEXT = {"class": "form-control"}
+GROUPS = [("vc", _("Virtual cluster")), ("user", _("User")), ("sku", _("SKU"))]
+PERIODS = [("day", _("Day")), ("week", _("Week")), ("month", _("Month"))]
+
+
+def _day(label: Any) -> forms.DateField:
+    return forms.DateField(label=label, required=False, widget=forms.DateInput({**_TEXT, "type": "date"}))
+
+
+LAST_YEAR = 2999
+
+
+class UsageForm(forms.Form):
+    """From when to when, of whom, and told apart by what."""
+
+    first = _day(_("From"))
+    last = _day(_("To"))
+    by = forms.ChoiceField(label=_("Group by"), choices=GROUPS, required=False, widget=forms.Select(_SELECT))
+    per = forms.ChoiceField(label=_("Interval"), choices=PERIODS, required=False, widget=forms.Select(_SELECT))
+    vc = forms.ChoiceField(label=_("Virtual cluster"), required=False, widget=forms.Select(_SELECT))
+    sku = forms.ChoiceField(label=_("SKU"), required=False, widget=forms.Select(_SELECT))
+    user = forms.CharField(label=_("User"), required=False, max_length=64, widget=NameInput("users"))
+
+    def __init__(self, given: Mapping[str, Any], *, user: User, today: date) -> None:
+        """What the address does not say is this month, by virtual cluster and day."""
+        start = {"first": today.replace(day=1).isoformat(), "last": today.isoformat(), "by": "vc", "per": "day"}
+        super().__init__({**start, **{name: value for name, value in given.items() if value}})
+        self.choose("vc", vc_restrict(user=user, action=Action.USAGE_READ).values_list("name", flat=True), _("Any"))
+        self.choose("sku", Sku.objects.values_list("name", flat=True), _("Any"))
+
+    def choose(self, name: str, names: Any, every: Any) -> None:
+        """Give a field its choices."""
+        field = self.fields[name]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [("", every), *((one, one) for one in names)]
+
+    def clean(self) -> dict[str, Any]:
+        found: dict[str, Any] = super().clean() or {}
+        first, last = found.get("first"), found.get("last")
+        if first and last and first > last:
+            self.add_error("first", _("This lies after the last day."))
+        elif last and last.year > LAST_YEAR:
+            self.add_error("last", _("This is too far ahead."))
+        elif first and last and last - first > timedelta(days=MOST_DAYS):
+            self.add_error("first", _("Ask for ten years at most."))
+        elif first and last and found.get("per") == "day" and last - first > timedelta(days=MOST_BARS):
+            self.add_error("per", _("Choose weeks or months for so long a time."))
+        return found
+
+    def query(self, by: str) -> UsageQuery:
+        """The report told apart by this; of a form that is valid."""
+        typed = self.cleaned_data
+        whose = {name: typed[name] or None for name in ("vc", "user", "sku")}
+        return UsageQuery(typed["first"], typed["last"], (by,), **whose)

@@ -1,0 +1,31 @@
+"""How far readings are folded and days are summed up: each step is taken once, from where the last one ended."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+
+from django.db.models import Min
+
+from portal.jobs.models import Allocation
+from portal.usage.models import UsageProgress
+
+
+def usage_progress(*, now: datetime) -> UsageProgress:
+    """The row; where there is none yet, made so that everything held since the first allocation is summed up."""
+    row = UsageProgress.objects.filter(id=1).first()
+    if row is not None:
+        return row
+    first = Allocation.objects.aggregate(first=Min("created_at"))["first"] or now
+    minute = now.replace(second=0, microsecond=0)
+    start = {"folded_to": minute, "rolled_to": first.astimezone(UTC).date()}
+    return UsageProgress.objects.get_or_create(id=1, defaults=start)[0]
+
+
+def usage_progress_fold(*, old: datetime, new: datetime) -> bool:
+    """Says that all before ``new`` is folded; False when somebody was first."""
+    return bool(UsageProgress.objects.filter(id=1, folded_to=old).update(folded_to=new))
+
+
+def usage_progress_roll(*, old: date, new: date) -> bool:
+    """Says that all days before ``new`` are summed up; False when somebody was first."""
+    return bool(UsageProgress.objects.filter(id=1, rolled_to=old).update(rolled_to=new))
