@@ -39,7 +39,7 @@ def alerts(request: PageRequest) -> HttpResponse:
         "silences": [one for one in silences_seen(user=user, now=now, alerts=found) if one.pk not in shown],
         "may_silence": allowed_everywhere(user, Action.ALERT_SILENCE),
     }
-    return render(request, "dispatch/parts/alerts.html" if request.htmx else "dispatch/alerts.html", context)
+    return render(request, "alerts/parts/alerts.html" if request.htmx else "alerts/alerts.html", context)
 
 
 @login_required
@@ -50,7 +50,7 @@ def alerts_brief(request: PageRequest) -> HttpResponse:
     seen = alerts_seen(user=request.user, now=timezone.now())
     found = [one for one in seen if one.code != SERVERS_CLOSED and one.silence is None]
     shown = {"alerts": found[:BRIEF], "more": len(found) - BRIEF, "closed": not found and bool(servers_closed())}
-    return render(request, "dispatch/parts/alerts_brief.html", shown)
+    return render(request, "alerts/parts/alerts_brief.html", shown)
 
 
 @login_required
@@ -68,7 +68,7 @@ def alert_silence(request: PageRequest) -> HttpResponse:
         messages.success(request, _("%(name)s is silenced.") % {"name": alert.name})
         return redirect("alerts")
     context = {"alert": alert, "form": form}
-    return render(request, "dispatch/alert_silence.html", context, status=400 if form.errors else 200)
+    return render(request, "alerts/alert_silence.html", context, status=400 if form.errors else 200)
 
 
 @login_required
@@ -88,4 +88,4 @@ def settings(request: PageRequest) -> HttpResponse:
     """The values that came from the environment."""
     shown = settings_shown(user=request.user)
     groups = [(group, list(rows)) for group, rows in groupby(shown, key=lambda one: one.group)]
-    return render(request, "dispatch/settings.html", {"groups": groups})
+    return render(request, "alerts/settings.html", {"groups": groups})

@@ -64,7 +64,7 @@ class Step:
 
 
 def files_shown(request: PageRequest, job: Job) -> dict[str, Any]:
-    """What ``jobs/parts/files.html`` shows: a folder, a file, or why neither can be shown."""
+    """What ``files/parts/files.html`` shows: a folder, a file, or why neither can be shown."""
     text = request.GET.get("path", "")
     try:
         path, after = path_bytes(text), path_bytes(request.GET.get("after", ""))

@@ -106,7 +106,7 @@ def _page(
         "may_set": allowed_everywhere(user, Action.IDLE_SET),
         "may_except": everywhere or (vc is not None and may(user=user, vc=vc, action=Action.IDLE_EXEMPT)),
     }
-    return render(request, "jobs/idle.html", context, status=status)
+    return render(request, "idle/idle.html", context, status=status)
 
 
 def _exemption_form(request: PageRequest) -> IdleExemptionForm:

@@ -32,7 +32,7 @@ def images(request: PageRequest) -> HttpResponse:
             return redirect("images")
     rules = image_rules(user=request.user).select_related("vc").order_by("vc__name", "pattern")
     context = {"form": form, "rules": rules, "may_set": allowed_everywhere(request.user, Action.IMAGES_SET)}
-    return render(request, "clusters/images.html", context, status=400 if form.errors else 200)
+    return render(request, "images/images.html", context, status=400 if form.errors else 200)
 
 
 def _allowed(form: ImageForm, actor: str) -> bool:

@@ -42,11 +42,11 @@ def job_charts_now(request: PageRequest, job_id: int) -> HttpResponse:
     job = job_get(user=request.user, job_id=job_id)
     newest = job_attempt_current(job=job)
     attempt = number_asked(request, "attempt") or (newest.number if newest else None)
-    return render(request, "jobs/parts/charts.html", {"job": job, **charts_shown(request, job, attempt)})
+    return render(request, "metrics/parts/charts.html", {"job": job, **charts_shown(request, job, attempt)})
 
 
 def charts_shown(request: PageRequest, job: Job, attempt: int | None) -> dict[str, Any]:
-    """What ``jobs/parts/charts.html`` shows: of the task that the address names, of the only one, or of all."""
+    """What ``metrics/parts/charts.html`` shows: of the task that the address names, of the only one, or of all."""
     now, first = timezone.now(), number_asked(request, "first")
     runs, total = task_runs(job=job, attempt=attempt, first=first, limit=MOST_TASKS)
     chosen = _chosen(request.user, job, request.GET.get("task", ""))

@@ -54,7 +54,7 @@ def _page(request: PageRequest, owner: Owner, *, status: int = 200, **typed: for
         "base": _address(owner),
         **typed,
     }
-    return render(request, "clusters/secrets.html", context, status=status)
+    return render(request, "secrets/secrets.html", context, status=status)
 
 
 def _address(owner: Owner) -> str:

@@ -44,7 +44,7 @@ def storages(request: PageRequest) -> HttpResponse:
         "placed": storages_placed(storages=list(rows)),
         "may_manage": allowed_everywhere(request.user, Action.STORAGE_MANAGE),
     }
-    return render(request, "clusters/storages.html", context)
+    return render(request, "storages/storages.html", context)
 
 
 @login_required
@@ -63,7 +63,7 @@ def storage_new(request: PageRequest) -> HttpResponse:
         else:
             messages.success(request, _("The storage %(name)s is made.") % {"name": made.name})
             return redirect("storages")
-    return render(request, "clusters/storage.html", {"form": form}, status=400 if form.errors else 200)
+    return render(request, "storages/storage.html", {"form": form}, status=400 if form.errors else 200)
 
 
 def _possible(form: NewStorageForm) -> bool:
@@ -85,7 +85,7 @@ def storage_page(request: PageRequest, name: str) -> HttpResponse:
         return redirect("storages")
     status = 409 if form.overtaken else 400 if form.errors else 200
     context = {"form": form, "storage": storage, "servers": storage_servers(storage=storage)}
-    return render(request, "clusters/storage.html", context, status=status)
+    return render(request, "storages/storage.html", context, status=status)
 
 
 @login_required

@@ -55,7 +55,7 @@ def templates(request: PageRequest) -> HttpResponse:
         "more": len(found) > LISTED,
         "gallery": _gallery(form.wanted),
     }
-    return render(request, "jobs/templates.html", context)
+    return render(request, "templates/templates.html", context)
 
 
 def _gallery(text: str) -> list[tuple[Any, list[Any]]]:
@@ -148,14 +148,14 @@ def _template_page(
     request: PageRequest, template: JobTemplate, form: TemplateChangeForm, may_write: bool = True, **more: Any
 ) -> HttpResponse:
     if not may_write:
-        return render(request, "jobs/template.html", {"template": template})
+        return render(request, "templates/template.html", {"template": template})
     return _form_page(request, form, template=template, **more)
 
 
 def _form_page(
     request: PageRequest, form: TemplateForm | TemplateChangeForm, status: int = 200, **more: Any
 ) -> HttpResponse:
-    return render(request, "jobs/template_form.html", {"form": form, **more}, status=status)
+    return render(request, "templates/template_form.html", {"form": form, **more}, status=status)
 
 
 @login_required
@@ -164,7 +164,7 @@ def template_remove_page(request: PageRequest, template_id: int) -> HttpResponse
     """Asks, then forgets it."""
     template = template_to_write(user=request.user, template_id=template_id)
     if request.method != "POST":
-        return render(request, "jobs/template_remove.html", {"template": template})
+        return render(request, "templates/template_remove.html", {"template": template})
     template_remove(template=template, now=timezone.now(), actor=request.user.username)
     messages.success(request, _("The template is removed. Jobs that were made from it stay."))
     return redirect("templates")

@@ -40,10 +40,10 @@ MOST_TROUBLES = 12
 def cluster(request: PageRequest) -> HttpResponse:
     """Sums by SKU, what is wrong, and the map's frame; the map itself is ``cluster_dots``."""
     if request.htmx and request.GET.get("part") == "teams":
-        return render(request, "clusters/parts/teams.html", {"vcs": _vcs(request)})
+        return render(request, "cluster/parts/teams.html", {"vcs": _vcs(request)})
     found = overview(user=request.user)
     if request.htmx and request.GET.get("part") == "over-time":
-        return render(request, "clusters/parts/over_time.html", _over_time(request, found.sums))
+        return render(request, "cluster/parts/over_time.html", _over_time(request, found.sums))
     troubled = found.troubled
     context: dict[str, Any] = {
         "sums": [(sku, sum(places.values()), places) for sku, places in found.sums.items()],
@@ -55,9 +55,9 @@ def cluster(request: PageRequest) -> HttpResponse:
         "may_add": allowed_everywhere(request.user, Action.NODE_ADD),
     }
     if request.htmx:
-        return render(request, "clusters/parts/cluster.html", context)
+        return render(request, "cluster/parts/cluster.html", context)
     more = {"vcs": _vcs(request), "kinds": cell_types(), **_over_time(request, found.sums)}
-    return render(request, "clusters/cluster.html", {**context, **more})
+    return render(request, "cluster/cluster.html", {**context, **more})
 
 
 SPANS = {"1": _("a day"), "7": _("a week"), "30": _("30 days")}

@@ -70,7 +70,7 @@ def node_list(request: PageRequest) -> HttpResponse:
         "states": STATES,
         "may_add": allowed_everywhere(request.user, Action.NODE_ADD),
     }
-    return render(request, "clusters/parts/nodes.html" if request.htmx else "clusters/nodes.html", context)
+    return render(request, "cluster/parts/nodes.html" if request.htmx else "cluster/nodes.html", context)
 
 
 def _wanted(one: NodeSpot, text: str, state: str) -> bool:
@@ -149,7 +149,7 @@ def _node_page(request: PageRequest, row: Node, *, status: int = 200, **more: An
         "may_configure": allowed_everywhere(request.user, Action.CLUSTER_CONFIGURE),
         **more,
     }
-    page = "clusters/parts/node.html" if request.htmx else "clusters/node.html"
+    page = "cluster/parts/node.html" if request.htmx else "cluster/node.html"
     return render(request, page, context, status=status)
 
 

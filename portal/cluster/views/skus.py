@@ -41,7 +41,7 @@ def skus(request: PageRequest) -> HttpResponse:
         "currency": settings.CURRENCY,
         "may_set": allowed_everywhere(request.user, Action.CLUSTER_CONFIGURE),
     }
-    return render(request, "clusters/skus.html", context, status=400 if typed else 200)
+    return render(request, "cluster/skus.html", context, status=400 if typed else 200)
 
 
 def _sku_set(name: str, form: PriceForm | ShareForm, actor: str) -> str:

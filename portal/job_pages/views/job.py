@@ -85,7 +85,7 @@ def job_shown(
     """The page of the job; ``refused``: of the frame's forms those that were filled in and not taken, by name."""
     frame, shown = _frame(request, job), SECTIONS[section]
     context = {**_frame_context(frame, shown), **shown.context(frame), **_changing(frame), **refused}
-    return render(request, "jobs/parts/job.html" if request.htmx else "jobs/job.html", context, status=status)
+    return render(request, "job_pages/parts/job.html" if request.htmx else "job_pages/job.html", context, status=status)
 
 
 def _frame(request: PageRequest, job: Job) -> Frame:
@@ -180,12 +180,12 @@ def _file(frame: Frame) -> dict[str, Any]:
 SECTIONS = {
     one.name: one
     for one in (
-        Section("", _("Log"), "jobs/parts/section_log.html", log_section),
-        Section("charts", _("Charts"), "jobs/parts/section_charts.html", _charts),
-        Section("files", _("Files"), "jobs/parts/section_files.html", _files, lambda frame: frame.may["may_files"]),
-        Section("terminal", _("Terminal"), "jobs/parts/section_terminal.html", _terminal, _terminal_offered),
-        Section("events", _("Events"), "jobs/parts/section_events.html", _events),
-        Section("file", _("Job file"), "jobs/parts/section_file.html", _file),
+        Section("", _("Log"), "logs/parts/section_log.html", log_section),
+        Section("charts", _("Charts"), "metrics/parts/section_charts.html", _charts),
+        Section("files", _("Files"), "files/parts/section_files.html", _files, lambda frame: frame.may["may_files"]),
+        Section("terminal", _("Terminal"), "terminal/parts/section_terminal.html", _terminal, _terminal_offered),
+        Section("events", _("Events"), "job_pages/parts/section_events.html", _events),
+        Section("file", _("Job file"), "job_pages/parts/section_file.html", _file),
     )
 }
 """In the order of the tabs. A new one is a row here, with its template and its context."""

@@ -32,7 +32,7 @@ def job_list(request: PageRequest) -> HttpResponse:
     form = JobFilterForm(request.GET, user=request.user)
     context = _listed(request, form)
     if request.htmx:
-        return render(request, "jobs/parts/list.html", context)
+        return render(request, "job_pages/parts/list.html", context)
     return _page(request, context, ViewForm(), BulkForm())
 
 
@@ -55,7 +55,7 @@ def _page(
     request: PageRequest, context: dict[str, Any], view_form: ViewForm, bulk_form: BulkForm, status: int = 200
 ) -> HttpResponse:
     more = {**_views(request, context["newest_query"]), "view_form": view_form, "bulk_form": bulk_form}
-    return render(request, "jobs/list.html", context | more, status=status)
+    return render(request, "job_pages/list.html", context | more, status=status)
 
 
 def _again(
@@ -128,8 +128,8 @@ def bulk_page(request: PageRequest) -> HttpResponse:
     context: dict[str, Any] = {"back": _address(query), "query": query, "do": do, "tag": tag}
     if do == "stop" and "sure" not in request.POST:
         jobs = list(jobs_listed(user=request.user).filter(pk__in=form.ids).order_by("-id"))
-        return render(request, "jobs/bulk_stop.html", context | {"jobs": jobs})
-    return render(request, "jobs/bulk_done.html", context | {"done": _done(request, form.ids, do, tag)})
+        return render(request, "job_pages/bulk_stop.html", context | {"jobs": jobs})
+    return render(request, "job_pages/bulk_done.html", context | {"done": _done(request, form.ids, do, tag)})
 
 
 def _done(request: PageRequest, ids: list[int], do: str, tag: str) -> list[Done]:

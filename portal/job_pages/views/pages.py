@@ -48,7 +48,7 @@ def home(request: PageRequest) -> HttpResponse:
         "skus": sku_totals(),
         "closed": servers_closed(),
     }
-    return render(request, "jobs/parts/home.html" if request.htmx else "jobs/home.html", context)
+    return render(request, "job_pages/parts/home.html" if request.htmx else "job_pages/home.html", context)
 
 
 def _of_state(state: JobState, since: datetime) -> str:
@@ -63,7 +63,7 @@ def job_stop_page(request: PageRequest, job_id: int) -> HttpResponse:
     """Asks, then stops."""
     job = job_with_right(user=request.user, job_id=job_id, action=Action.JOB_STOP)
     if request.method != "POST":
-        return render(request, "jobs/stop.html", {"job": job})
+        return render(request, "job_pages/stop.html", {"job": job})
     try:
         job_stop(job=job, actor=request.user, now=timezone.now())
     except Conflict as conflict:
@@ -119,4 +119,4 @@ def job_move_page(request: PageRequest, job_id: int) -> HttpResponse:
             seen = job_sight(user=request.user).covers(user_id=job.user_id, vc_id=vc.pk)
             return redirect("job", job_id=job.pk) if seen else redirect("jobs")
     context = {"job": job, "form": form, "problems": problems}
-    return render(request, "jobs/move.html", context, status=400 if form.errors or problems else 200)
+    return render(request, "job_pages/move.html", context, status=400 if form.errors or problems else 200)

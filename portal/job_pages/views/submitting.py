@@ -69,7 +69,7 @@ def _submit_page(
         "limits": code_limits(),
         "closed": servers_closed(),
     }
-    return render(request, "jobs/submit.html", context, status=status)
+    return render(request, "job_pages/submit.html", context, status=status)
 
 
 def _first_file(request: PageRequest) -> str:

@@ -41,7 +41,7 @@ def join_tokens(request: PageRequest) -> HttpResponse:
         "now": timezone.now(),
         "redis_is_local": redis_is_out_of_reach(),
     }
-    return render(request, "clusters/join_tokens.html", context, status=400 if form.errors else 200)
+    return render(request, "joining/join_tokens.html", context, status=400 if form.errors else 200)
 
 
 def _made(form: JoinTokenForm, actor: str) -> NewJoinToken | None:

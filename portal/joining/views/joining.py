@@ -39,7 +39,7 @@ def node_new(request: PageRequest) -> HttpResponse:
             refusal_show(form, refusal, at="name")
         else:
             return _page(request, made.node, key=made.key, registered=True)
-    return render(request, "clusters/node_new.html", {"form": form}, status=400 if form.errors else 200)
+    return render(request, "joining/node_new.html", {"form": form}, status=400 if form.errors else 200)
 
 
 @login_required
@@ -50,7 +50,7 @@ def node_join(request: PageRequest, name: str) -> HttpResponse:
     node = node_get(user=request.user, name=name)
     node_add_right(user=request.user)
     if request.htmx:
-        return render(request, "clusters/parts/arrival.html", _arrival(node))
+        return render(request, "joining/parts/arrival.html", _arrival(node))
     if request.method != "POST":
         return _page(request, node)
     try:
@@ -74,7 +74,7 @@ def _page(
         "own_account": settings.REDIS_ACCOUNTS,
         "redis_is_local": redis_is_out_of_reach(),
     }
-    return render(request, "clusters/node_join.html", context, status=status)
+    return render(request, "joining/node_join.html", context, status=status)
 
 
 def _arrival(node: Node) -> dict[str, object]:

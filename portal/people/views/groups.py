@@ -41,7 +41,7 @@ def groups(request: PageRequest) -> HttpResponse:
         "after": found.after,
         "may_manage": allowed_everywhere(user, Action.GROUP_MANAGE),
     }
-    return render(request, "clusters/groups.html", context)
+    return render(request, "people/groups.html", context)
 
 
 @login_required
@@ -59,7 +59,7 @@ def group_new(request: PageRequest) -> HttpResponse:
         else:
             messages.success(request, _("The group %(name)s is made.") % {"name": made.name})
             return redirect("group", group=made.name)
-    return render(request, "clusters/group_new.html", {"form": form}, status=400 if form.errors else 200)
+    return render(request, "people/group_new.html", {"form": form}, status=400 if form.errors else 200)
 
 
 @login_required
@@ -111,7 +111,7 @@ def _page(
         "join_form": join or JoinForm(auto_id="join-%s"),
         "may_manage": allowed_everywhere(request.user, Action.GROUP_MANAGE),
     }
-    return render(request, "clusters/group.html", context, status=status)
+    return render(request, "people/group.html", context, status=status)
 
 
 @login_required

@@ -51,7 +51,7 @@ def users(request: PageRequest) -> HttpResponse:
         "next_query": urlencode({**kept, "after": found.after}) if found.after else "",
         "may_manage": allowed_everywhere(user, Action.USER_MANAGE),
     }
-    return render(request, "clusters/users.html", context)
+    return render(request, "people/users.html", context)
 
 
 @sensitive_post_parameters("password")
@@ -66,7 +66,7 @@ def user_new(request: PageRequest) -> HttpResponse:
         name = form.cleaned_data["username"]
         messages.success(request, _("The account %(name)s is made.") % {"name": name})
         return redirect("user", username=name)
-    return render(request, "clusters/user_new.html", {"form": form}, status=400 if form.errors else 200)
+    return render(request, "people/user_new.html", {"form": form}, status=400 if form.errors else 200)
 
 
 def _made(form: NewUserForm, actor: str) -> bool:
@@ -138,7 +138,7 @@ def _page(
         "password_form": password or UserPasswordForm(auto_id="password-%s"),
         "may_manage": allowed_everywhere(request.user, Action.USER_MANAGE),
     }
-    return render(request, "clusters/user.html", context, status=status)
+    return render(request, "people/user.html", context, status=status)
 
 
 @sensitive_post_parameters("password")

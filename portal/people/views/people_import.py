@@ -54,7 +54,7 @@ def users_import(request: PageRequest) -> HttpResponse:
         "most": MOST_ROWS,
     }
     bad = form.errors or (refused and not done)
-    return render(request, "clusters/users_import.html", context, status=400 if bad else 200)
+    return render(request, "people/users_import.html", context, status=400 if bad else 200)
 
 
 def _text_left(content: bytes, rows: list[ImportRow], done: bool) -> str:

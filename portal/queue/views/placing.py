@@ -106,4 +106,4 @@ def _page(
             "seen": ",".join(map(str, _listed(job, among))),
             "shown_ms": int(timezone.now().timestamp() * 1000),
         }
-    return render(request, "jobs/queue_place.html", context, status=status)
+    return render(request, "queue/queue_place.html", context, status=status)

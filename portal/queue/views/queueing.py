@@ -84,7 +84,7 @@ class Group(NamedTuple):
 def queue(request: PageRequest) -> HttpResponse:
     """What waits; of other teams' jobs only whose they are."""
     form = QueueForm(request.GET, user=request.user)
-    return render(request, "jobs/parts/queue.html" if request.htmx else "jobs/queue.html", _shown(request, form))
+    return render(request, "queue/parts/queue.html" if request.htmx else "queue/queue.html", _shown(request, form))
 
 
 def _shown(request: PageRequest, form: QueueForm) -> dict[str, Any]:
@@ -164,7 +164,7 @@ def job_place_page(request: PageRequest, job_id: int) -> HttpResponse:
     form = QueueForm(request.POST, user=request.user)
     if request.htmx:
         context = {**_shown(request, form), "told": told, "moved": tell is messages.success}
-        return render(request, "jobs/parts/queue.html", context)
+        return render(request, "queue/parts/queue.html", context)
     tell(request, told)
     query = urlencode(form.chosen)
     return redirect(f"{reverse('queue')}?{query}" if query else "queue")

@@ -57,7 +57,7 @@ def configuration(request: PageRequest) -> HttpResponse:
 
 
 def _page(request: PageRequest, form: ConfigurationForm, status: int = 200, **more: Any) -> HttpResponse:
-    return render(request, "dispatch/configuration.html", {"form": form, **more}, status=status)
+    return render(request, "scheduler/configuration.html", {"form": form, **more}, status=status)
 
 
 def _text() -> str:

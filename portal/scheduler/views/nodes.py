@@ -38,4 +38,4 @@ def node_end(request: PageRequest, name: str) -> HttpResponse:
         "stranded": done.stranded if done else [],
         "look": Look(done.effect) if done else None,
     }
-    return render(request, "clusters/node_remove.html", context, status=409 if refused and not dry else 200)
+    return render(request, "cluster/node_remove.html", context, status=409 if refused and not dry else 200)

@@ -93,7 +93,7 @@ def quota(request: PageRequest, name: str) -> HttpResponse:
                 return redirect("vc", name=vc.name)
     context = {"vc": vc, "form": form, "look": look}
     status = 409 if form.overtaken else 400 if form.errors else 200
-    return render(request, "clusters/quota.html", context, status=status)
+    return render(request, "scheduler/quota.html", context, status=status)
 
 
 def _faults_show(form: QuotaForm) -> None:

@@ -77,7 +77,7 @@ def _page(
         "me": user.username,
         **vc_detail(vc=vc),
     }
-    return render(request, "clusters/vc.html", context, status=status)
+    return render(request, "teams/vc.html", context, status=status)
 
 
 def _mine(users: Sequence[UserShare], me: str) -> dict[str, Any] | None:
@@ -111,7 +111,7 @@ def virtual_cluster_rules(request: PageRequest, name: str) -> HttpResponse:
             return redirect("vc", name=vc.name)
     wrong = form.errors or (loans and loans.errors)
     context = {"vc": vc, "form": form, "loans": loans}
-    return render(request, "clusters/rules.html", context, status=400 if wrong else 200)
+    return render(request, "teams/rules.html", context, status=400 if wrong else 200)
 
 
 @login_required

@@ -31,7 +31,7 @@ def vcs(request: PageRequest) -> HttpResponse:
         "cards": vc_cards(user=request.user),
         "may_make": allowed_everywhere(request.user, Action.VC_MAKE),
     }
-    return render(request, "clusters/parts/vcs.html" if request.htmx else "clusters/vcs.html", context)
+    return render(request, "teams/parts/vcs.html" if request.htmx else "teams/vcs.html", context)
 
 
 @login_required
@@ -48,7 +48,7 @@ def vc_new(request: PageRequest) -> HttpResponse:
         else:
             messages.success(request, _("%(vc)s is made. Give it a quota, and members.") % {"vc": made.name})
             return redirect("vc", name=made.name)
-    return render(request, "clusters/vc_new.html", {"form": form}, status=400 if form.errors else 200)
+    return render(request, "teams/vc_new.html", {"form": form}, status=400 if form.errors else 200)
 
 
 @login_required
@@ -71,4 +71,4 @@ def vc_end(request: PageRequest, name: str) -> HttpResponse:
         "jobs": vc.jobs.filter(ended_at=None).select_related("user").order_by("id")[:MOST_JOBS],
     }
     status = 409 if request.method == "POST" else 200
-    return render(request, "clusters/vc_remove.html", context, status=status)
+    return render(request, "teams/vc_remove.html", context, status=status)

@@ -55,14 +55,14 @@ def usage(request: PageRequest) -> HttpResponse:
     form = UsageForm(request.GET.dict(), user=request.user, today=today)
     context: dict[str, Any] = {"form": form, "ranges": _ranges(today, request), "currency": settings.CURRENCY}
     if not form.is_valid():
-        return render(request, "jobs/usage.html", context, status=400)
+        return render(request, "usage/usage.html", context, status=400)
     by, per = form.cleaned_data["by"], form.cleaned_data["per"]
     try:
         queries = [form.query(by), form.query(per)]
         report, times = usage_reports(user=request.user, queries=queries, now=now)
     except Invalid as refusal:
         form.add_error(None, refusal.faults[0].message)
-        return render(request, "jobs/usage.html", context, status=400)
+        return render(request, "usage/usage.html", context, status=400)
     lines = [_line(row, _name(row, by), form) for row in report.rows[:MOST_LINES]]
     context |= {
         "total": _line(report.total, "", form),
@@ -73,7 +73,7 @@ def usage(request: PageRequest) -> HttpResponse:
         "charts": [_over_time(times, form, per), _by_whom(report.rows, lines)] if lines else [],
         "csv": _csv(form, by, per),
     }
-    return render(request, "jobs/usage.html", context)
+    return render(request, "usage/usage.html", context)
 
 
 def _name(row: UsageRow, by: str) -> str:

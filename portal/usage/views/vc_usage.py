@@ -46,7 +46,7 @@ def vc_usage(request: PageRequest, name: str) -> HttpResponse:
         "spans": SPANS,
         "csv": urlencode({"format": "csv", "vc": vc.name, "by": "user,day", "from": first, "to": last}),
     }
-    return render(request, "jobs/parts/vc_usage.html" if request.htmx else "jobs/vc_usage.html", context)
+    return render(request, "usage/parts/vc_usage.html" if request.htmx else "usage/vc_usage.html", context)
 
 
 def _chart(vc: VirtualCluster, report: UsageReport, first: date, days: int) -> Chart:
