@@ -31,7 +31,7 @@ def test_the_first_page_loads_less_than_300_kb(manifest: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize(
-    "part", ["src/charts/chart.ts", "src/editor/submit.ts", "src/logs/viewer.ts", "src/terminal/terminal.ts"]
+    "part", ["src/charts/chart.ts", "src/job_file/submit.ts", "src/logs/viewer.ts", "src/terminal/terminal.ts"]
 )
 def test_charts_editor_log_viewer_and_terminal_are_loaded_only_where_they_are_needed(
     manifest: dict[str, Any], part: str

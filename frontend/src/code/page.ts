@@ -1,6 +1,6 @@
 /** `data-code`: a folder or a zip archive of code is picked or dropped, packed and uploaded; its id goes into the file. */
 
-import { fill } from "../editor/outlook.ts";
+import { fill } from "../job_file/outlook.ts";
 import { type Limits, amount, Refusal } from "./refusal.ts";
 import { archive, filesOf, send } from "./sending.ts";
 
