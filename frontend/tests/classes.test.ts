@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { mayGive } from "../src/editor/classes.ts";
+import { mayGive } from "../src/job_file/classes.ts";
 
 test.each([
   ["test oppo", "test", true],

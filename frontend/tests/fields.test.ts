@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 
-import { readJob, writeField } from "../src/editor/fields.ts";
-import { addRole, removeRole, renameRole } from "../src/editor/roles.ts";
-import { readTable, writeTable } from "../src/editor/tables.ts";
+import { readJob, writeField } from "../src/job_file/fields.ts";
+import { addRole, removeRole, renameRole } from "../src/job_file/roles.ts";
+import { readTable, writeTable } from "../src/job_file/tables.ts";
 
 const FILE = `\
 # my first job

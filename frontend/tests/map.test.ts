@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 
-import { addressOf, choiceOf, fits } from "../src/map/choice.ts";
-import { type Dots, type Gpu, type MapNode, nodesOf } from "../src/map/data.ts";
-import { gapBefore } from "../src/map/draw.ts";
-import { lettersOf, Looks, MODES } from "../src/map/looks.ts";
+import { addressOf, choiceOf, fits } from "../src/cluster/choice.ts";
+import { type Dots, type Gpu, type MapNode, nodesOf } from "../src/cluster/data.ts";
+import { gapBefore } from "../src/cluster/draw.ts";
+import { lettersOf, Looks, MODES } from "../src/cluster/looks.ts";
 
 const dots: Dots = {
   vcs: ["vision", "nlp"],

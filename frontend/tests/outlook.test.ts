@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 
 import { momentWords } from "../src/behaviours/times.ts";
-import { outlookWords, type Sentences } from "../src/editor/outlook.ts";
+import { outlookWords, type Sentences } from "../src/job_file/outlook.ts";
 
 const say: Sentences = {
   now: "It would start now on {nodes}.",

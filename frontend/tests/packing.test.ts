@@ -5,10 +5,10 @@ import { join } from "node:path";
 
 import { describe, expect, test } from "vitest";
 
-import { chosen } from "../src/packing/folder.ts";
-import type { Limits, Packed } from "../src/packing/refusal.ts";
-import { archive } from "../src/packing/sending.ts";
-import { unzipped } from "../src/packing/zip.ts";
+import { chosen } from "../src/code/folder.ts";
+import type { Limits, Packed } from "../src/code/refusal.ts";
+import { archive } from "../src/code/sending.ts";
+import { unzipped } from "../src/code/zip.ts";
 
 const LIMITS: Limits = { size: 1000, unpacked: 5000, entries: 5 };
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 
-import { readEnvironment } from "../src/editor/environment.ts";
-import { unusedOf } from "../src/editor/hardware.ts";
-import { secretPlaces } from "../src/editor/masked.ts";
-import { placed } from "../src/editor/places.ts";
+import { readEnvironment } from "../src/job_file/environment.ts";
+import { unusedOf } from "../src/job_file/hardware.ts";
+import { secretPlaces } from "../src/job_file/masked.ts";
+import { placed } from "../src/job_file/places.ts";
 
 const FILE = `\
 name: x
