@@ -180,7 +180,7 @@ def test_a_stop_does_not_wait_for_code(portal: PortalSide, server: CodeServer) -
     code = server.add(packed({"a": b"never"}))
     server.status = 503
     attempt = order(portal, server, code, "cat a")
-    portal.wait(attempt, lambda c: c.progress is not None and c.progress.code == "code")
+    portal.wait(attempt, lambda c: c.progress is not None and c.progress.code == "code_unavailable")
     portal.stop(attempt)
     ended = portal.wait_end(attempt)
     assert ended.exit is not None

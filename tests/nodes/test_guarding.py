@@ -133,7 +133,7 @@ def test_one_fault_keeps_nothing_else_from_being_guarded(top: Path, monkeypatch:
 def test_an_agent_that_may_not_mount_says_so_and_leaves_all_as_it_is(top: Path) -> None:
     """As in most containers."""
     data = top / "data"
-    told = f"Guards(({str(top)!r},), binds=True).fault({str(data)!r}, is_mount=False)"
+    told = f"MountGuard(({str(top)!r},), binds=True).fault({str(data)!r}, is_mount=False)"
     # The tests' own process in place of the server's first one, at whose mounts not every root may look.
     servers = f"/proc/{os.getpid()}/ns/mnt"
     script = f"from nodes.agent.storage import nosuid; nosuid.SERVERS_MOUNTS = {servers!r}; print(nosuid.{told})"

@@ -110,7 +110,7 @@ def test_the_end_of_a_task_waits_for_its_folder_no_longer_than_the_agents_patien
     folder = tmp_path / "attempt"
     (folder / "in").mkdir(parents=True)
     with monkeypatch.context() as hasty, capture_logs() as logs:
-        hasty.setattr(sweeping, "PATIENCE_S", 0.0)
+        hasty.setattr(sweeping, "TIMEOUT_S", 0.0)
         folder_remove_or_log(folder)
     assert ([log["why"] for log in logs], folder.exists()) == (["it takes longer than 0 s"], False)
     LeftoverFolders(tmp_path).look()
