@@ -1,4 +1,4 @@
-"""The parts of the API that administrators work with: people, hardware, what jobs may use, what is wrong."""
+"""Administration by the API: people, groups, storages, images, templates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests as values, and what is tried again: written once, carried out by the blocking and the async client."""
+"""Requests as values, and their retries: written once, carried out by the blocking and the async client."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ T = TypeVar("T")
 Params = Mapping[str, Any]
 
 PAUSES = (0.2, 0.6, 1.5)
-"""Seconds before each further try, times a random number from 0.5 to 1.5, so that a restarted server is not stormed."""
+"""Seconds before each retry, times a random number from 0.5 to 1.5, so that a restarted server is not stormed."""
 LONGEST_PAUSE = 30.0
-"""A server that asks to wait longer than this is not waited for."""
+"""A server that asks for a longer pause is not waited for."""
 TRY_AGAIN = frozenset({429, 502, 503, 504})
 PIECE = 64 * 1024
 NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
@@ -35,14 +35,14 @@ LONG = {"limit": 200}
 
 @dataclass(frozen=True, slots=True)
 class FileBody:
-    """A body that is read from a file while it is sent; ``told`` hears how many bytes are gone."""
+    """A body read from a file while it is sent; ``progress`` is called with the bytes sent."""
 
     file: IO[bytes]
     size: int
     progress: Callable[[int], None]
 
     def pieces(self) -> Iterator[bytes]:
-        """All of it, from the start."""
+        """The whole file, from the start."""
         self.file.seek(0)
         gone = 0
         while piece := self.file.read(PIECE):
@@ -53,8 +53,8 @@ class FileBody:
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """One request below ``/api/v1/`` and how its answer is read. ``repeatable``: sent twice it does what it does sent
-    once, so that it is tried again when the network fails."""
+    """One request below ``/api/v1/`` and how its answer is read. ``repeatable``: sending it twice does the same as
+    once, so that it is retried when the network fails."""
 
     method: str
     path: str
@@ -65,7 +65,7 @@ class Call(Generic[T]):
     repeatable: bool = False
 
     def steps(self) -> Steps[T]:
-        """The tries, one after another, up to the answer. Raises BerthError."""
+        """The tries, one after another, until the answer. Raises BerthError."""
         for pause in (*PAUSES, None):
             try:
                 response: httpx.Response = yield self
@@ -89,21 +89,21 @@ class Call(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A pause."""
+    """A pause between two tries."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class LocalWork(Generic[T]):
-    """Something that takes a while and asks no server."""
+    """Work on this machine that takes a while and asks no server."""
 
     do: Callable[[], T]
 
 
 Steps = Generator[Call[Any] | Pause | LocalWork[Any], Any, T]
-"""What to do next, until a result is there: a client sends each call, rests each rest, does each work, and gives back
-the response or what the work made."""
+"""What to do next, until a result is there: a client sends each call, sleeps each pause, does each work, and sends back
+the response or the work's result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Listing(Generic[T]):
         return self._page(self.params)
 
     def after(self, page: Page[T]) -> Call[Page[T]] | None:
-        """The next page. Of the server's address only the query is taken: a token never follows a link elsewhere."""
+        """The next page. Only the query of the server's address is used: a token never follows a link elsewhere."""
         if page.next is None:
             return None
         query = dict(parse_qsl(urlsplit(page.next).query))
@@ -146,7 +146,7 @@ def not_none(params: Params) -> dict[str, Any]:
 
 
 def reading(answer: type[T]) -> Callable[[httpx.Response], T]:
-    """Decodes and checks a response against the type."""
+    """Decodes a response and checks it against the type."""
 
     def read(response: httpx.Response) -> T:
         try:
@@ -170,7 +170,7 @@ def text(response: httpx.Response) -> str:
 
 
 def problem_of(response: httpx.Response) -> Problem:
-    """The refusal in a response. Raises BadAnswer where something else than Berth answered."""
+    """The refusal in a response. Raises BadAnswer where something other than Berth answered."""
     where = response.request.url
     if response.is_redirect:
         raise BadAnswer(f"{where} is moved to {response.headers.get('Location', '?')}: use that server's address")
@@ -205,7 +205,7 @@ def _seconds(text: str) -> float | None:
 
 
 def failure(error: httpx.HTTPError) -> Unreachable:
-    """What a failed connection means."""
+    """The error for a failed connection."""
     return unreachable(str(error.request.url.join("/")).rstrip("/"), error)
 
 

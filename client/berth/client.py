@@ -28,11 +28,11 @@ TIMEOUT_S = 30.0
 
 
 class BaseClient(RootResource[ExecutorT_co], ABC):
-    """What both clients are made of: a server, and the parts of its API.
+    """Base of both clients: a server, and the parts of its API.
 
     ``url`` is the portal's address, ``token`` one made by ``login`` or on the profile page; ``ca_file`` names
-    certificates to trust instead of the usual ones, ``trust_env`` says whether proxies and certificates that the
-    environment names are used.
+    certificates to trust instead of the usual ones, ``trust_env`` says whether proxies and certificates of the
+    environment are used.
     """
 
     def __init__(
@@ -61,18 +61,18 @@ class BaseClient(RootResource[ExecutorT_co], ABC):
 
     @abstractmethod
     def _open(self, **options: Any) -> None:
-        """Makes what sends requests."""
+        """Makes the HTTP client."""
 
 
 class Client(BaseClient[Blocking], Blocking):
-    """Berth's REST API. Close it, or use it in a ``with``. Every method raises `BerthError` and its kinds. May be used
-    by several threads."""
+    """Berth's REST API. Close it, or use it in a ``with``. Every method raises `BerthError` and its kinds.
+    Thread-safe."""
 
     def _open(self, **options: Any) -> None:
         self._http = httpx.Client(**options)
 
     def carry_out(self, steps: Steps[T]) -> T:
-        """Takes each step, until the result is there."""
+        """Carries out each step, until the result is there."""
         try:
             step = next(steps)
             while True:
@@ -105,7 +105,7 @@ class Client(BaseClient[Blocking], Blocking):
 
     def log_text(self, job_id: int, task_attempt: str, *, patience_s: float = END_S) -> Iterator[str]:
         """The whole log as it is now, in pieces, however long it is; of a task that has ended, to its end, which may be
-        on its way: raises LogIncomplete where nothing more of it comes for ``patience_s``."""
+        on its way: raises LogIncomplete when nothing more of it comes for ``patience_s``."""
         try:
             with self._http.stream("GET", **_log_text(job_id, task_attempt)) as response:
                 if not response.is_success:
@@ -121,8 +121,8 @@ class Client(BaseClient[Blocking], Blocking):
             time.sleep(rest.take(piece))
 
     def download(self, job_id: int, path: str = "", *, held: Held | None = None) -> Iterator[bytes]:
-        """A file of a job's folder in pieces, or a folder of it as a tar archive. A file goes on by itself where the
-        connection broke, and behind what is ``held`` of it already. Raises BerthError, also in the middle."""
+        """A file of a job's folder in pieces, or a folder of it as a tar archive. A file resumes by itself after a lost
+        connection, and behind what is ``held`` of it already. Raises BerthError, also in the middle."""
         download = Download(job_id, path, held)
         while download.on:
             try:
@@ -148,8 +148,8 @@ class Client(BaseClient[Blocking], Blocking):
         self, task_attempt: str, *, offset: int | str = 0, patience_s: float = PATIENCE_S, tail: Tail = no_tail
     ) -> LogFollow:
         """A log from ``offset`` on (``"tail"``: from shortly before its end) and live until it has ended. A lost
-        connection is taken up again where it broke; raises Unreachable after ``patience_s`` without one. ``tail`` is
-        told what there is of lines that have no end yet, such as a progress bar; they come as records all the same."""
+        connection resumes where it broke; raises Unreachable after ``patience_s`` without one. ``tail`` receives
+        unfinished lines, such as a progress bar; they come as records all the same."""
         return LogFollow(LogCursor(self.server, task_attempt, offset, patience_s, tail))
 
     def close(self) -> None:
@@ -170,7 +170,7 @@ class AsyncClient(BaseClient[Awaiting], Awaiting):
         self._http = httpx.AsyncClient(**options)
 
     async def carry_out(self, steps: Steps[T]) -> T:
-        """Takes each step, until the result is there."""
+        """Carries out each step, until the result is there."""
         try:
             step = next(steps)
             while True:

@@ -1,4 +1,4 @@
-"""Servers and virtual clusters, each method written once for both clients."""
+"""Servers and virtual clusters of the API, each method written once for both clients."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Nodes(Resource[ExecutorT_co]):
 
     @endpoint
     def set_intent(self, name: str, intent: Intent, *, reason: str = "") -> Call[Node]:
-        """What is wanted of the node: no new tasks (``cordoned``), its tasks moved away as well (``draining``), or
+        """Sets what is wanted of the node: no new tasks (``cordoned``), its tasks moved away as well (``draining``), or
         ``open``. For administrators."""
         return send(
             "PATCH", f"nodes/{quote(name, safe='')}", Node, {"intent": intent, "reason": reason}, repeatable=True
@@ -39,31 +39,30 @@ class Nodes(Resource[ExecutorT_co]):
     def accept(
         self, name: str, *, claims: Mapping[str, Any] | None = None, cpu_tasks: bool | None = None
     ) -> Call[Node]:  # fmt: skip
-        """Let a server that has joined count, or what an accepted one claims beyond what was accepted. ``claims``: as
-        they were read and looked at, so that nothing counts that it has claimed since; None: what it claims now.
-        ``cpu_tasks``: whether tasks without GPUs may run there; None: it stays, on a pending server true unless a
-        configuration said otherwise.
-        Raises Conflict where there is nothing to accept. For administrators."""
+        """Accepts a server that has joined, or what an accepted one claims beyond what was accepted. ``claims``: as
+        they were read and checked, so that nothing counts that it has claimed since; None: what it claims now.
+        ``cpu_tasks``: whether tasks without GPUs may run there; None: unchanged, on a pending server true unless a
+        configuration said otherwise. Raises Conflict where there is nothing to accept. For administrators."""
         body = {"claims": claims, "cpu_tasks": cpu_tasks}
         return send("POST", f"nodes/{quote(name, safe='')}/accept", Node, body)
 
     @endpoint
     def set_cpu_tasks(self, name: str, cpu_tasks: bool) -> Call[Node]:
-        """Whether tasks without GPUs may be placed on the node from now on; those that run there go on. Raises Conflict
-        for a pending one, of which it is said when it is accepted. For administrators."""
+        """Sets whether tasks without GPUs may be placed on the node from now on; those that run there go on. Raises
+        Conflict for a pending one, for which it is set when it is accepted. For administrators."""
         body = {"cpu_tasks": cpu_tasks}
         return send("PUT", f"nodes/{quote(name, safe='')}/cpu-tasks", Node, body, repeatable=True)
 
     @endpoint
     def remove(self, name: str, *, dry_run: bool = False) -> Call[NodeRemoved]:
-        """Take a server on which nothing runs out of the cluster, or only say what that would do. For
+        """Removes a server on which nothing runs from the cluster, or only reports what that would do. For
         administrators."""
         query = "?dry_run=true" if dry_run else ""
         return send("DELETE", f"nodes/{quote(name, safe='')}{query}", NodeRemoved)
 
 
 class VirtualClusters(Resource[ExecutorT_co]):
-    """Teams' shares of the cluster."""
+    """Virtual clusters: the teams' shares of the cluster."""
 
     @rows
     def list(self) -> Listing[VirtualCluster]:
@@ -77,5 +76,5 @@ class VirtualClusters(Resource[ExecutorT_co]):
 
     @endpoint
     def shares(self, name: str) -> Call[Shares]:
-        """Whose turn it is: each user's part of the quota of late."""
+        """Each user's recent share of the quota, which decides whose turn it is."""
         return get(f"virtual-clusters/{quote(name, safe='')}/shares", Shares)

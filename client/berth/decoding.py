@@ -1,4 +1,4 @@
-"""JSON as the types that answers and messages have, in any thread."""
+"""Decoding of JSON to the types of answers and messages, in any thread."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _lock = threading.Lock()
 
 
 def decoded(body: bytes | str, kind: type[T]) -> T:
-    """Raises ``msgspec.ValidationError`` or ``msgspec.DecodeError``, and UnicodeDecodeError of a text within it.
+    """Decodes JSON. Raises ``msgspec.ValidationError`` or ``msgspec.DecodeError``, and UnicodeDecodeError of a text
+    within it.
 
-    msgspec works a type out when it first meets it, and what it has of it so far is there for other threads: one that
-    decodes the same type meanwhile crashes the process. So each type is worked out by one thread, before its first use.
+    Each type's decoder is made by one thread before its first use: msgspec builds a type's description lazily and
+    shares it half done, and a thread that decodes the same type meanwhile crashes the process.
     """
     decoder = _decoders.get(kind)
     if decoder is None:

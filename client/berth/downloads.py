@@ -1,4 +1,4 @@
-"""Files of jobs that come home: a download that breaks off goes on where it was."""
+"""Downloads of jobs' files, which resume where they broke off."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ PARTIAL, OUTSIDE = 206, 416
 
 @dataclass
 class Held:
-    """What one has of a file: its first ``size`` bytes, of the version that the server calls ``mark``. Kept up while
-    more comes. ``begins``: where that belongs; 0 where the file has become another one, and what was there is of no
-    use."""
+    """The part of a file already here: its first ``size`` bytes, of the version that the server calls ``mark``. Updated
+    while more comes. ``begins``: where that belongs; 0 where the file has changed, and what was there is of no use."""
 
     size: int = 0
     mark: str = ""
@@ -27,7 +26,7 @@ class Held:
 
 
 class Download:
-    """One download over as many requests as it takes: a client sends each, and says what came of it."""
+    """One download over as many requests as it takes: a client sends each, and reports its outcome."""
 
     def __init__(self, job_id: int, path: str, held: Held | None) -> None:
         self.held = held or Held()
@@ -37,7 +36,7 @@ class Download:
         self._pauses: Iterator[float] = iter(PAUSES)
 
     def request(self) -> dict[str, Any]:
-        """What is asked for now."""
+        """The next request."""
         if not (self.held.size and self.held.mark):
             return self._address
         rest = {"Range": f"bytes={self.held.size}-", "If-Range": self.held.mark}
@@ -63,12 +62,12 @@ class Download:
         return None
 
     def came(self, piece: bytes) -> None:
-        """So much more."""
+        """Counts a piece."""
         self._came, self._pauses = True, iter(PAUSES)
         self.held.size += len(piece)
 
     def broke(self, error: httpx.HTTPError) -> float:
-        """After how many seconds to go on. Raises Unreachable where that cannot be, or was tried often enough."""
+        """Seconds until the next try. Raises Unreachable where that is impossible, or was tried often enough."""
         failed = failure(error)
         pause = next(self._pauses, None)
         if pause is None or isinstance(failed, TlsFailed) or (self._came and not self.held.mark):

@@ -1,4 +1,4 @@
-"""Methods that are written once and serve both clients: blocking in `Client`, to be awaited in `AsyncClient`."""
+"""Endpoints: methods written once for both clients, blocking in `Client`, to be awaited in `AsyncClient`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ T = TypeVar("T")
 
 
 class Executor(ABC):
-    """How a client carries steps out and walks lists."""
+    """Carries out steps and walks lists for a client."""
 
     @abstractmethod
     def carry_out(self, steps: Steps[Any]) -> Any:
-        """The steps' result, or what gives it when awaited."""
+        """The steps' result, or an awaitable of it."""
 
     @abstractmethod
     def walk(self, listing: Listing[Any]) -> Any:
@@ -26,11 +26,11 @@ class Executor(ABC):
 
 
 class Blocking(Executor):
-    """The caller waits."""
+    """Executor whose caller waits."""
 
 
 class Awaiting(Executor):
-    """The caller awaits."""
+    """Executor whose caller awaits."""
 
 
 ExecutorT_co = TypeVar("ExecutorT_co", bound=Executor, covariant=True)

@@ -1,4 +1,4 @@
-"""What can go wrong: types with fields, never text to match. All are `BerthError`."""
+"""Errors of the client: types with fields, never text to match. All are `BerthError`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Fault:
 
 
 class BerthError(Exception):
-    """Whatever this client raises by itself. ``str()`` is a sentence for people."""
+    """Base of all errors of this client. ``str()`` is a sentence for people."""
 
 
 class Misused(BerthError):
-    """The client was asked for something that cannot be: an address that is none, an unreadable certificate."""
+    """A request that cannot be made: an invalid address, an unreadable certificate."""
 
 
 class FolderTooLarge(Misused):
@@ -49,7 +49,7 @@ class TlsFailed(Unreachable):
 
 
 class BadAnswer(BerthError):
-    """What answered is no Berth, or one of another version: its answer cannot be read."""
+    """The answer cannot be read: not from Berth, or from another version."""
 
 
 class LogIncomplete(BerthError):
@@ -61,11 +61,11 @@ class LogIncomplete(BerthError):
 
 
 class SocketRefused(BadAnswer):
-    """What stands before the server lets no websocket through."""
+    """Something before the server lets no websocket through."""
 
 
 class JobUnfinished(BerthError):
-    """Waiting for a job took longer than it was allowed to; the job goes on."""
+    """Waiting for a job took longer than allowed; the job goes on."""
 
     def __init__(self, job_id: int, state: str, waited_s: float) -> None:
         super().__init__(f"job {job_id} is still {state} after {waited_s:g} s")
@@ -73,11 +73,11 @@ class JobUnfinished(BerthError):
 
 
 class ShellLost(BerthError):
-    """A program in a task ended without an exit status: its task ended, or its node, or it was never begun."""
+    """A program in a task ended without an exit status: its task or node ended, or it never began."""
 
 
 class Problem(BerthError):
-    """The server's refusal (RFC 9457): ``errors`` holds every reason with its path."""
+    """A refusal of the server (RFC 9457): ``errors`` holds every reason with its path."""
 
     def __init__(
         self, status: int, title: str, detail: str, errors: tuple[Fault, ...] = (), retry_after_s: float | None = None
@@ -88,7 +88,7 @@ class Problem(BerthError):
 
 
 class NotValid(Problem):
-    """400, 413, 415, 422: what was sent cannot be used."""
+    """400, 413, 415, 422: the request cannot be used."""
 
 
 class NotSignedIn(Problem):

@@ -1,4 +1,4 @@
-"""Changes of a job file that leave every other character of it as it is."""
+"""Edits job files, leaving every other character as it is."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from berth.errors import Misused
 
 WHERE = ("extras", "berth", "code")
 _LOADERS = (getattr(yaml, "CSafeLoader", yaml.SafeLoader), yaml.SafeLoader)
-"""libyaml reads tabs that PyYAML's own refuses, as the server does; the other one escapes of characters beyond U+FFFF
-as JSON writes them. Not every PyYAML has libyaml."""
+"""libyaml reads tabs that PyYAML's own loader refuses, as the server does; PyYAML's reads escapes of characters beyond
+U+FFFF as JSON writes them. Not every PyYAML has libyaml."""
 
 
 def with_code(document: str | bytes, code: str) -> str:
-    """The job file (YAML or JSON) with ``extras.berth.code`` set to ``code``. Raises Misused where that cannot be done
-    without writing it anew."""
+    """The job file (YAML or JSON) with ``extras.berth.code`` set to ``code``. Raises Misused where that would need
+    rewriting it."""
     try:
         text = document if isinstance(document, str) else document.decode()
         loader = _loader(text)
@@ -32,7 +32,7 @@ def with_code(document: str | bytes, code: str) -> str:
 
 
 def _loader(text: str) -> Any:
-    """The first that reads the text; else the last, which says why it does not."""
+    """The first loader that reads the text; else the last, whose error says why it does not."""
     for loader in _LOADERS[:-1]:
         try:
             yaml.compose(text, Loader=loader)
@@ -43,7 +43,7 @@ def _loader(text: str) -> Any:
 
 
 def _set(text: str, node: yaml.MappingNode, path: tuple[str, ...], code: str) -> str:
-    """``path`` set below ``node``, a mapping of ``text``."""
+    """The text with ``path`` set below ``node``, one of its mappings."""
     for key, value in node.value:
         if key.value == path[0]:
             if len(path) > 1 and isinstance(value, yaml.MappingNode) and value.value:
@@ -59,7 +59,7 @@ def _quoted(key: str, node: yaml.MappingNode) -> str:
 
 
 def _written(path: tuple[str, ...], code: str) -> str:
-    """The value below a path, in the form that is YAML and JSON."""
+    """The value below a path, in a form that is YAML and JSON."""
     inner = f'"{code}"'
     for key in reversed(path):
         inner = f'{{"{key}": {inner}}}'
@@ -67,7 +67,7 @@ def _written(path: tuple[str, ...], code: str) -> str:
 
 
 def _added(text: str, node: yaml.MappingNode, entry: str) -> str:
-    """One more entry, before the first of the mapping."""
+    """The text with one more entry, before the first of the mapping."""
     if node.flow_style:
         place = node.start_mark.index + 1
         return f"{text[:place]}{entry}{', ' if node.value else ''}{text[place:]}"
@@ -76,7 +76,7 @@ def _added(text: str, node: yaml.MappingNode, entry: str) -> str:
 
 
 def _is_as_wanted(changed: str, before: Any, code: str, loader: Any) -> bool:
-    """Whether the new text says what the old one said, and the code."""
+    """Whether the new text means what the old one meant, with the code."""
     try:
         after = yaml.load(changed, Loader=loader)
         return bool(after["extras"]["berth"].pop("code") == code and _without(after) == _without(before))

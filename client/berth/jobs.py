@@ -1,4 +1,4 @@
-"""Jobs and the code that comes with them, each method written once for both clients."""
+"""Jobs and their code in the API, each method written once for both clients."""
 
 from __future__ import annotations
 
@@ -109,27 +109,27 @@ class Jobs(Resource[ExecutorT_co]):
 
     @endpoint
     def pause(self, job_id: int) -> Call[JobDetail]:
-        """Holds a waiting job back. Raises Conflict when it does not wait."""
+        """Pauses a waiting job. Raises Conflict when it does not wait."""
         return send("POST", f"jobs/{job_id}/pause", JobDetail, repeatable=True)
 
     @endpoint
     def resume(self, job_id: int) -> Call[JobDetail]:
-        """Gives a paused job its turn again. Raises Conflict when it does not wait."""
+        """Resumes a paused job. Raises Conflict when it does not wait."""
         return send("POST", f"jobs/{job_id}/resume", JobDetail, repeatable=True)
 
     @endpoint
     def move(self, job_id: int, vc: str) -> Call[Moved]:
-        """Lets a waiting job wait in another virtual cluster."""
+        """Moves a waiting job to another virtual cluster."""
         return send("POST", f"jobs/{job_id}/move", Moved, {"vc": vc})
 
     @endpoint
     def tag(self, job_id: int, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> Call[Tags]:
-        """Gives a job tags and takes some off; its tags then. Raises Conflict when it would have too many."""
+        """Adds tags to a job and removes some; its tags then. Raises Conflict when it would have too many."""
         return send("PATCH", f"jobs/{job_id}/tags", Tags, {"add": [*add], "remove": [*remove]}, repeatable=True)
 
     @endpoint
     def change_priority(self, job_id: int, priority_class: str) -> Call[JobDetail]:
-        """Gives a job that waits or runs another class: crit, prod, test or oppo. Raises Invalid, Conflict."""
+        """Gives a job that waits or runs another class: crit, prod, test or oppo. Raises NotValid, Conflict."""
         asked = {"priority_class": priority_class}
         return send("POST", f"jobs/{job_id}/priority", JobDetail, asked, repeatable=True)
 
@@ -137,8 +137,8 @@ class Jobs(Resource[ExecutorT_co]):
     def place(
         self, job_id: int, *, to: str | None = None, before: int | None = None, after: int | None = None
     ) -> Call[JobDetail]:
-        """Moves a waiting job in the queue of its class: right before or behind another one, or `to` the `front`, or to
-        its `own` place, where it would stand by itself. Raises Conflict."""
+        """Moves a waiting job in the queue of its class: right before or behind another one, to the `front`, or to its
+        `own` place, where it would stand by itself. Raises Conflict."""
         asked = not_none({"to": to, "before": before, "after": after})
         return send("POST", f"jobs/{job_id}/place", JobDetail, asked, repeatable=True)
 
@@ -169,15 +169,15 @@ class Jobs(Resource[ExecutorT_co]):
 
     @endpoint
     def log(self, job_id: int, task_attempt: str, *, offset: int = 0, limit: int | None = None) -> Call[LogSlice]:
-        """A stretch of a log, about ``limit`` bytes from ``offset`` on. For all of it see the client's ``log_text``;
-        to go along with it, ``follow``."""
+        """A slice of a log, about ``limit`` bytes from ``offset`` on. For all of it see the client's ``log_text``; to
+        go along with it, ``follow``."""
         params = {"task_attempt": task_attempt, "offset": offset, "limit": limit}
         return get(f"jobs/{job_id}/logs", LogSlice, params)
 
     @rows
     def files(self, job_id: int, path: str = "") -> Listing[File]:
-        """What lies in its folder, or in one below it, by name; of a file, that file alone. ``path`` is as `File.path`
-        has it. For the contents see the client's ``download``."""
+        """Entries of its folder, or of one below it, by name; of a file, that file alone. ``path`` is as in
+        `File.path`. For the contents see the client's ``download``."""
         return Listing(f"jobs/{job_id}/files", File, not_none({"path": path or None, "limit": 1000}))
 
     @endpoint
@@ -220,8 +220,8 @@ class CodeFolders(Resource[ExecutorT_co]):
 
     @procedure
     def upload(self, folder: str | Path, *, told: Callable[[int, int], None] | None = None) -> Steps[Code]:
-        """Packs a folder and uploads it, unless the server has it. ``told`` hears of the bytes that are sent and of
-        how many there are. Raises Misused for what cannot be packed, FolderTooLarge."""
+        """Packs a folder and uploads it, unless the server has it. ``told`` is called with the bytes sent and their
+        total. Raises Misused for what cannot be packed, FolderTooLarge."""
         limits = yield from get("code/limits", CodeLimits).steps()
         archive: Archive = yield LocalWork(lambda: pack(folder, limits))
         with archive:
@@ -241,7 +241,7 @@ class CodeFolders(Resource[ExecutorT_co]):
 
     @rows
     def list(self) -> Listing[Code]:
-        """What you uploaded and what is still there, newest first."""
+        """Your uploads that are still there, newest first."""
         return Listing("code", Code, LONG)
 
     @endpoint

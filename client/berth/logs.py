@@ -1,4 +1,4 @@
-"""Following a log over its websocket. Whoever comes back with the last offset gets neither a gap nor a double."""
+"""Follows a log over its websocket. With the last offset, a reader resumes without gaps or doubles."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from berth.sockets import LOST, Closable, final_error
 
 PATIENCE_S = 300.0
 END_S, REST_PAUSE_S = 30.0, 0.5
-"""For how long nothing more may come of an ended task's log before its end, and how often it is asked for."""
+"""How long nothing more may come of an ended task's log before its end, and how often it is asked for."""
 MOST_BYTES = 1_000_000
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
 Tail = Callable[[Sequence[LogRecord]], None]
-"""Is told what a task has printed of lines that have no end yet: it replaces what was told before."""
+"""Receives a task's unfinished lines; they replace those received before."""
 SETTLED_S = 5.0
-"""A connection that lived so long was a good one, though the log was silent."""
+"""A connection that lived this long was a good one, though the log was silent."""
 
 
 def no_tail(records: Sequence[LogRecord]) -> None:
-    """Nobody wants to know of lines without an end."""
+    """Ignores unfinished lines."""
 
 
 class _Message(msgspec.Struct):
-    """``records`` up to the offset ``to``; or a ``tail`` of some; or ``end``, which names the node that is gone with
-    the rest, or says that the log was deleted; or ``skipped``, after which the server reads on by itself."""
+    """One message: ``records`` up to the offset ``to``; or a ``tail`` of some; or ``end``, which names the node that is
+    gone with the rest, or says that the log was deleted; or ``skipped``, after which the server reads on by itself."""
 
     type: str
     to: int = 0
@@ -46,10 +46,10 @@ class _Message(msgspec.Struct):
 
 
 class LogCursor:
-    """How far one reader of a log is, and what a lost connection means; opens and reads nothing itself.
+    """Position of one reader in a log, and what a lost connection means; opens and reads nothing itself.
 
-    ``tail`` is told of lines without an end. ``offset`` moves once a message's records are taken by whoever reads, so
-    that it is a good one to come back with.
+    ``tail`` receives unfinished lines. ``offset`` moves once the reader has taken a message's records, so that it is a
+    good one to resume from.
     """
 
     def __init__(self, server: Server, task_attempt: str, offset: int | str, patience_s: float, tail: Tail) -> None:
@@ -69,7 +69,7 @@ class LogCursor:
         return self.server.socket_url(f"/ws/logs/{quote(self.task_attempt)}?offset={self.offset}")
 
     def opened(self) -> None:
-        """There is a connection."""
+        """Notes that there is a connection."""
         self._opened_at = time.monotonic()
 
     def take(self, text: str | bytes) -> list[LogRecord]:
@@ -93,11 +93,11 @@ class LogCursor:
         return [LogRecord(*record) for record in message.records]
 
     def taken(self) -> None:
-        """The last message's records are read."""
+        """Notes that the last message's records are read."""
         self.offset = self._next
 
     def lost(self, error: Exception) -> float:
-        """Seconds to rest before the next try. Raises BerthError where there is no sense in one."""
+        """Seconds until the next try. Raises BerthError where a retry makes no sense."""
         now = time.monotonic()
         if self._opened_at is not None and now - self._opened_at > SETTLED_S:
             self._failures, self._lost_at = 0, None
@@ -114,14 +114,14 @@ class LogCursor:
 
 
 class LogRemainder:
-    """What is still to come of an ended task's log from ``offset`` on; asks nothing itself. ``over`` once it has."""
+    """The rest of an ended task's log from ``offset`` on; asks nothing itself. ``over`` once it has come."""
 
     def __init__(self, offset: int, patience_s: float) -> None:
         self.offset, self.over = offset, False
         self._patience_s, self._moved_at = patience_s, time.monotonic()
 
     def take(self, piece: LogSlice) -> float:
-        """Seconds to rest before the next one is asked for. Raises LogIncomplete where none has come for too long."""
+        """Seconds until the next request. Raises LogIncomplete where nothing has come for too long."""
         now = time.monotonic()
         self.over = piece.complete
         if piece.next_offset > self.offset or piece.records:
@@ -133,14 +133,14 @@ class LogRemainder:
 
 
 class LogFollow:
-    """The records of a log as they come, until it has ended. ``offset`` is where to go on after all that was read."""
+    """The records of a log as they come, until it has ended. ``offset`` is where to resume after all that was read."""
 
     def __init__(self, cursor: LogCursor) -> None:
         self._cursor = cursor
 
     @property
     def offset(self) -> int | str:
-        """A good offset to come back with."""
+        """The offset to resume from."""
         return self._cursor.offset
 
     def __iter__(self) -> Iterator[LogRecord]:
@@ -157,14 +157,14 @@ class LogFollow:
 
 
 class AsyncLogFollow:
-    """The same to be iterated by ``async for``."""
+    """The same for ``async for``."""
 
     def __init__(self, cursor: LogCursor) -> None:
         self._cursor = cursor
 
     @property
     def offset(self) -> int | str:
-        """A good offset to come back with."""
+        """The offset to resume from."""
         return self._cursor.offset
 
     async def __aiter__(self) -> AsyncIterator[LogRecord]:

@@ -1,4 +1,4 @@
-"""A folder of code becomes one archive, always the same for the same files.
+"""Packs a folder of code into one archive, always the same for the same files.
 
 What `.gitignore` and `.berthignore` name stays out (in any folder, by git's rules; `.berthignore` has the last word),
 and so does `.git`.
@@ -33,7 +33,7 @@ _ADVICE = "name what the job does not need in a .berthignore file; data belongs 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """A packed folder in a temporary file, which goes when it is closed."""
+    """A packed folder in a temporary file, which is deleted when it is closed."""
 
     file: IO[bytes]
     sha256: str
@@ -42,7 +42,7 @@ class Archive:
 
     @property
     def id(self) -> str:
-        """How a job file calls it."""
+        """The id in job files."""
         return f"sha256:{self.sha256}"
 
     def __enter__(self) -> Self:
@@ -86,7 +86,7 @@ def pack(folder: str | Path, limits: CodeLimits) -> Archive:
 
 
 def files_of(root: Path) -> Iterator[Found]:
-    """What of a folder is packed. Raises Misused for what cannot be."""
+    """The files of a folder that are packed. Raises Misused for what cannot be packed."""
     yield from _below(root, PurePosixPath(), ())
 
 
@@ -118,7 +118,7 @@ def _rules(folder: Path, inside: PurePosixPath) -> Iterator[tuple[PurePosixPath,
 
 
 def _ignored(name: PurePosixPath, is_folder: bool, rules: Iterable[tuple[PurePosixPath, GitIgnoreSpec]]) -> bool:
-    """By the last rule that says something of it, the deeper folder's after its parents'."""
+    """Whether the last matching rule ignores it; a deeper folder's rules come after its parents'."""
     said = False
     for inside, spec in rules:
         verdict = spec.check_file(f"{name.relative_to(inside)}{'/' if is_folder else ''}").include

@@ -1,4 +1,5 @@
-"""What stands alone in the API, and one's own tokens, each method written once for both clients."""
+"""The root of the API: account, queue, alerts, hardware, usage, and one's own tokens; each method written once for both
+clients."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ class Tokens(Resource[ExecutorT_co]):
 
 
 class RootResource(Resource[ExecutorT_co]):
-    """What stands alone: the account, signing in, the queue, the hardware."""
+    """Parts of the API that stand alone: the account, signing in, the queue, the hardware."""
 
     @endpoint
     def me(self) -> Call[Me]:
@@ -57,7 +58,7 @@ class RootResource(Resource[ExecutorT_co]):
     def login(
         self, username: str, password: str, *, name: str = "login", scope: Scope = "submit", expires_in_days: int = 30
     ) -> Call[NewToken]:
-        """A new token for user name and password. The client itself goes on with the token that it has."""
+        """A new token for user name and password. The client itself keeps its own token."""
         body = {"username": username, "password": password, "name": name, "scope": scope}
         return send("POST", "login", NewToken, {**body, "expires_in_days": expires_in_days})
 
@@ -73,18 +74,18 @@ class RootResource(Resource[ExecutorT_co]):
 
     @endpoint
     def alert_silences(self) -> Call[AlertSilences]:
-        """The silences that hold, the first to end first."""
+        """The active silences, the first to end first."""
         return get("alert-silences", AlertSilences)
 
     @endpoint
     def silence_alert(self, key: str, *, reason: str, until: datetime) -> Call[AlertSilence]:
-        """Nobody is told of this alert until then. For administrators."""
+        """Silences this alert until then. For administrators."""
         body = {"key": key, "reason": reason, "until": until.isoformat()}
         return send("POST", "alert-silences", AlertSilence, body)
 
     @endpoint
     def end_alert_silence(self, silence_id: int) -> Call[None]:
-        """End a silence early. For administrators."""
+        """Ends a silence early. For administrators."""
         return Call("DELETE", f"alert-silences/{silence_id}", nothing)
 
     @rows
@@ -104,7 +105,7 @@ class RootResource(Resource[ExecutorT_co]):
 
     @endpoint
     def set_price(self, sku: str, price: Decimal | None) -> Call[Sku]:
-        """What a GPU of this kind costs for one hour; None: no price. For administrators."""
+        """Sets the price of a GPU of this kind for one hour; None: no price. For administrators."""
         body = {"price": None if price is None else str(price)}
         return send("PATCH", f"skus/{quote(sku, safe='')}", Sku, body, repeatable=True)
 
@@ -119,8 +120,8 @@ class RootResource(Resource[ExecutorT_co]):
         user: str | None = None,
         sku: str | None = None,
     ) -> Call[Usage]:
-        """GPU hours held beside those really used, from one day to another (both included, UTC; else this month), told
-        apart ``by`` vc, user, sku and one of day, week and month."""
+        """GPU hours held beside those really used, from one day to another (both included, UTC; default: this month),
+        grouped ``by`` vc, user, sku and one of day, week and month."""
         return get("usage", Usage, _usage(first, last, by, vc, user, sku))
 
     @endpoint

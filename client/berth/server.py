@@ -1,4 +1,4 @@
-"""Where the server is, and how to speak to it: the same for requests and websockets."""
+"""The server's address, and how to connect to it: the same for requests and websockets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGEST_MESSAGE = 2**24
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """``url`` has no slash at its end. ``trust_env``: proxies and certificates as the environment names them."""
+    """A server. ``url`` has no slash at its end. ``trust_env``: use proxies and certificates of the environment."""
 
     url: str
     token: str = field(default="", repr=False)
@@ -49,7 +49,7 @@ class Server:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Of every request."""
+        """Headers of every request."""
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
     def http(self, timeout_s: float) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class Server:
 
 
 def _parts(url: str) -> SplitResult:
-    """Of what cannot be read: none."""
+    """The parts of an address; empty ones where it cannot be read."""
     try:
         parts = urlsplit(url)
         return parts if parts.port != 0 else urlsplit("")

@@ -1,4 +1,4 @@
-"""A program in a running task, over its websocket. A lost connection ends it: what was typed is never typed twice."""
+"""A program in a running task, over its websocket. A lost connection ends it: no input is ever sent twice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ START_PATIENCE_S = 30.0
 
 
 class _Message(msgspec.Struct):
-    """``started`` with its ``window``; ``taken`` with the ``bytes`` so far; ``end`` with ``code`` and ``message``."""
+    """One message: ``started`` with its ``window``; ``taken`` with the ``bytes`` so far; ``end`` with ``code`` and
+    ``message``."""
 
     type: str
     window: int = 0
@@ -37,7 +38,7 @@ class _Message(msgspec.Struct):
 
 
 class Terminal(TypedDict, total=False):
-    """What a program runs on."""
+    """Terminal of a program."""
 
     tty: bool
     rows: int
@@ -47,7 +48,8 @@ class Terminal(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ShellOptions:
-    """``command`` empty: the task's best shell. ``tty``: on a terminal of this size and type; else on three pipes."""
+    """Options of a program. ``command`` empty: the task's best shell. ``tty``: on a terminal of this size and type;
+    else on three pipes."""
 
     task_attempt: str
     command: Sequence[str] = ()
@@ -63,7 +65,8 @@ class ShellOptions:
 
 
 class _ShellState:
-    """What both clients know of a program: how much may be typed, and how it ended. Sends and reads nothing itself."""
+    """State of a program, for both clients: how much input it takes, and how it ended. Sends and reads nothing
+    itself."""
 
     def __init__(self, server: Server, options: ShellOptions) -> None:
         self.server, self.options = server, options
@@ -81,19 +84,19 @@ class _ShellState:
 
     @property
     def over(self) -> bool:
-        """Nothing that is typed reaches the program any more."""
+        """Whether input no longer reaches the program."""
         return self.ended or self.left
 
     def typed(self, size: int) -> None:
         self._sent += size
 
     def started(self, message: str | bytes) -> None:
-        """Of the first answer. Raises ShellLost, BadAnswer."""
+        """Takes the first answer. Raises ShellLost, BadAnswer."""
         if self.take(message) is not None or not self._window:
             raise BadAnswer("the shell's websocket began with something else than a beginning")
 
     def take(self, message: str | bytes) -> tuple[int, bytes] | None:
-        """What was written, if the message brings that. Raises ShellLost, BadAnswer."""
+        """The output, if the message has some. Raises ShellLost, BadAnswer."""
         if isinstance(message, bytes):
             if message[:1] not in (b"\x01", b"\x02"):
                 raise BadAnswer("the shell's websocket said something else than output")
@@ -111,13 +114,13 @@ class _ShellState:
         return None
 
     def lost(self, error: Exception) -> BerthError:
-        """What a lost connection means."""
+        """The error for a lost connection."""
         final = final_error(error, self.server.url, "task")
         return final or unreachable(self.server.url, error)
 
 
 class Shell:
-    """A program that runs: iterate for its output, as (1 stdout or 2 stderr, bytes), to its end; then `exit_code` is
+    """A running program: iterate for its output, as (1 stdout or 2 stderr, bytes), to its end; then `exit_code` is
     there. `write`, `finish` and `resize` may be called by other threads meanwhile. Leaving its ``with`` ends it."""
 
     def __init__(self, server: Server, options: ShellOptions) -> None:
@@ -167,7 +170,8 @@ class Shell:
             raise state.lost(error) from error
 
     def write(self, data: bytes) -> None:
-        """Types it, as fast as the program takes it; what it never takes is dropped with its end. Raises BerthError."""
+        """Writes input, as fast as the program takes it; what it never takes is dropped with its end. Raises
+        BerthError."""
         for piece in _pieces(data):
             with self._room:
                 while self._state.room < len(piece) and not self._state.over:
@@ -176,11 +180,11 @@ class Shell:
             self._send(piece)
 
     def finish(self) -> None:
-        """Nothing more is typed; on a terminal type Ctrl-D instead. Raises BerthError."""
+        """Ends the input; on a terminal write Ctrl-D instead. Raises BerthError."""
         self._send(_text("finish"))
 
     def resize(self, rows: int, columns: int) -> None:
-        """The terminal has another size. Raises BerthError."""
+        """Sets the terminal's size. Raises BerthError."""
         self._send(_text("resize", rows=rows, columns=columns))
 
     def _send(self, message: str | bytes) -> None:

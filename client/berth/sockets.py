@@ -1,4 +1,4 @@
-"""What the end of a websocket means."""
+"""Meaning of a websocket's end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from berth.errors import (
 )
 
 LOST = (OSError, EOFError, WebSocketException)
-"""What ends a connection; websockets' own exceptions and those beneath them."""
+"""Errors that end a connection: websockets' own exceptions and those beneath them."""
 NOT_SIGNED_IN, NOT_ALLOWED, NOT_VISIBLE, IN_THE_WAY, TOO_MANY = 4401, 4403, 4404, 4409, 4429
 
 
@@ -41,7 +41,8 @@ class Closable(ClientConnection):
 
 
 def final_error(error: Exception, url: str, what: str) -> BerthError | None:
-    """What no further try would change; None: the connection was lost, as connections are. ``what`` was asked for."""
+    """The error that no retry would change; None: the connection was lost, as connections are. ``what`` was asked
+    for."""
     if isinstance(error, ConnectionClosed) and error.rcvd is not None:
         return _close_error(error.rcvd.code, error.rcvd.reason, what)
     if isinstance(error, InvalidStatus) and error.response.status_code < 500:

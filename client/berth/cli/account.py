@@ -1,4 +1,4 @@
-"""Signing in, and one's tokens."""
+"""Sign-in commands, and one's tokens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from berth.errors import BerthError, Misused, NotSignedIn
 from berth.root import Scope
 
 SHOWN = 12
-"""Characters of a token by which lists tell it from others."""
+"""Characters of a token shown in lists to tell it from others."""
 tokens = typer.Typer(no_args_is_help=True, help="Your tokens.")
 
 
@@ -100,7 +100,7 @@ def logout(ctx: typer.Context) -> None:
 
 
 def _revoked(at: str, secret: str) -> bool:
-    """Ends the token at its portal; False where it had ended already. Raises BerthError."""
+    """Revokes the token at its portal; False where it had ended already. Raises BerthError."""
     with Client(at, secret, ca_file=ca_file()) as client:
         try:
             client.tokens.revoke_current()
@@ -110,7 +110,7 @@ def _revoked(at: str, secret: str) -> bool:
 
 
 def _lives_on(stored: Settings, at: str) -> str:
-    """Until when the stored token holds where nobody revokes it, and how somebody does."""
+    """Until when the stored token is valid unless it is revoked, and how to revoke it."""
     begins, ends = stored.tokens.get(at, "")[:SHOWN], stored.expires.get(at)
     until = when(datetime.fromisoformat(ends)) if ends else "it expires"
     return f"It lives on until {until}: revoke it on your profile page, {at}/profile, where it begins {begins}."

@@ -1,4 +1,4 @@
-"""The `berth` command put together."""
+"""The `berth` command assembled from its parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder of code on its way to the server, as its sender sees it."""
+"""Upload of a folder of code, with a progress bar."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from berth.client import Client
 
 
 def upload(client: Client, folder: str) -> str:
-    """Packs and uploads the folder; the id by which a job file names it."""
+    """Packs and uploads the folder; returns the id by which a job file names it."""
     columns = (TextColumn("uploading the code"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=console(errors=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("", total=None, visible=False)

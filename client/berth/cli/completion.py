@@ -1,4 +1,4 @@
-"""What Tab offers for names that only the server knows; nothing where it cannot be asked."""
+"""Shell completion of names that only the server knows; none where it cannot be asked."""
 
 from __future__ import annotations
 

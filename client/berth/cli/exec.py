@@ -66,13 +66,13 @@ def _run(client: Client, attempt: str, command: list[str], on_terminal: bool) ->
 
 
 def _print(stream: int, data: bytes) -> None:
-    """All of it, at once."""
+    """Writes everything, at once."""
     while data:
         data = data[os.write(stream, data) :]
 
 
 def _type(shell: Shell, woken: int, on_terminal: bool) -> None:
-    """Sends what is typed, and the terminal's size where that changes; to the end of the program."""
+    """Sends input, and the terminal's size when it changes; to the end of the program."""
     sources = [STDIN, woken]
     with contextlib.suppress(BerthError, OSError):  # whoever reads the output hears of it as well
         while True:
@@ -103,7 +103,7 @@ def _size() -> tuple[int, int]:
 
 @contextlib.contextmanager
 def _raw() -> Iterator[None]:
-    """Every key goes to the program; the terminal is as it was afterwards, however this ends."""
+    """Passes every key to the program; restores the terminal afterwards, however this ends."""
     import termios  # here, so that the rest of the command runs where there are no such terminals
     import tty
 
@@ -117,7 +117,7 @@ def _raw() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _signals(on_terminal: bool) -> Iterator[int]:
-    """What ends this command unwinds it; the descriptor that is given becomes readable when the terminal's size
+    """Unwinds this command on signals that end it; gives a descriptor that becomes readable when the terminal's size
     changes."""
     woken, wake = os.pipe()
     os.set_blocking(wake, False)

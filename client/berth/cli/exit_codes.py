@@ -1,5 +1,5 @@
-"""What the command says when something fails, and the exit codes, which follow sysexits(3) where they can: a job's own
-exit code, which `--follow` passes on, is seldom one of these."""
+"""Error messages of the command, and its exit codes, which follow sysexits(3) where they can: a job's own exit code,
+which `--follow` passes on, is seldom one of these."""
 
 from __future__ import annotations
 
@@ -61,6 +61,6 @@ def error_text(error: BerthError) -> tuple[str, int]:
 
 
 def location(path: str, line: int | None) -> str:
-    """Where in a file something is wrong, to stand before what."""
+    """Where in a file something is wrong, as a prefix."""
     where = clean(path) + (f" (line {line})" if line else "")
     return f"{where}: " if where else ""

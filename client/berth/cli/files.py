@@ -1,4 +1,4 @@
-"""`berth files`: what lies in a job's folder, and to take it home."""
+"""`berth files`: lists and downloads a job's folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from berth.model.jobs import File, Job
 
 QUOTE = '"'
 MARK = re.compile(r"[0-9a-f]{1,16}-[0-9a-f]{1,16}")
-"""How the server tells versions of a file from each other."""
+"""How the server tells versions of a file apart."""
 UNITS = ("B", "kB", "MB", "GB", "TB")
 ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
 
@@ -76,13 +76,13 @@ def _size(size: float) -> str:
 
 
 def _name(path: str) -> str:
-    """The last step of a path as a name on this machine: its very bytes. Raises Misused for what is no name."""
+    """The last step of a path as a name on this machine, byte by byte. Raises Misused for an invalid name."""
     last = path.strip("/").rpartition("/")[2].encode()
     return _step(os.fsdecode(ESCAPE.sub(lambda match: bytes([int(match[1], 16)]), last)))
 
 
 def _name_of(job: Job) -> str:
-    """What its whole folder is called at home. Raises Misused for what is no name."""
+    """Name of the job's whole folder on this machine. Raises Misused for an invalid name."""
     return _step(clean(f"{job.name}-{job.run}"))
 
 
@@ -114,7 +114,8 @@ def _write_errors(place: Path) -> Iterator[None]:
 
 
 def _save_file(download: Callable[[Held], Iterator[bytes]], name: str, place: Path) -> None:
-    """Whole or not at all. What came of a download that broke off stays beside it, and the next one goes on there."""
+    """Saves a file whole or not at all. A download that breaks off leaves its part beside it, and the next one resumes
+    it."""
     with _write_errors(place):
         place = place / name if place.is_dir() else place
         held, old = _begun(place)
@@ -140,7 +141,7 @@ def _save_file(download: Callable[[Held], Iterator[bytes]], name: str, place: Pa
 
 
 def _begun(place: Path) -> tuple[Held, Path | None]:
-    """What an earlier download left there, its version told by its name."""
+    """What an earlier download left there, with its version from its name."""
     parts = [one for one in place.absolute().parent.glob(f".{glob.escape(place.name)}.*.part") if _mark(place, one)]
     if not parts:
         return Held(), None
@@ -170,8 +171,8 @@ def _alone(file: IO[bytes]) -> None:
 
 
 def _unpack(pieces: Iterator[bytes], folder: Path) -> None:
-    """Each member as it comes, below the folder, whatever the archive calls it: the server that made it may be in
-    anybody's hands. What would lie elsewhere, such as a link out of the folder, is left out and named."""
+    """Unpacks each member as it comes, below the folder, whatever the archive calls it: the server that made it may be
+    compromised. What would lie elsewhere, such as a link out of the folder, is left out and named."""
     title = None
     with tarfile.open(fileobj=_Stream(pieces), mode="r|", errors="surrogateescape") as archive:
         for member in archive:
@@ -191,12 +192,12 @@ def _unpack(pieces: Iterator[bytes], folder: Path) -> None:
 
 
 _FILTER: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-"""Python's own check; the first ones of 3.11 have none."""
+"""Python's own check; the first releases of 3.11 have none."""
 
 
 def _stays(member: tarfile.TarInfo, folder: Path) -> bool:
-    """Whether a file, a folder, or where a link leads lies in the folder. Behind a link that was made before lies
-    nothing: no packed folder has that, and where such a link leads depends on the release of Python."""
+    """Whether a file, a folder, or a link's target lies in the folder. Nothing is unpacked behind a link made before:
+    no packed folder has that, and where such a link leads depends on the release of Python."""
     home = os.path.realpath(folder)
     place = os.path.join(home, member.name)
     around = os.path.dirname(place)
@@ -208,7 +209,7 @@ def _stays(member: tarfile.TarInfo, folder: Path) -> bool:
 
 
 class _Stream(io.RawIOBase):
-    """Pieces as a file, as ``tarfile`` reads it."""
+    """Pieces as a file, for ``tarfile``."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces, self._rest = pieces, b""

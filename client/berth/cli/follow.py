@@ -1,4 +1,4 @@
-"""Going along with a job: why it waits, what is being prepared, what its tasks write, how it ends."""
+"""Follows a job: why it waits, what is being prepared, its tasks' output, how it ends."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from berth.model.jobs import MARK, JobDetail, LogRecord, Task, TaskAttempt
 
 POLL_S, ASK_S = 1.0, 3.0
 TAIL = 64 * 1024
-"""Bytes before the end where a log's tail begins, as the portal has it."""
+"""Bytes before the end where a log's tail begins, as in the portal."""
 MOST_TASKS = 16
 LONGEST_LINE = 8192
-"""Characters; of a line among those of other tasks that is longer and has no end yet, so much is printed as one."""
+"""Characters of an unfinished line among those of other tasks after which it is printed as one."""
 
 
 def screen(*, raw: bool) -> Unfiltered | TerminalFilter:
-    """What a log passes through on its way to standard output: on a terminal its control sequences stay behind."""
+    """The filter for a log on standard output: on a terminal it removes control sequences."""
     return Unfiltered() if raw or not sys.stdout.isatty() else TerminalFilter()
 
 
 class Output(Protocol):
-    """Where the log of one task goes."""
+    """Output for the log of one task."""
 
     def take(self, record: LogRecord) -> None:
         """One record."""
 
     def tail(self, records: Sequence[LogRecord]) -> None:
-        """What there is now of lines without an end."""
+        """Takes the current unfinished lines."""
 
     def end(self) -> None:
         """The log has ended."""
@@ -64,7 +64,7 @@ class PlainOutput:
         sys.stdout.flush()
 
     def tail(self, records: Sequence[LogRecord]) -> None:
-        """Shows it until something else comes; on a terminal alone, and in one row, so that it can be taken back."""
+        """Shows it until something else comes; on a terminal alone, and in one row, so that it can be erased."""
         if self._open_line or not sys.stdout.isatty():
             return
         self._take_back()
@@ -80,14 +80,14 @@ class PlainOutput:
         self._shown = False
 
     def end(self) -> None:
-        """Leaves the terminal as it was."""
+        """Restores the terminal."""
         self._take_back()
         sys.stdout.write(self._screen.end())
         sys.stdout.flush()
 
 
 class PrefixedOutput:
-    """One task's log among others: whole lines behind the task's name; of a line that was written over, its end."""
+    """One task's log among others: whole lines behind the task's name; of a line that was overwritten, its end."""
 
     def __init__(self, name: str, *, raw: bool) -> None:
         self._prefix = f"[{clean(name)}] "
@@ -106,10 +106,10 @@ class PrefixedOutput:
         self._print(lines)
 
     def tail(self, records: Sequence[LogRecord]) -> None:
-        """Nothing: every line is whole."""
+        """Ignored: only whole lines are printed."""
 
     def end(self) -> None:
-        """Prints the last line, though it is not whole."""
+        """Prints the last line, though it is unfinished."""
         self._print([self._rest] if self._rest else [])
         self._rest = ""
 
@@ -121,13 +121,13 @@ class PrefixedOutput:
 
 
 def _last_written(line: str) -> str:
-    """What is left of a line that was written over again and again: a progress bar may never come to an end."""
+    """What is left of a line that was overwritten again and again: a progress bar may never come to an end."""
     text = line.rstrip("\r")
     return text.rpartition("\r")[2] + ("\r" if len(text) < len(line) else "")
 
 
 class JsonOutput:
-    """Each record as JSON."""
+    """Records as JSON."""
 
     def __init__(self, task: str) -> None:
         self._task = task
@@ -138,21 +138,21 @@ class JsonOutput:
         show_json_line({"kind": "log", **row})
 
     def tail(self, records: Sequence[LogRecord]) -> None:
-        """Nothing: every line is whole."""
+        """Ignored: only records are printed."""
 
     def end(self) -> None:
-        """Nothing either."""
+        """Nothing to do."""
 
 
 class StatusLine:
-    """What goes on, on standard error: one line that changes on a terminal, else a line for each change."""
+    """Status on standard error: one line that changes on a terminal, else a line for each change."""
 
     def __init__(self) -> None:
         self._status: Status | None = None
         self._said = ""
 
     def tell(self, text: str) -> None:
-        """Shows it in place of what was told before."""
+        """Shows the text in place of the one before."""
         text = clean(text)
         if text == self._said:
             return
@@ -174,7 +174,7 @@ class StatusLine:
 
 
 class JobFollower:
-    """Follows one job. ``task``: that one alone; else all, MOST_TASKS at most, which is said."""
+    """Follows one job. ``task``: that one alone; else all, MOST_TASKS at most, which is announced."""
 
     def __init__(
         self, client: AsyncClient, *, task: TaskName | None = None, tail: bool = False, raw: bool, as_json: bool
@@ -189,7 +189,7 @@ class JobFollower:
         """The end of a log did not come."""
 
     async def run(self, job_id: int) -> JobDetail:
-        """To the job's end, and that of its logs. Raises BerthError."""
+        """Follows to the job's end, and that of its logs. Raises BerthError."""
         try:
             while True:
                 job, tasks = await self._patiently(job_id)
@@ -234,7 +234,7 @@ class JobFollower:
         return found
 
     def _read(self, job_id: int, task: Task, *, single: bool) -> None:
-        """Begins to follow what is new: the newest attempt when first seen, and every later one."""
+        """Starts following new attempts: the newest when a task is first seen, and every later one."""
         if not task.attempts:
             return
         first = self._seen_first.setdefault(task.name, task.attempts[0].number)
@@ -280,7 +280,7 @@ class JobFollower:
         take: Callable[[LogRecord], None],
         tail: Callable[[Sequence[LogRecord]], None],
     ) -> None:
-        """A log to its end, without a websocket."""
+        """Reads a log to its end without a websocket."""
         while True:
             piece = await self._client.jobs.log(job_id, task_attempt, offset=offset, limit=MOST_BYTES)
             for record in piece.records:
@@ -293,7 +293,7 @@ class JobFollower:
                 await asyncio.sleep(ASK_S)
 
     async def _pause(self) -> None:
-        """Until the next look; raises what a reader raised."""
+        """Waits until the next look; raises what a reader raised."""
         if not self._readers:
             await asyncio.sleep(POLL_S)
             return
@@ -322,7 +322,7 @@ class JobFollower:
 
 
 def outlook(job: JobDetail, tasks: Sequence[Task]) -> str:
-    """Why nothing is to be read yet, in a line; empty once something is."""
+    """Why there is no output yet, in a line; empty once there is."""
     if job.state == "waiting" and job.waiting is not None:
         return waiting_line(job)
     if job.state == "starting":
@@ -331,7 +331,7 @@ def outlook(job: JobDetail, tasks: Sequence[Task]) -> str:
 
 
 def preparing(task: Task) -> str:
-    """What a task's node is busy with before it runs, such as the pull of its image; empty: nothing that it tells."""
+    """What a task's node is doing before the task runs, such as pulling its image; empty: nothing reported."""
     attempt = task.attempts[0] if task.attempts else None
     if attempt is None or attempt.ended_at is not None or not attempt.progress:
         return ""

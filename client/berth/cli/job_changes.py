@@ -1,4 +1,4 @@
-"""Commands that change a job beside its course: its tags, its class, its place in the queue."""
+"""Commands that change a job: its tags, its class, its place in the queue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from berth.cli.target import job_id
 from berth.errors import Misused
 
 TAGS = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
-"""How the command line is read: `-word` is a tag."""
+"""Parser settings with which `-word` is a tag."""
 
 
 def tag(

@@ -1,4 +1,4 @@
-"""One job as `berth show` and `berth why` tell of it."""
+"""One job as `berth show` and `berth why` print it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _task(task: Task) -> tuple[object, ...]:
 
 
 def _said(task: Task) -> str:
-    """What its node is busy with, or why it ended, and when it is tried again."""
+    """What its node is doing, or why it ended, and when it is retried."""
     newest = task.attempts[0]
     parts = [preparing(task) or newest.stop_message or newest.exit_message]
     if task.state == "waiting" and task.not_before is not None:
@@ -86,7 +86,7 @@ def why_lines(job: JobDetail) -> Iterator[str]:
 
 
 def _rivals(job: JobDetail) -> str:
-    """The jobs among which its place is counted: others stand in nobody's way."""
+    """The jobs among which its place is counted: others do not compete with it."""
     kind = "opportunistic jobs" if job.priority < 0 else "jobs"
     return f"{kind} that want the same GPUs" if job.gpu_count else f"{kind} without GPUs"
 

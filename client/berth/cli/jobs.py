@@ -43,7 +43,7 @@ MOST_SHOWN = 50
 
 
 class Sort(StrEnum):
-    """By what jobs are listed."""
+    """Orders of a list of jobs."""
 
     SUBMITTED = "submitted"
     ENDED = "ended"
@@ -252,7 +252,7 @@ def resume(ctx: typer.Context, job: JobName, as_json: AsJson = False) -> None:
 
 
 def session(ctx: typer.Context) -> Session:
-    """What this run of the command was told."""
+    """Settings of this run of the command."""
     known = ctx.find_object(Session)
     assert known is not None
     return known
@@ -273,7 +273,7 @@ def several(rows: Iterator[T], count: int) -> tuple[list[T], bool]:
 
 
 def only_vc(client: Client) -> str:
-    """The virtual cluster of whoever is in one alone. Raises Misused."""
+    """The virtual cluster of a user who is in one alone. Raises Misused."""
     seen = list(client.virtual_clusters.list())
     mine = [vc.name for vc in seen if vc.role is not None]
     if len(mine) == 1:
@@ -286,7 +286,7 @@ def only_vc(client: Client) -> str:
 
 
 def submitted(ctx: typer.Context, job: JobDetail, *, follow: bool, raw: bool, as_json: bool) -> None:
-    """Tells of a job that was just submitted, and follows it where asked to."""
+    """Prints a job that was just submitted, and follows it where asked to."""
     if follow:
         say(f"- job {job.label} submitted (id {job.id})")
         raise typer.Exit(followed(session(ctx), job.id, raw=raw, as_json=as_json))
@@ -299,7 +299,7 @@ def submitted(ctx: typer.Context, job: JobDetail, *, follow: bool, raw: bool, as
 def followed(
     on: Session, job: int, *, task: TaskName | None = None, tail: bool = False, raw: bool, as_json: bool
 ) -> int:
-    """Goes along with a job to its end; its exit code."""
+    """Follows a job to its end; its exit code."""
 
     async def go() -> tuple[JobDetail, bool]:
         server = on.server()
@@ -319,7 +319,7 @@ def followed(
 
 
 def check_lines(found: Validation) -> Iterator[str]:
-    """What was found in a job file."""
+    """Findings in a job file."""
     if found.summary is not None:
         asked = found.summary
         yield f"{asked.name} is valid: {asked.task_count} tasks, {asked.gpu_count} GPUs, in {asked.vc}"
@@ -328,7 +328,7 @@ def check_lines(found: Validation) -> Iterator[str]:
 
 
 def tell_estimate(found: Estimate, *, as_json: bool) -> None:
-    """What would become of a job."""
+    """Prints the forecast for a job."""
     if as_json:
         show_json(found)
     elif found.waiting is None:
@@ -347,7 +347,7 @@ def _row(job: Job, *, ends: bool) -> tuple[object, ...]:
 
 
 def ran_words(job: Job) -> str:
-    """How long it has really run; nothing while it waits or starts."""
+    """How long it has really run; empty while it waits or starts."""
     ran = job.ran(datetime.now(UTC))
     return "" if ran is None else span(ran)
 

@@ -1,4 +1,4 @@
-"""`berth logs`: what tasks wrote."""
+"""`berth logs`: prints tasks' logs."""
 
 from __future__ import annotations
 

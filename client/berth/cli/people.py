@@ -1,4 +1,4 @@
-"""Commands for administrators: accounts, and what is wrong."""
+"""Commands for administrators: accounts and alerts."""
 
 from __future__ import annotations
 

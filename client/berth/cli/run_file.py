@@ -1,4 +1,4 @@
-"""The job file that `berth run` makes of its options, in OpenPAI's protocol."""
+"""The job file that `berth run` builds from its options, in OpenPAI's protocol."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _export(text: str) -> str:
 
 
 def name_of(command: Sequence[str]) -> str:
-    """A job's name after its program: `train` for `python train.py`."""
+    """A job's name from its program: `train` for `python train.py`."""
     words = [word for word in command if not word.startswith("-")]
     named = words[1] if len(words) > 1 and re.fullmatch(r"(python[0-9.]*|bash|sh|torchrun)", words[0]) else words[0]
     return re.sub(r"[^A-Za-z0-9_-]+", "_", PurePosixPath(named).stem)[:255].strip("_") or "run"

@@ -1,5 +1,5 @@
-"""How things are shown: tables and sentences for people, JSON for programs. What others wrote (names, reasons) is shown
-as text and can neither steer the terminal nor reorder what stands beside it."""
+"""Output of the command: tables and sentences for people, JSON for programs. Text by others (names, reasons) can
+neither control the terminal nor reorder what stands beside it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COLOURS = {
 
 
 def clean(text: str) -> str:
-    """The text on one line, with what could steer a terminal made visible."""
+    """The text on one line, with what could control a terminal made visible."""
     return HOSTILE.sub(_visible, text)
 
 
@@ -42,29 +42,29 @@ def _visible(match: re.Match[str]) -> str:
 
 
 def console(*, errors: bool = False) -> Console:
-    """Rich's console; where nobody looks at it, lines are never cut."""
+    """Rich's console; off a terminal, lines are never cut."""
     stream = sys.stderr if errors else sys.stdout
     seen = stream.isatty()
     return Console(file=stream, markup=False, highlight=False, emoji=False, width=None if seen else UNCUT)
 
 
 def say(text: str) -> None:
-    """A sentence about what goes on, apart from the output."""
+    """Prints a sentence about progress to standard error."""
     print(clean(text), file=sys.stderr, flush=True)
 
 
 def show_json(value: Any) -> None:
-    """One JSON document."""
+    """Prints one JSON document."""
     print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def show_json_line(value: Any) -> None:
-    """One JSON document on a line of its own."""
+    """Prints one JSON document on a line of its own."""
     print(msgspec.json.encode(value).decode(), flush=True)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """Plain columns; a column whose name begins with ``>`` is a number's, one with ``*`` may take several lines."""
+    """Plain columns; a column whose name begins with ``>`` holds numbers, one with ``*`` may take several lines."""
     made = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         number, long = column.startswith(">"), column.startswith("*")
@@ -86,7 +86,7 @@ def cell(value: object) -> Text:
 
 
 def show(*things: object) -> None:
-    """Tables and lines, on standard output."""
+    """Prints tables and lines to standard output."""
     out = console()
     for thing in things:
         out.print(cell(thing) if isinstance(thing, str) else thing, soft_wrap=isinstance(thing, str))

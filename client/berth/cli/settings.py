@@ -1,4 +1,4 @@
-"""Where the server is and with which token: options, then the environment, then the file that `berth login` writes."""
+"""Settings of the command: options, then the environment, then the file that `berth login` writes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAME = "config.yaml"
 
 @dataclass
 class Settings:
-    """What the file holds. A token is sent to its own server alone; ``expires``: when each ends (ISO 8601), where it
+    """Contents of the file. A token is sent to its own server alone; ``expires``: when each ends (ISO 8601), where it
     does and that is known."""
 
     url: str = ""
@@ -34,7 +34,7 @@ def path() -> Path:
 
 
 def load() -> Settings:
-    """What is stored; nothing where there is no file. Raises Misused."""
+    """The stored settings; empty where there is no file. Raises Misused."""
     file = path()
     try:
         text = file.read_text()
@@ -56,7 +56,7 @@ def load() -> Settings:
 
 
 def save(settings: Settings) -> Path:
-    """Writes the file whole, readable by its owner alone from the first moment. Raises Misused."""
+    """Writes the file atomically, readable by its owner alone from the first moment. Raises Misused."""
     file = path()
     new = file.with_name(f".{NAME}.{os.getpid()}")
     try:
@@ -71,12 +71,12 @@ def save(settings: Settings) -> Path:
 
 @dataclass(frozen=True)
 class Session:
-    """What this run of the command was told."""
+    """Options of this run of the command."""
 
     url: str | None = None
 
     def server(self) -> Server:
-        """Where to ask, and with which token. Raises Misused, NotSignedIn."""
+        """The server to ask, with its token. Raises Misused, NotSignedIn."""
         stored = load()
         url = self.url or os.environ.get("BERTH_URL") or stored.url
         if not url:

@@ -1,4 +1,4 @@
-"""`berth ssh`: the machine's own ssh into a running task, which knows the task's host key already."""
+"""`berth ssh`: runs the machine's own ssh into a running task, with the task's host key known already."""
 
 from __future__ import annotations
 

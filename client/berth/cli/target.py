@@ -1,4 +1,4 @@
-"""Which job, which task is meant."""
+"""Names of jobs and tasks on the command line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TASK = re.compile(r"(?P<role>[^/]+)(?:/(?P<index>[0-9]{1,6}))?")
 
 
 def job_id(client: Client, named: str) -> int:
-    """The id of the job that was named. Raises NotFound, Misused."""
+    """The id of the named job. Raises NotFound, Misused."""
     if named.isascii() and named.isdecimal():
         return int(named)
     match = LABEL.fullmatch(named)

@@ -1,4 +1,4 @@
-"""What a job writes, for a terminal: its colours pass, every other control sequence is swallowed."""
+"""Filter for a job's output on a terminal: colours pass, every other control sequence is removed."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ PLAIN = "\x1b[0m"
 
 
 class TerminalFilter:
-    """One stream of text, in pieces that may be cut anywhere. Newline, tab, carriage return and colours pass."""
+    """Filters one stream of text, in pieces that may be cut anywhere. Newline, tab, carriage return and colours
+    pass."""
 
     def __init__(self) -> None:
         self._rest = ""
         self._coloured = False
 
     def feed(self, text: str) -> str:
-        """What may be printed now."""
+        """The text that may be printed now."""
         text = self._rest + text
         cut = OPEN.search(text, max(0, len(text) - LONGEST))
         text, self._rest = (text[: cut.start()], text[cut.start() :]) if cut else (text, "")
@@ -45,7 +46,7 @@ class TerminalFilter:
 
     @property
     def plain(self) -> str:
-        """What puts the terminal's colours right after what was printed so far."""
+        """The sequence that resets the terminal's colours after what was printed so far."""
         return PLAIN if self._coloured else ""
 
     def end(self) -> str:
@@ -55,7 +56,7 @@ class TerminalFilter:
 
 
 class Unfiltered:
-    """Every byte passes: for files and programs, and for whoever asks for it."""
+    """Passes every byte: for files and programs, and on request."""
 
     plain = ""
 
@@ -64,5 +65,5 @@ class Unfiltered:
         return text
 
     def end(self) -> str:
-        """Nothing."""
+        """Nothing to reset."""
         return ""

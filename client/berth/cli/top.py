@@ -30,7 +30,7 @@ WIDEST = 120
 
 @dataclass(frozen=True)
 class Screen:
-    """What the cluster looked like at one moment."""
+    """The cluster at one moment."""
 
     server: str
     at: datetime
@@ -111,7 +111,7 @@ def _parts(screen: Screen, trouble: str, most: int | None) -> Iterator[Renderabl
 
 
 def _heading(text: str) -> RenderableType:
-    """Where nobody looks, the console has no end: a line has."""
+    """A heading: off a terminal the console has no width, but a line has."""
     return Constrain(Rule(text, align="left"), WIDEST)
 
 

@@ -86,7 +86,7 @@ def _money(cost: Decimal | None) -> str:
 
 
 def _used(sums: UsageSums) -> str:
-    """With its part of what was measured: nothing is known of the rest."""
+    """Used hours, and their share of what was measured: nothing is known of the rest."""
     if not sums.measured_gpu_hours:
         return "-"
     return f"{_hours(sums.used_gpu_hours)} ({sums.used_gpu_hours / sums.measured_gpu_hours:.0%})"

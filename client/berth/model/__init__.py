@@ -1,4 +1,4 @@
-"""What the server answers, typed. States and reasons are plain strings, so that a newer server's are understood.
+"""Types of the server's answers. States and reasons are plain strings, so that a newer server's are understood.
 
 Times are aware datetimes; memory is in MB (2**20 bytes), CPU in thousandths of a core.
 """

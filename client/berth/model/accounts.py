@@ -74,7 +74,7 @@ class GroupDetail(Group, frozen=True, kw_only=True):
 
 
 class ImportFault(Answer, frozen=True, kw_only=True):
-    """What is wrong with a row of a table."""
+    """A fault in a row of a table."""
 
     path: str
     message: str
@@ -83,7 +83,7 @@ class ImportFault(Answer, frozen=True, kw_only=True):
 
 
 class ImportRow(Answer, frozen=True, kw_only=True):
-    """What became of a row."""
+    """Outcome of one row."""
 
     line: int
     username: str
@@ -94,7 +94,7 @@ class ImportRow(Answer, frozen=True, kw_only=True):
 
 
 class Imported(Answer, frozen=True, kw_only=True):
-    """What became of a table of accounts."""
+    """Outcome of an import of accounts."""
 
     dry_run: bool
     created: int

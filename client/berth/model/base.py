@@ -1,4 +1,4 @@
-"""What all answers are, and the parts of lists."""
+"""Base of all answers, and pages of lists."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from msgspec import Struct
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """Fields that this version does not know are left out; one that is missing is an error."""
+    """Base of all answers. Unknown fields are ignored; a missing one is an error."""
 
 
 RowT = TypeVar("RowT")
 
 
 class Page(Struct, Generic[RowT], frozen=True, kw_only=True):
-    """A part of a list; ``next`` is the address of the next part."""
+    """A page of a list; ``next`` is the address of the next one."""
 
     next: str | None
     results: list[RowT]

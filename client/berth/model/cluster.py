@@ -42,7 +42,7 @@ class QuotaLine(Answer, frozen=True, kw_only=True):
 
 
 class Doomed(Answer, frozen=True, kw_only=True):
-    """Cells of a quota that could not be had now."""
+    """Cells of a quota that the hardware cannot provide now."""
 
     chain: str
     cell_type: str
@@ -86,7 +86,7 @@ class VirtualClusterDetail(VirtualCluster, frozen=True, kw_only=True):
 
 
 class UserShare(Answer, frozen=True, kw_only=True):
-    """A user's part of a quota of late (0: nothing, 1: all of it all the time), and jobs."""
+    """A user's recent share of a quota (0: nothing, 1: all of it all the time), and jobs."""
 
     user: str
     share: float | None
@@ -95,7 +95,7 @@ class UserShare(Answer, frozen=True, kw_only=True):
 
 
 class Holder(Answer, frozen=True, kw_only=True):
-    """Who holds a GPU; which job it is stands there for those who may see it."""
+    """The holder of a GPU; its job is named for those who may see it."""
 
     vc: str
     user: str
@@ -133,7 +133,7 @@ class ImageRule(Answer, frozen=True, kw_only=True):
 
 
 class AlertSilence(Answer, frozen=True, kw_only=True):
-    """That nobody is told of an alert until then, by its ``key``, unless it is worse than ``severity``."""
+    """A silence: nobody is notified of the alert with this ``key`` until then, unless it is worse than ``severity``."""
 
     id: int
     key: str
@@ -147,7 +147,7 @@ class AlertSilence(Answer, frozen=True, kw_only=True):
 
 class Alert(Answer, frozen=True, kw_only=True):
     """Something that is wrong now. ``severity``: critical, warning or info; ``kind`` and ``name`` say of what; ``key``
-    is what it is silenced by; ``silence``: None while it is told."""
+    is what it is silenced by; ``silence``: None while it is not silenced."""
 
     key: str
     code: str
@@ -216,7 +216,7 @@ class StorageServer(Answer, frozen=True, kw_only=True):
 
 
 class GpuReading(Answer, frozen=True, kw_only=True):
-    """What a GPU showed: percent, MB, watts, degrees Celsius; None where it does not tell."""
+    """A reading of a GPU: percent, MB, watts, degrees Celsius; None where it reports nothing."""
 
     at: datetime
     utilisation: int | None
@@ -243,7 +243,7 @@ class LeafGpu(Answer, frozen=True, kw_only=True):
 
 
 class UnknownContainer(Answer, frozen=True, kw_only=True):
-    """A container on a server that the portal knows nothing of; its GPUs (UUIDs) are fenced until it is gone.
+    """A container on a server of which the portal knows nothing; its GPUs (UUIDs) are fenced until it is gone.
     ``folder``: its job's, on the server, where that is known."""
 
     attempt: str
@@ -302,9 +302,9 @@ class Stranded(Answer, frozen=True, kw_only=True):
 
 
 class NodeRemoved(Answer, frozen=True, kw_only=True):
-    """What the removal of a server did, or (``dry_run``) would do: the quotas that there is not enough hardware for
-    any more, as sentences, the jobs that lose their guarantee and run on, those whose GPUs are taken back, and those
-    that wait and may run on no other server."""
+    """Effect of a server's removal, done or (``dry_run``) expected: the quotas with too little hardware left, as
+    sentences, the jobs that lose their guarantee and run on, those whose GPUs are taken back, and those that wait and
+    may run on no other server."""
 
     dry_run: bool
     shortages: list[str]

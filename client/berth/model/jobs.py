@@ -1,4 +1,4 @@
-"""Jobs and what hangs on them."""
+"""Jobs and their parts: tasks, attempts, events, logs, files, metrics."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ STDOUT, STDERR, MARK = 1, 2, 3
 
 
 class Job(Answer, frozen=True, kw_only=True):
-    """A job, as in lists. ``label`` is user/name#run, ``started_at`` when it ran for the first time, ``running_since``
-    when its present attempt began to run, ``ran_s`` the seconds of those that have ended."""
+    """A job, as in lists. ``label`` is user/name#run, ``started_at`` when it first ran, ``running_since`` when its
+    present attempt began to run, ``ran_s`` the seconds of those that have ended."""
 
     id: int
     label: str
@@ -45,12 +45,12 @@ class Job(Answer, frozen=True, kw_only=True):
 
     @property
     def over(self) -> bool:
-        """It has ended for good."""
+        """Whether it has ended for good."""
         return self.state not in LIVE
 
     def ran(self, now: datetime) -> float | None:
-        """Seconds that it has run by then, without what it waited between its attempts; None while it does not run,
-        and where it never did."""
+        """Seconds that it has run by then, without the time between its attempts; None while it does not run, and where
+        it never did."""
         if self.running_since is not None:
             return self.ran_s + (now - self.running_since).total_seconds()
         return self.ran_s if self.over and self.started_at is not None else None
@@ -64,7 +64,7 @@ class Start(Answer, frozen=True, kw_only=True):
 
 
 class Score(Answer, frozen=True, kw_only=True):
-    """How good past estimates were: of ``count``, ``hits`` started by their p90, half within ``off_s`` of their p50."""
+    """Accuracy of past estimates: of ``count``, ``hits`` started by their p90, half within ``off_s`` of their p50."""
 
     count: int
     hits: int
@@ -125,7 +125,7 @@ class Code(Answer, frozen=True, kw_only=True):
 
 
 class CodeLimits(Answer, frozen=True, kw_only=True):
-    """What the server takes: bytes of an archive, bytes and number of files in it."""
+    """Limits of the server: bytes of an archive, bytes and number of files in it."""
 
     size: int
     unpacked: int
@@ -133,8 +133,8 @@ class CodeLimits(Answer, frozen=True, kw_only=True):
 
 
 class Folder(Answer, frozen=True, kw_only=True):
-    """What becomes of a job's folder. ``kept_until``: when it is deleted, None where that is not known or never;
-    ``fault``: why it is still there though its time is over."""
+    """Fate of a job's folder. ``kept_until``: when it is deleted, None where that is not known or never; ``fault``: why
+    it is still there though its time is over."""
 
     kept_until: datetime | None
     deleted_at: datetime | None
@@ -142,7 +142,7 @@ class Folder(Answer, frozen=True, kw_only=True):
 
 
 class JobDetail(Job, frozen=True, kw_only=True):
-    """A job from near; ``attempt`` is its newest. ``folder`` is None of a server that does not tell."""
+    """A job in full; ``attempt`` is its newest. ``folder`` is None from a server that does not report it."""
 
     waiting: Waiting | None
     roles: list[Role]
@@ -168,8 +168,8 @@ class GpuHeld(Answer, frozen=True, kw_only=True):
 
 
 class Ssh(Answer, frozen=True, kw_only=True):
-    """How a running task is reached by SSH. ``state``: asked (its server is being started), open, none (``message``
-    says why). ``host_key`` as in known_hosts, ``alias`` a name for it, ``command`` what to type."""
+    """SSH access to a running task. ``state``: asked (its server is being started), open, none (``message`` says why).
+    ``host_key`` as in known_hosts, ``alias`` a name for it, ``command`` what to type."""
 
     state: str
     host: str
@@ -241,7 +241,7 @@ class Event(Answer, frozen=True, kw_only=True):
 
 
 class OtherJob(Answer, frozen=True, kw_only=True):
-    """The other side of a preemption; which job it is stands there for those who may see it."""
+    """The other side of a preemption; its job is named for those who may see it."""
 
     user: str
     vc: str
@@ -270,7 +270,7 @@ class Tags(Answer, frozen=True, kw_only=True):
 
 
 class Queued(Answer, frozen=True, kw_only=True):
-    """A waiting job; which it is and why it waits stands there for those who may see it."""
+    """A waiting job; its name and reason are there for those who may see them."""
 
     place: int | None
     vc: str
@@ -325,7 +325,7 @@ class WouldWait(Answer, frozen=True, kw_only=True):
 
 
 class Estimate(Answer, frozen=True, kw_only=True):
-    """What would become of a job: the ``nodes`` where it would start now, or why it would wait."""
+    """Forecast for a job: the ``nodes`` where it would start now, or why it would wait."""
 
     nodes: list[str]
     waiting: WouldWait | None
@@ -335,9 +335,8 @@ class Estimate(Answer, frozen=True, kw_only=True):
 
 
 class LogSlice(Answer, frozen=True, kw_only=True):
-    """A stretch of a log: ``records`` of time in ms, stream and text; ``next_offset`` is where to read on;
-    ``lost_with``: the server that is gone with the rest of it; ``tail``: of lines that have no end yet, what was
-    printed so far, until the next stretch."""
+    """A slice of a log: ``records`` of time in ms, stream and text; ``next_offset`` is where to read on; ``lost_with``:
+    the server that is gone with the rest of it; ``tail``: unfinished lines as printed so far, until the next slice."""
 
     task_attempt: str
     offset: int
@@ -351,8 +350,8 @@ class LogSlice(Answer, frozen=True, kw_only=True):
 
 
 class File(Answer, frozen=True, kw_only=True):
-    """What lies in a job's folder. ``name`` is for people; ``path`` for programs: below the folder, with ``%25`` for
-    a percent sign and ``%FF`` for a byte that is no UTF-8. ``kind``: file, folder, link or other; ``size`` in bytes."""
+    """An entry of a job's folder. ``name`` is for people; ``path`` for programs: below the folder, with ``%25`` for a
+    percent sign and ``%FF`` for a byte that is no UTF-8. ``kind``: file, folder, link or other; ``size`` in bytes."""
 
     name: str
     path: str
@@ -381,7 +380,8 @@ class Series(Answer, frozen=True, kw_only=True):
 
 
 class Metrics(Answer, frozen=True, kw_only=True):
-    """What a task attempt used: each point begins at one of ``times`` (seconds since 1970) and lasts ``seconds``."""
+    """Resource usage of a task attempt: each point begins at one of ``times`` (seconds since 1970) and lasts
+    ``seconds``."""
 
     task_attempt: str
     attempt: int
@@ -394,7 +394,7 @@ class Metrics(Answer, frozen=True, kw_only=True):
 
 
 class LogRecord(Struct, frozen=True):
-    """What a task wrote at once (not a line): ``stream`` is STDOUT, STDERR or MARK."""
+    """One write of a task (not a line): ``stream`` is STDOUT, STDERR or MARK."""
 
     time_ms: int
     stream: int

@@ -1,4 +1,4 @@
-"""GPU hours."""
+"""Usage in GPU hours."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class UsageSums(Answer, frozen=True, kw_only=True):
 
 
 class UsageRow(UsageSums, frozen=True, kw_only=True):
-    """Of one group: those that the report is grouped by. ``period`` is its first day; ``user`` is None for the others
-    of one's team together."""
+    """Usage of one group: the fields that the report is grouped by. ``period`` is its first day; ``user`` is None for
+    the others of one's team together."""
 
     vc: str | None = None
     user: str | None = None
