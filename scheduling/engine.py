@@ -68,7 +68,7 @@ class Engine:
             if name in self._claims:
                 self._allocator.unclaim(name, self._claimed_for(start))
             for placement in start.placements:
-                self._allocator.hold(name, placement)
+                self._allocator.allocate(name, placement)
         self._note_start(start)
 
     def finish(self, job_id: str, tasks: Iterable[TaskRef] | None = None, now: int | None = None) -> None:
@@ -182,7 +182,7 @@ class Engine:
 
     def _decide(self, job: Job, now: int, may_preempt: bool) -> Start | Preempt | Wait:
         layout = self._context.layout
-        reason = explain.hold(job, layout)
+        reason = explain.ineligible(job, layout)
         if reason is not None:
             return Wait(job, reason)
         shape, placer = self._context.shapes.of(job), self._basis.placer(now)

@@ -25,15 +25,15 @@ class PlacementConflict(ValueError):
 
 
 class Allocator(CellState):
-    """The books with their rules. A task is entered by `hold` and taken out by `release`, a claim likewise."""
+    """The books with their rules. A task is entered by `allocate` and taken out by `release`, a claim likewise."""
 
     def __init__(self, layout: CellIndex) -> None:
         super().__init__(layout)
         self.slack = first_slack(layout, self.full)
-        self.whole_owed = {quota.chain for quota in layout.quotas if not quota.loose}
+        self.cell_chains = {quota.chain for quota in layout.quotas if not quota.loose}
         for quota in layout.quotas:
             if quota.pinned_at is not None:
-                self._bind(quota, quota.pinned_at, at_any_cost=True)
+                self._bind_cell(quota, quota.pinned_at, at_any_cost=True)
 
     def all_in_service(self) -> "Allocator":
         """Every node open and every leaf healthy from now on; answers with itself."""
@@ -81,11 +81,11 @@ class Allocator(CellState):
     def holder(self, leaf: str) -> str | None:
         """The job that runs on this leaf."""
         number, bit = self.layout.leaf_at[leaf]
-        return next((job for job, own in self.held[number].items() if own >> bit & 1), None)
+        return next((job for job, own in self.leaves_by_job[number].items() if own >> bit & 1), None)
 
     def holders(self, number: int, mask: int) -> list[str]:
         """Jobs that hold some of these leaves."""
-        return [job for job, own in self.held[number].items() if own & mask]
+        return [job for job, own in self.leaves_by_job[number].items() if own & mask]
 
     def split_by(self, spot: PhysicalCell, size: int) -> list[CellKind]:
         """The larger cells around a free cell that are wholly free: binding it splits them."""
@@ -133,11 +133,11 @@ class Allocator(CellState):
             return None
         return PhysicalCell(number, bit // quota.shape.width * quota.shape.width)
 
-    def seat_of(self, job: str, at: LeafAt) -> LeafAt | None:
+    def virtual_leaf_of(self, job: str, at: LeafAt) -> LeafAt | None:
         """The virtual leaf that the job holds or claims on this physical leaf."""
-        seat = self.seat_at.get(at[0] << KEY_SHIFT | at[1])
-        if seat is not None and self.owners[seat[0]].get(job, 0) >> seat[1] & 1:
-            return seat
+        current = self.virtual_of.get(at[0] << KEY_SHIFT | at[1])
+        if current is not None and self.owners[current[0]].get(job, 0) >> current[1] & 1:
+            return current
         return None
 
     def owner_of(self, virtual: LeafAt) -> str:
@@ -151,12 +151,12 @@ class Allocator(CellState):
 
     # Tasks
 
-    def hold(self, job: str, placement: TaskPlacement) -> None:
+    def allocate(self, job: str, placement: TaskPlacement) -> None:
         """Enter a task; cells that the cluster no longer has are passed over. Raises PlacementConflict."""
         number = self.layout.position.get(placement.node)
         if number is not None:
             self.arrive(number, job, placement)
-        leaves, lent, seats = self._sorted(placement.leaves)
+        leaves, lent, bindings = self._sorted(placement.leaves)
         for node, mask in leaves.items():
             taken = self.busy[node] & mask
             if taken:
@@ -164,8 +164,8 @@ class Allocator(CellState):
             self.take(node, job, mask)
         for node, mask in lent.items():
             self.set_lent(node, mask, True)
-        for (node, cell), pairs in seats.items():
-            self.seat(job, node, cell, pairs)
+        for (node, cell), pairs in bindings.items():
+            self.bind(job, node, cell, pairs)
 
     def release(self, job: str, placement: TaskPlacement) -> None:
         """Take a task out again. A virtual leaf that was claimed meanwhile stays claimed, also by the job itself."""
@@ -173,7 +173,7 @@ class Allocator(CellState):
         if number is not None:
             self.leave(number, job, placement)
         leaves, _, _ = self._sorted(placement.leaves)
-        self._unseat_all(job, {node: mask & ~self.claimed[node] for node, mask in leaves.items()})
+        self._unbind_all(job, {node: mask & ~self.claimed[node] for node, mask in leaves.items()})
         for node, mask in leaves.items():
             if self.lent[node] & mask:
                 self.set_lent(node, self.lent[node] & mask, False)
@@ -191,7 +191,7 @@ class Allocator(CellState):
             mine = {virtual: bit for virtual, bit in pairs.items() if self.lent[node] >> bit & 1}
             if mine:
                 self.set_lent(node, sum(1 << bit for bit in mine.values()), False)
-                self.seat(job, node, cell, mine)
+                self.bind(job, node, cell, mine)
 
     # Claims
 
@@ -201,19 +201,19 @@ class Allocator(CellState):
 
         Without effect on leaves that the cluster no longer has.
         """
-        leaves, _, seats = self._sorted(uses)
+        leaves, _, bindings = self._sorted(uses)
         for node, mask in leaves.items():
             self.set_claimed(node, mask, True)
         for leaf, amount in needs.items():
             if leaf in self.layout.leaf_at:
                 self.keep_beside(*self.layout.leaf_at[leaf], amount)
-        for (node, cell), pairs in seats.items():
-            self.seat(job, node, cell, pairs)
+        for (node, cell), pairs in bindings.items():
+            self.bind(job, node, cell, pairs)
 
     def unclaim(self, job: str, leaves: Iterable[str]) -> None:
         """Give claims up."""
         here = masks_of(self.layout.leaf_at[leaf] for leaf in leaves if leaf in self.layout.leaf_at)
-        self._unseat_all(job, here)
+        self._unbind_all(job, here)
         for node, mask in here.items():
             self.set_claimed(node, mask, False)
             for bit in bits(mask & sum(1 << bit for bit in self.kept[node])):
@@ -227,36 +227,36 @@ class Allocator(CellState):
             at, virtual = self.layout.leaf_at.get(leaf), self.layout.virtual_leaf(address) if address else None
             if at is None:
                 continue
-            seat = self.seat_at.get(at[0] << KEY_SHIFT | at[1])
-            if seat is not None:
-                losers.setdefault(self.owner_of(seat), []).append(at)
-            if virtual is not None and virtual != seat and self.used[virtual[0]] >> virtual[1] & 1:
+            current = self.virtual_of.get(at[0] << KEY_SHIFT | at[1])
+            if current is not None:
+                losers.setdefault(self.owner_of(current), []).append(at)
+            if virtual is not None and virtual != current and self.used[virtual[0]] >> virtual[1] & 1:
                 losers.setdefault(self.owner_of(virtual), []).append(self.physical_of(*virtual))
         for loser, leaves in losers.items():
             self._evict(loser, leaves)
 
     def _evict(self, victim: str, leaves: Iterable[LeafAt]) -> None:
         """What of these leaves the job has by right it has on loan from now on, or no more where it claims only."""
-        mine = masks_of(at for at in leaves if self.seat_of(victim, at) is not None)
-        self._unseat_all(victim, mine)
+        mine = masks_of(at for at in leaves if self.virtual_leaf_of(victim, at) is not None)
+        self._unbind_all(victim, mine)
         for node, mask in mine.items():
             if self.busy[node] & mask:
                 self.set_lent(node, self.busy[node] & mask, True)
 
-    def _unseat_all(self, job: str, leaves: Mapping[int, int]) -> None:
+    def _unbind_all(self, job: str, leaves: Mapping[int, int]) -> None:
         """The virtual leaves that the job has on these leaves (a mask by node) are its own no more."""
-        seats: dict[int, int] = {}
+        bindings: dict[int, int] = {}
         for node, mask in leaves.items():
             for bit in bits(mask):
-                seat = self.seat_of(job, (node, bit))
-                if seat is not None:
-                    seats[seat[0]] = seats.get(seat[0], 0) | 1 << seat[1]
-        for cell, mask in seats.items():
-            self.unseat(job, cell, mask)
+                current = self.virtual_leaf_of(job, (node, bit))
+                if current is not None:
+                    bindings[current[0]] = bindings.get(current[0], 0) | 1 << current[1]
+        for cell, mask in bindings.items():
+            self.unbind(job, cell, mask)
 
     # Virtual leaves on physical ones
 
-    def seat(self, job: str, number: int, cell: int, pairs: dict[int, int]) -> None:
+    def bind(self, job: str, number: int, cell: int, pairs: dict[int, int]) -> None:
         """A job has these virtual leaves of a cell node on these bits of a node (bit by virtual leaf).
 
         Raises PlacementConflict where the trees or safety forbid it.
@@ -270,40 +270,40 @@ class Allocator(CellState):
             leaves |= 1 << bit
             keys[virtual] = node | bit
         fits = not self.used[cell] & wanted and (
-            self._seat_loose(quota, number, leaves)
+            self._bind_loose(quota, number, leaves)
             if quota.loose
-            else self._seat_in_cell(quota, number, leaves, cell) and self._consistent(quota, cell, keys)
+            else self._bind_in_cell(quota, number, leaves, cell) and self._consistent(quota, cell, keys)
         )
         if not fits:
             raise PlacementConflict(self.layout.virtual_address(cell, next(iter(pairs))))
         self.use(job, cell, wanted, keys)
 
-    def unseat(self, job: str, cell: int, virtual: int) -> None:
+    def unbind(self, job: str, cell: int, virtual: int) -> None:
         """It has these virtual leaves (a mask) no more; cells around are unbound when nothing else lies in them."""
         quota = self.layout.quotas[self.layout.cell_quota[cell]]
         keys = {one: self.pairs[cell][one] for one in bits(virtual)}
         self.unuse(job, cell, virtual, keys)
         if quota.loose:
             for number, mask in masks_of((key >> KEY_SHIFT, key & KEY_MASK) for key in keys.values()).items():
-                self._unbind_leaves(number, mask)
+                self._unbind_loose(number, mask)
             return
         if not self.pairs[cell]:
             self.set_home(cell, None)
         place = self.place[quota.number]
-        if not self.seated[quota.number] and not quota.pinned and place is not None:
-            self._unbind(quota, place)
+        if not self.leaves_used[quota.number] and not quota.pinned and place is not None:
+            self._unbind_cell(quota, place)
 
-    def _seat_loose(self, quota: Quota, number: int, leaves: int) -> bool:
+    def _bind_loose(self, quota: Quota, number: int, leaves: int) -> bool:
         if self.layout.chains[number] != quota.chain or self.bound[number] & leaves:
             return False
-        if quota.chain not in self.whole_owed:
+        if quota.chain not in self.cell_chains:
             self.set_bound(number, leaves, True)
             return True
-        return all(self._bind(quota, PhysicalCell(number, bit)) for bit in bits(leaves))
+        return all(self._bind_cell(quota, PhysicalCell(number, bit)) for bit in bits(leaves))
 
-    def _unbind_leaves(self, number: int, leaves: int) -> None:
+    def _unbind_loose(self, number: int, leaves: int) -> None:
         chain = self.layout.chains[number]
-        if chain not in self.whole_owed:
+        if chain not in self.cell_chains:
             self.set_bound(number, leaves, False)
             return
         for bit in bits(leaves):
@@ -311,7 +311,7 @@ class Allocator(CellState):
             for kind in self.split_by(PhysicalCell(number, bit), 1):
                 self._change_slack(kind, 1)
 
-    def _seat_in_cell(self, quota: Quota, number: int, leaves: int, cell: int) -> bool:
+    def _bind_in_cell(self, quota: Quota, number: int, leaves: int, cell: int) -> bool:
         size = quota.shape.width
         base = ((leaves & -leaves).bit_length() - 1) // size * size
         place = self.place[quota.number]
@@ -319,7 +319,7 @@ class Allocator(CellState):
             return False
         if place is None:
             place = self.spot_around(quota, number, base)
-            if place is None or not self.is_free(place, size) or not self._bind(quota, place):
+            if place is None or not self.is_free(place, size) or not self._bind_cell(quota, place):
                 return False
         elif place.upper < 0:
             if (place.node, place.base) != (number, base):
@@ -348,7 +348,7 @@ class Allocator(CellState):
 
     # Physical cells of quota cells
 
-    def _bind(self, quota: Quota, spot: PhysicalCell, *, at_any_cost: bool = False) -> bool:
+    def _bind_cell(self, quota: Quota, spot: PhysicalCell, *, at_any_cost: bool = False) -> bool:
         """Bind the free cell, if it is safe."""
         size = 1 if quota.loose else quota.shape.width
         split = self.split_by(spot, size)
@@ -362,7 +362,7 @@ class Allocator(CellState):
             self.set_place(quota.number, spot)
         return True
 
-    def _unbind(self, quota: Quota, spot: PhysicalCell) -> None:
+    def _unbind_cell(self, quota: Quota, spot: PhysicalCell) -> None:
         size = 1 if quota.loose else quota.shape.width
         for number, mask in self._leaves_of(spot, size):
             self.set_bound(number, mask, False)
@@ -387,7 +387,7 @@ class Allocator(CellState):
         leaf_at, virtual_at = self.layout.leaf_at, self.layout.virtual_at
         leaves: dict[int, int] = {}
         lent: dict[int, int] = {}
-        seats: dict[LeafAt, dict[int, int]] = {}
+        bindings: dict[LeafAt, dict[int, int]] = {}
         for leaf, address, _ in uses:
             at = leaf_at.get(leaf)
             if at is None:
@@ -398,8 +398,8 @@ class Allocator(CellState):
             if virtual is None:
                 lent[node] = lent.get(node, 0) | 1 << bit
                 continue
-            pairs = seats.get((node, virtual[0]))
+            pairs = bindings.get((node, virtual[0]))
             if pairs is None:
-                pairs = seats[node, virtual[0]] = {}
+                pairs = bindings[node, virtual[0]] = {}
             pairs[virtual[1]] = bit
-        return leaves, lent, seats
+        return leaves, lent, bindings

@@ -217,9 +217,9 @@ class Bindings:
 
     def taken(self) -> set[str]:
         """Leaves of all physical cells that are bound or pinned."""
-        held = (bound.physical for bound in self.bound.values())
+        used = (bound.physical for bound in self.bound.values())
         owned = (self.grid.pinned[one.pinned] for cells in self.grid.quota.values() for one in cells if one.pinned)
-        return set(joined.from_iterable((*held, *owned)))
+        return set(joined.from_iterable((*used, *owned)))
 
     def free(self, vc: str) -> list[QuotaCell]:
         """Quota cells of a virtual cluster that are not bound and not pinned."""

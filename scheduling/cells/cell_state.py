@@ -25,18 +25,17 @@ Amount = tuple[int, int]
 
 
 class CellState:
-    """Nodes, quota cells and cell nodes go by the layout's numbers; masks are of leaves.
+    """Arrays by the numbers that `CellIndex` gives to nodes, quota cells and cell nodes; masks are of leaves.
 
-    Per node: `busy` (held by a task), `lent` (held without a virtual leaf), `claimed`, `kept` (by claimed bit, its part
-    of what the task that comes needs), `bound` (inside a physical cell that belongs to a quota cell now), `held` (mask
-    by job) and how often that changed (`turnover`), its `tasks`, CPU and memory left. Per cell node: `used`, `owners`
-    (mask by job: holders and claimants), `pairs` (by virtual bit the key of its physical leaf: the node's number above
-    the bit), `home` (where it lies). `seat_at` is the inverse of all pairs.
-    Per quota cell: `place` (its physical cell) and `seated` (its leaves in use). `freed` counts what was given back to
-    each quota, `given_back` what was on the nodes. Per virtual cluster: `holding`, the virtual leaves (a mask by cell
-    node) of each job that has some, and, where somebody wants to know (`stirred`), the jobs for which that changed.
-    `binding` names what is bound to what: the same number, the same bindings. So does `virtual_state` with what is used
-    of the virtual leaves of each virtual cluster.
+    Per node: `busy` (a task runs there), `lent` (it runs without a virtual leaf), `claimed`, `kept` (by claimed bit:
+    CPU and memory kept for the claimant), `bound` (inside a physical cell that a quota cell is bound to),
+    `leaves_by_job` and how often that changed (`turnover`), its `tasks`, CPU and memory left.
+    Per cell node: `used`, `owners` (mask by job, also of claimants), `pairs` (by virtual bit the key of its physical
+    leaf: the node's number above the bit), `home` (the block it lies on). `virtual_of` is the inverse of all pairs.
+    Per quota cell: `place` (its physical cell) and `leaves_used` (how many).
+    Per virtual cluster: `virtual_leaves_by_job` (masks by cell node); where it has an entry, `stirred` collects the
+    jobs for which that changed; `freed` counts what was given back (on nodes: `given_back`).
+    Equal numbers of `binding` mean equal bindings, of `virtual_state` equal use of a virtual cluster's leaves.
     """
 
     def __init__(self, layout: CellIndex) -> None:
@@ -50,7 +49,7 @@ class CellState:
         self.claimed = [0] * nodes
         self.kept: list[dict[int, Amount]] = [{} for _ in range(nodes)]
         self.bound = [0] * nodes
-        self.held: list[dict[str, int]] = [{} for _ in range(nodes)]
+        self.leaves_by_job: list[dict[str, int]] = [{} for _ in range(nodes)]
         self.turnover = [0] * nodes
         self.tasks: list[dict[tuple[str, TaskRef], TaskPlacement]] = [{} for _ in range(nodes)]
         self.cpu = [node.cpu_milli for node in layout.nodes]
@@ -60,11 +59,11 @@ class CellState:
         self.pairs: list[dict[int, int]] = [{} for _ in range(cells)]
         self.home: list[PhysicalCell | None] = [None] * cells
         self.place: list[PhysicalCell | None] = [None] * len(layout.quotas)
-        self.seated = [0] * len(layout.quotas)
-        self.seat_at: dict[int, tuple[int, int]] = {}
+        self.leaves_used = [0] * len(layout.quotas)
+        self.virtual_of: dict[int, tuple[int, int]] = {}
         self.bound_nodes = [0] * len(layout.uppers)
         self.free_leaves = dict(layout.owned)
-        self.holding: dict[str, dict[str, dict[int, int]]] = {vc: {} for vc in layout.virtual_clusters}
+        self.virtual_leaves_by_job: dict[str, dict[str, dict[int, int]]] = {vc: {} for vc in layout.virtual_clusters}
         self.stirred: dict[str, set[str]] = {}
         self.freed: dict[str, int] = {}
         self.given_back = 0
@@ -194,7 +193,7 @@ class CellState:
     def take(self, number: int, job: str, mask: int) -> None:
         """A job holds these leaves."""
         self.busy[number] |= mask
-        self.held[number][job] = self.held[number].get(job, 0) | mask
+        self.leaves_by_job[number][job] = self.leaves_by_job[number].get(job, 0) | mask
         self.turnover[number] += 1
         self._moved.add(number)
         self._did(self.give, number, job, mask)
@@ -202,7 +201,7 @@ class CellState:
     def give(self, number: int, job: str, mask: int) -> None:
         """A job holds these leaves no more."""
         self.busy[number] &= ~mask
-        _drop(self.held[number], job, mask)
+        _drop(self.leaves_by_job[number], job, mask)
         self.turnover[number] += 1
         self.mark_freed()
         self._moved.add(number)
@@ -276,7 +275,7 @@ class CellState:
         owners[job] = owners.get(job, 0) | mask
         self.pairs[cell].update(keys)
         for virtual, key in keys.items():
-            self.seat_at[key] = (cell, virtual)
+            self.virtual_of[key] = (cell, virtual)
         before = self._set_used(job, cell, self.used[cell] | mask, -len(keys), state)
         self._did(self.unuse, job, cell, mask, keys, before)
 
@@ -286,7 +285,7 @@ class CellState:
         pairs = self.pairs[cell]
         for virtual, key in keys.items():
             del pairs[virtual]
-            del self.seat_at[key]
+            del self.virtual_of[key]
         before = self._set_used(job, cell, self.used[cell] & ~mask, len(keys), state)
         self.mark_freed(self.layout.quotas[self.layout.cell_quota[cell]].vc)
         self._did(self.use, job, cell, mask, keys, before)
@@ -295,11 +294,11 @@ class CellState:
         """Answers with the virtual cluster's state before."""
         quota = self.layout.quotas[self.layout.cell_quota[cell]]
         vc, sizes = quota.vc, quota.shape.sizes
-        self.seated[quota.number] -= freed
+        self.leaves_used[quota.number] -= freed
         self.free_leaves[vc, quota.chain] += freed
         if vc in self.stirred:
             self.stirred[vc].add(job)
-        holding, own = self.holding[vc], self.owners[cell].get(job, 0)
+        holding, own = self.virtual_leaves_by_job[vc], self.owners[cell].get(job, 0)
         if own:
             holding.setdefault(job, {})[cell] = own
         else:

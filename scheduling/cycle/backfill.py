@@ -43,11 +43,11 @@ def reserve(placer: Placer, job: Job, choice: Choice, *, with_reasons: bool = Tr
         for at_ms, name in [(placer.now, ""), *ending]:
             for task in placer.running[name].tasks if name else ():
                 allocator.release(name, task.placement)
-            seats = placer.seats(job, unit)
-            if seats is not None:
+            assignments = placer.assign(job, unit)
+            if assignments is not None:
                 cells: dict[int, int] = {}
-                for seat in seats:
-                    cells[seat.cell] = cells.get(seat.cell, 0) | seat.leaves
+                for assignment in assignments:
+                    cells[assignment.cell] = cells.get(assignment.cell, 0) | assignment.leaves
                 # Cells that are free already and let nobody start have something else wrong with them.
                 promised = with_reasons and name != "" and _has_place(placer, job, choice)
                 return Reservation(job.id, max(at_ms, placer.now), cells, promised)

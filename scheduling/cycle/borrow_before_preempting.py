@@ -37,7 +37,7 @@ class Deferred(NamedTuple):
     shape: JobShape
     choices: Choices
     progress: QueueProgress
-    owed: dict[int, int]
+    reserved: dict[int, int]
     own: list[VirtualPlacement]
 
 
@@ -65,9 +65,9 @@ class BorrowBeforePreempting:
             return False
         if not self._takes_work(answer) or self._on_loan(job, choices) is None:
             return False
-        owed = dict(progress.owed)
+        reserved = dict(progress.reserved)
         own = self._promotions.reserve(answer, shape, progress)
-        self._deferred.append(Deferred(job, shape, choices, progress, owed, own))
+        self._deferred.append(Deferred(job, shape, choices, progress, reserved, own))
         return True
 
     def _takes_work(self, answer: Preempt) -> bool:
@@ -108,10 +108,10 @@ class BorrowBeforePreempting:
 
     def _take_cells(self, one: Deferred) -> None:
         self._preemptors.stand_aside()
-        answer = self._by_right(one.job, one.choices, one.owed)
+        answer = self._by_right(one.job, one.choices, one.reserved)
         while isinstance(answer, Preempt) and self._retract(answer):
-            answer = self._by_right(one.job, one.choices, one.owed)
-        one.progress.owed.settle(one.own)
+            answer = self._by_right(one.job, one.choices, one.reserved)
+        one.progress.reserved.settle(one.own)
         if answer is None or (isinstance(answer, Preempt) and self._has_just_begun(answer)):
             self.cycle.unplaced.append(Unplaced(one.job, one.shape, one.choices))
         else:

@@ -45,5 +45,5 @@ def make_plan(state: CycleState, now: int, *, with_reasons: bool, without_quota:
         demotions=tuple(every[name] for name in sorted(every)),
         waits=waits,
         releases=tuple(sorted(set(cycle.releases))),
-        reservations=tuple(dict.fromkeys(cycle.reserved)),
+        reservations=tuple(dict.fromkeys(cycle.reservations)),
     )

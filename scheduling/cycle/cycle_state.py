@@ -24,12 +24,12 @@ from scheduling.queue.usage_history import UserShares, amounts_of
 @dataclass(slots=True)
 class QueueProgress:
     """One virtual cluster's queue as the pass goes through it: which chains an earlier job holds up, and for whom
-    cells are kept. `owed` are virtual leaves of earlier jobs that run on loan and cannot move into them yet.
-    `held_up`: from which place on who wants only these chains is passed over."""
+    cells are kept. `reserved` are virtual leaves of earlier jobs that run on loan and cannot move into them yet.
+    `blocked_behind`: from which place on who wants only these chains is passed over."""
 
-    owed: ReservedCells
-    held: set[str] = field(default_factory=set)
-    held_up: tuple[Rank, frozenset[str]] | None = None
+    reserved: ReservedCells
+    blocked_chains: set[str] = field(default_factory=set)
+    blocked_behind: tuple[Rank, frozenset[str]] | None = None
     kept: dict[str, Reservation] = field(default_factory=dict)
     ahead: "Ahead" = field(default_factory=lambda: Ahead())
 
@@ -125,7 +125,7 @@ class CycleState:
     reservations: Collection[str]
     leaf_types: Mapping[str, str]
     memory: "CycleMemory"
-    held: LimitUsage
+    limit_usage: LimitUsage
 
 
 @dataclass(slots=True)
@@ -140,17 +140,17 @@ class CycleMemory:
     quiet: dict[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)
     stuck: dict[int, int] = field(default_factory=dict)
     lent: dict[str, tuple[Running, Job, list["Lent"]]] = field(default_factory=dict)
-    _seatings: dict[str, "Seatings"] = field(default_factory=dict)
+    _assignments: dict[str, "KnownAssignments"] = field(default_factory=dict)
 
     def kept(self) -> "CycleMemory":
         """The same, for when what is found from here on does not hold: it was found in a trial that is taken back."""
-        return CycleMemory(self.quiet.copy(), self.stuck.copy(), self.lent, self._seatings)
+        return CycleMemory(self.quiet.copy(), self.stuck.copy(), self.lent, self._assignments)
 
-    def seatings(self, vc: str) -> "Seatings":
+    def assignments_of(self, vc: str) -> "KnownAssignments":
         """Where the jobs of the virtual cluster that run on loan would have their cells."""
-        if vc not in self._seatings:
-            self._seatings[vc] = Seatings()
-        return self._seatings[vc]
+        if vc not in self._assignments:
+            self._assignments[vc] = KnownAssignments()
+        return self._assignments[vc]
 
 
 LIMIT = 8192
@@ -166,7 +166,7 @@ class Lent(NamedTuple):
     choice: int
 
 
-class Seatings:
+class KnownAssignments:
     """Virtual leaves for jobs on loan, as long as the virtual cluster's own cells stay in one state: by what is owed to
     jobs ahead, the job's shape and which choice of it. What is owed has a number, 0 for nothing, that means the same
     for ever."""
@@ -185,9 +185,9 @@ class Seatings:
             self._after.clear()
         return self._known
 
-    def after(self, owed: int, shape: int, choice: int) -> int:
+    def after(self, reserved: int, shape: int, choice: int) -> int:
         """The number of what is owed when the seats of this shape are owed, too."""
-        key = owed, shape, choice
+        key = reserved, shape, choice
         if key not in self._after:
             self._after[key] = self.another()
         return self._after[key]
@@ -214,7 +214,7 @@ class Cycle:
         self.preemptions: list[Preempt] = []
         self.promotions: list[Promotion] = []
         self.releases: list[str] = []
-        self.reserved: list[str] = []
+        self.reservations: list[str] = []
         self.left: dict[str, Job | None] = {}
         self.unplaced: list[Unplaced] = []
         self.busy: set[str] = set()
@@ -287,9 +287,9 @@ class Cycle:
         self._convert(job.id, {placement.task for placement in start.placements})
         tasks = []
         for placement in start.placements:
-            state.placer.allocator.hold(job.id, placement)
+            state.placer.allocator.allocate(job.id, placement)
             state.loans.book(job, placement, 1)
-            state.held.change(job, leaves_of(placement), 1)
+            state.limit_usage.change(job, leaves_of(placement), 1)
             if not charged:
                 self.charge(job, placement)
             tasks.append(RunningTask(placement, self.now))
@@ -304,7 +304,7 @@ class Cycle:
         for placement in start.placements:
             state.placer.allocator.release(job.id, placement)
             state.loans.book(job, placement, -1)
-            state.held.change(job, leaves_of(placement), -1)
+            state.limit_usage.change(job, leaves_of(placement), -1)
         del state.running[job.id], self.left[job.id]
         state.placer.costs.begun.discard(job.id)
         self.starts.remove(start)
@@ -316,7 +316,7 @@ class Cycle:
         if used:
             self.state.loans.claim(self.state.claimants[name], [claims[leaf] for leaf in used], -1)
         self.state.placer.allocator.unclaim(name, used)
-        self.state.held.gone(name, used)
+        self.state.limit_usage.gone(name, used)
         for leaf in used:
             del claims[leaf]
         if not claims:
@@ -329,7 +329,7 @@ class Cycle:
         if name in self.state.claimants:
             self.state.loans.claim(self.state.claimants[name], claims.values(), -1)
         self.state.placer.allocator.unclaim(name, claims)
-        self.state.held.gone(name, claims)
+        self.state.limit_usage.gone(name, claims)
         self.releases += claims
         self.state.claimants.pop(name, None)
         give_back(self.state.placer.allocator, self.state.running, (claims[leaf] for leaf in sorted(claims)))
@@ -387,7 +387,7 @@ def claim_all(state: CycleState, answer: Preempt) -> None:
     before = state.claims.get(name, {})
     state.claims[name] = before | mine
     state.loans.claim(answer.job, mine.values(), 1)
-    state.held.change(answer.job, mine.keys() - before.keys(), 1)
+    state.limit_usage.change(answer.job, mine.keys() - before.keys(), 1)
     state.claimants[name] = answer.job
     for gone in answer.victims:
         running = state.running[gone.job]

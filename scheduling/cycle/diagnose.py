@@ -82,9 +82,9 @@ class Diagnosis:
             return missing
         progress = self._lines.get(unplaced.job.vc)
         if not unplaced.job.opportunistic and progress is not None:
-            held_up = self._held_up(unplaced, progress)
-            if held_up is not None:
-                return held_up
+            blocked_behind = self._blocked(unplaced, progress)
+            if blocked_behind is not None:
+                return blocked_behind
         whose = (unplaced.job.user, priority) if self._capped[unplaced.job.vc] else ("", 0)
         key = (number, len(unplaced.choices), *whose)
         if key not in self._room:
@@ -98,31 +98,31 @@ class Diagnosis:
             self._alike[known] = right_missing(self._state, unplaced.job, unplaced.shape, {})
         return self._alike[known]
 
-    def _held_up(self, unplaced: Unplaced, progress: QueueProgress) -> Reason | None:
+    def _blocked(self, unplaced: Unplaced, progress: QueueProgress) -> Reason | None:
         """The order: who is ahead keeps the job from its chains, or from the cells that are left."""
-        held = [choice for choice in unplaced.shape.choices if choice not in unplaced.choices]
-        if held and unplaced.ahead is not None:
-            for chain in sorted({chain for choice in held for chain in choice.chains}.intersection(progress.kept)):
+        blocked = [choice for choice in unplaced.shape.choices if choice not in unplaced.choices]
+        if blocked and unplaced.ahead is not None:
+            for chain in sorted({chain for choice in blocked for chain in choice.chains}.intersection(progress.kept)):
                 kept = progress.kept[chain]
                 if kept.at_ms is not None and kept.promised and kept.job != unplaced.job.id:
                     return explain.reserved(kept.job, kept.at_ms, self._cycle.now)
             if unplaced.ahead[0]:
                 return explain.order(*unplaced.ahead)
-        if not progress.owed:
+        if not progress.reserved:
             return None
-        return right_missing(self._state, unplaced.job, unplaced.shape, progress.owed) or self._no_room_beside(
-            unplaced, progress.owed
+        return right_missing(self._state, unplaced.job, unplaced.shape, progress.reserved) or self._no_room_beside(
+            unplaced, progress.reserved
         )
 
-    def _no_room_beside(self, unplaced: Unplaced, owed: Mapping[int, int]) -> Reason | None:
+    def _no_room_beside(self, unplaced: Unplaced, reserved: Mapping[int, int]) -> Reason | None:
         """The order, where only what is owed to those ahead has room on the nodes: for all of a gang, else for a task.
         What is named is of a kind that is owed; a task may want no GPUs at all."""
         state, job = self._state, unplaced.job
         for choice in apart(within_caps(state, job, unplaced.choices), job.gang):
             if state.placer.guaranteed(job, choice, one=True) is not None:
                 for pool in choice.units[0].pools:
-                    if any(_owed_of(state, pool, owed)):
-                        return _owed_ahead(state, job, pool, owed)
+                    if any(_reserved_of(state, pool, reserved)):
+                        return _reserved_ahead(state, job, pool, reserved)
         return None
 
 
@@ -136,14 +136,15 @@ def alone(state: CycleState, job: Job, shape: JobShape) -> Reason:
     return missing or room_missing(state, job, shape.choices)
 
 
-def right_missing(state: CycleState, job: Job, shape: JobShape, owed: Mapping[int, int]) -> Reason | None:
-    """Why nothing of the job has a right to cells now, under any choice. Where it would have one but for what is `owed`
-    to those ahead, that is the reason, whatever is missing under other choices; else that of its smallest unit."""
+def right_missing(state: CycleState, job: Job, shape: JobShape, reserved: Mapping[int, int]) -> Reason | None:
+    """Why nothing of the job has a right to cells now, under any choice. Where it would have one but for what is
+    `reserved` for jobs ahead, that is the reason, whatever is missing under other choices; else that of its smallest
+    unit."""
     reasons: list[Reason | None] = []
     behind: list[Reason] = []
     for units in _that_may_start(state, job, shape):
         found = [
-            _loan_missing(state, job, unit) if job.opportunistic else _quota_missing(state, job, unit, owed)
+            _loan_missing(state, job, unit) if job.opportunistic else _quota_missing(state, job, unit, reserved)
             for unit in units
         ]
         if not all(found):
@@ -161,20 +162,20 @@ def _that_may_start(state: CycleState, job: Job, shape: JobShape) -> list[tuple[
         choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units) for choice in shape.choices
     ]
     idle = state.placer.idle
-    held = (
+    within = (
         [] if job.opportunistic else [tuple(one for one in units if holds_unit(idle, job.vc, one)) for units in every]
     )
-    return [units for units in held if units] or every
+    return [units for units in within if units] or every
 
 
-def _quota_missing(state: CycleState, job: Job, unit: Unit, owed: Mapping[int, int]) -> Reason | None:
+def _quota_missing(state: CycleState, job: Job, unit: Unit, reserved: Mapping[int, int]) -> Reason | None:
     """Why the job has no right to cells now, not even to those of lower priorities."""
     fit = partial(state.placer.has_right, job)
-    if fit(unit.pools, owed):
+    if fit(unit.pools, reserved):
         return None
-    pool = next((one for one in unit.pools if not fit((one,), owed)), unit.pools[0])
-    if owed and fit(unit.pools, {}):
-        return _owed_ahead(state, job, pool, owed)
+    pool = next((one for one in unit.pools if not fit((one,), reserved)), unit.pools[0])
+    if reserved and fit(unit.pools, {}):
+        return _reserved_ahead(state, job, pool, reserved)
     for pool in unit.pools:
         if not holds_pool(state.placer.idle, job.vc, pool):
             return _too_large(state, job, pool)
@@ -196,17 +197,17 @@ def _too_large(state: CycleState, job: Job, pool: Pool) -> Reason:
     return explain.beyond_quota(job.vc, pool.parts[0].cell_type, owned, whole, pool.leaves)
 
 
-def _owed_ahead(state: CycleState, job: Job, pool: Pool, owed: Mapping[int, int]) -> Reason:
+def _reserved_ahead(state: CycleState, job: Job, pool: Pool, reserved: Mapping[int, int]) -> Reason:
     _, free = _leaves_of(state, job.vc, pool)
     kind = pool.parts[0].cell_type
-    idle, below = _owed_of(state, pool, owed)
+    idle, below = _reserved_of(state, pool, reserved)
     return explain.owed_ahead(job.vc, kind, free, idle + below, below, pool.leaves)
 
 
-def _owed_of(state: CycleState, pool: Pool, owed: Mapping[int, int]) -> tuple[int, int]:
+def _reserved_of(state: CycleState, pool: Pool, reserved: Mapping[int, int]) -> tuple[int, int]:
     """How many of the leaves that tasks of this pool may use are owed to jobs ahead: free ones, others."""
     allocator = state.placer.allocator
-    mine = [one for one in owed.items() if allocator.layout.cell_pool[one[0]] == pool.name]
+    mine = [one for one in reserved.items() if allocator.layout.cell_pool[one[0]] == pool.name]
     every = sum(mask.bit_count() for _, mask in mine)
     used = sum((mask & allocator.used[cell]).bit_count() for cell, mask in mine)
     return every - used, used

@@ -65,7 +65,7 @@ class GuaranteedJobs:
         )
         for vc in walks if steady else ():
             quiet = vc not in self.cycle.busy and vc not in modest and vc not in preempted
-            state.queues[vc].hold_up(self.progress_of[vc].held_up if quiet else None)
+            state.queues[vc].block_behind(self.progress_of[vc].blocked_behind if quiet else None)
             if quiet:
                 state.memory.quiet[vc, ""] = self._signature(vc, vc in self._blocked, vc in self._promotions.unmoved)
             else:
@@ -91,7 +91,7 @@ class GuaranteedJobs:
         self.preemptors.step_in()
         self._borrowing_first.settle()
         for job in last:
-            if with_reasons or self._backfill_on or CPU_CHAIN not in self.progress_of[job.vc].held:
+            if with_reasons or self._backfill_on or CPU_CHAIN not in self.progress_of[job.vc].blocked_chains:
                 self._turn(job)
 
     def _is_quiet(self, vc: str) -> bool:
@@ -111,21 +111,21 @@ class GuaranteedJobs:
         state, progress = self.state, self.progress_of[vc]
         walk = state.queues[vc].walk(self.cycle.shares_of(vc), state.reservations)
         self._kept |= walk.kept
-        capped, held, claims, running = is_capped(state, vc), progress.held, state.claims, state.running
+        capped, blocked, claims, running = is_capped(state, vc), progress.blocked_chains, state.claims, state.running
         join, add_unplaced = progress.ahead.join, self.cycle.unplaced.append
         closed, kept, holds = self._no_backfill, progress.kept, state.placer.holdable.shape
         layout = state.placer.allocator.layout
         for job, shape, share in walk:
             # What is left of a job may be tasks without GPUs alone: they want no chain, and nobody holds them up.
             chains = shape.chains
-            if not chains or not chains <= held:
+            if not chains or not chains <= blocked:
                 yield job
             elif kept and self._backfill_on and (shape.number, self._early(job, shape, progress)) not in closed:
                 yield job  # it may start beside the first
             elif not with_reasons:
                 if not self._backfill_on:
                     walk.skipped.add(shape.number)
-            elif capped or job.id in claims or job.id in running or explain.is_held(job, layout):
+            elif capped or job.id in claims or job.id in running or explain.is_ineligible(job, layout):
                 yield job
             elif not holds(vc, shape):
                 add_unplaced(Unplaced(job, shape, ()))
@@ -143,11 +143,11 @@ class GuaranteedJobs:
 
     def _turn(self, job: Job) -> None:
         progress = self.progress_of[job.vc]
-        held = len(progress.held)
+        blocked = len(progress.blocked_chains)
         self._see_to(job)
-        if len(progress.held) > held:
-            place = max(rank(job), progress.held_up[0]) if progress.held_up else rank(job)
-            progress.held_up = place, frozenset(progress.held)
+        if len(progress.blocked_chains) > blocked:
+            place = max(rank(job), progress.blocked_behind[0]) if progress.blocked_behind else rank(job)
+            progress.blocked_behind = place, frozenset(progress.blocked_chains)
 
     def _see_to(self, job: Job) -> None:
         state = self.state
@@ -159,14 +159,14 @@ class GuaranteedJobs:
         running, progress = state.running.get(job.id), self.progress_of[job.vc]
         behind, mine = None, set[str]()
         if running is not None and self._promotion_on:
-            others = set(progress.held)
+            others = set(progress.blocked_chains)
             behind = self._promotions.turn(running, job, progress)
-            mine = progress.held - others
+            mine = progress.blocked_chains - others
         waiting = self.cycle.left.get(job.id, state.waiting.get(job.id))
         if waiting is not None:
-            progress.held -= mine  # its tasks on loan hold up those that come after the job, not its own
+            progress.blocked_chains -= mine  # its tasks on loan hold up those that come after the job, not its own
             self._ask(waiting)
-            progress.held |= mine
+            progress.blocked_chains |= mine
         if behind and self._last_joined != job.id:
             self._join(job, frozenset(behind))
 
@@ -184,22 +184,24 @@ class GuaranteedJobs:
         claimed = {claim.task for claim in self.state.claims[job.id].values()}
         waiting = self.cycle.left.get(job.id, self.state.waiting.get(job.id))
         if waiting is not None and not job.gang and not claimed.issuperset(waiting.wanted):
-            self.progress_of[job.vc].held |= self.state.shapes.of(job).chains
+            self.progress_of[job.vc].blocked_chains |= self.state.shapes.of(job).chains
 
     def _ask(self, job: Job) -> None:
         """A waiting guaranteed job, as far as nobody ahead holds up its chains."""
         shape, progress = self.state.shapes.of(job), self.progress_of.get(job.vc)
-        reason = explain.hold(job, self.state.placer.allocator.layout) or cap_exceeded(self.state, job, shape)
+        reason = explain.ineligible(job, self.state.placer.allocator.layout) or cap_exceeded(self.state, job, shape)
         if reason is not None or progress is None:
             self.cycle.unplaced.append(Unplaced(job, shape, (), None, reason))
             return
         free = shape.choices
-        if not progress.held.isdisjoint(shape.chains):
+        if not progress.blocked_chains.isdisjoint(shape.chains):
             # Where nobody passes anybody, jobs without GPUs do not pass each other either.
             bare = _NONE if self._backfill_on else _CPU
-            free = tuple(choice for choice in shape.choices if progress.held.isdisjoint(choice.chains or bare))
+            free = tuple(
+                choice for choice in shape.choices if progress.blocked_chains.isdisjoint(choice.chains or bare)
+            )
         self.state.placer.blocked = False
-        answer = self._first(job, free, progress.owed)
+        answer = self._first(job, free, progress.reserved)
         if self.state.placer.blocked:
             self._blocked.add(job.vc)
         elif isinstance(answer, Preempt) and self._borrowing_first.defers(answer, shape, free, progress):
@@ -211,7 +213,7 @@ class GuaranteedJobs:
             self.cycle.unplaced.append(Unplaced(job, shape, (), None, explain.loans_lost(job.loans_lost, job.rest_ms)))
             return
         if answer is None:
-            self._hold_up(job, shape, free)
+            self._block_later(job, shape, free)
             return
         self.cycle.busy.add(job.vc)
         rest = self.cycle.carry_out(answer)
@@ -220,12 +222,12 @@ class GuaranteedJobs:
 
     def _only_rests(self, job: Job, choices: tuple[Choice, ...], progress: QueueProgress) -> bool:
         """Whether it would start, had the GPUs idled for longer that its excess belongs to. It holds up nobody."""
-        return isinstance(self._first(job._replace(loans_lost=0), choices, progress.owed), Start)
+        return isinstance(self._first(job._replace(loans_lost=0), choices, progress.reserved), Start)
 
-    def _first(self, job: Job, choices: tuple[Choice, ...], owed: Mapping[int, int]) -> Start | Preempt | None:
+    def _first(self, job: Job, choices: tuple[Choice, ...], reserved: Mapping[int, int]) -> Start | Preempt | None:
         one = is_capped(self.state, job.vc)
         for choice in within_caps(self.state, job, choices):
-            answer = self.state.placer.guaranteed(job, choice, owed=owed, one=one)
+            answer = self.state.placer.guaranteed(job, choice, reserved=reserved, one=one)
             if answer is not None:
                 return answer
         return None
@@ -241,7 +243,7 @@ class GuaranteedJobs:
         alike = not is_capped(self.state, job.vc) or len(choices) == len(apart(shape.choices, job.gang))
         alike = alike and not job.loans_lost
         for choice in choices:
-            if any(chain in progress.held and chain not in progress.kept for chain in choice.chains):
+            if any(chain in progress.blocked_chains and chain not in progress.kept for chain in choice.chains):
                 continue
             answer = self._beside(job, choice, progress, ends)
             if isinstance(answer, Preempt) and ends is not None:  # it starts when the last victim is gone
@@ -257,26 +259,26 @@ class GuaranteedJobs:
         """Where the job may go if it has ended by then."""
         if job.gang and not self.state.placer.enough_quota(job, choice.units[0]):
             return None
-        avoid = dict(progress.owed)
+        avoid = dict(progress.reserved)
         for chain in choice.chains.intersection(progress.kept):
             for cell, mask in progress.kept[chain].leaves_alone(ends).items():
                 avoid[cell] = avoid.get(cell, 0) | mask
         one = is_capped(self.state, job.vc)
-        return self.state.placer.guaranteed(job, choice, owed=avoid, one=one, inside=False)
+        return self.state.placer.guaranteed(job, choice, reserved=avoid, one=one, inside=False)
 
-    def _hold_up(self, job: Job, shape: JobShape, free: tuple[Choice, ...]) -> None:
+    def _block_later(self, job: Job, shape: JobShape, free: tuple[Choice, ...]) -> None:
         """Those behind the job wait for it; nobody does where the quota is too small for it: it might be for ever."""
         if not self.state.placer.holdable.shape(job.vc, shape):
             self.cycle.unplaced.append(Unplaced(job, shape, ()))
             return
         progress = self.progress_of[job.vc]
         self.cycle.unplaced.append(Unplaced(job, shape, free, self._join(job, shape.chains)))
-        fresh = shape.chains - progress.held
+        fresh = shape.chains - progress.blocked_chains
         if fresh and self._backfill_on:
             for choice in free:
                 if choice.chains & fresh:
                     kept = reserve(self.state.placer, job, choice, with_reasons=self._with_reasons)
                     progress.kept.update(dict.fromkeys(choice.chains & fresh, kept))
-                    self.cycle.reserved.append(job.id)
+                    self.cycle.reservations.append(job.id)
                     break
-        progress.held |= shape.chains
+        progress.blocked_chains |= shape.chains

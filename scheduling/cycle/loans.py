@@ -69,7 +69,7 @@ class Loaned:
             if not opportunistic and left.borrow is not Borrow.AUTO:
                 continue
             mine = shape if left is job else state.shapes.of(left)
-            reason = explain.hold(left, state.placer.allocator.layout)
+            reason = explain.ineligible(left, state.placer.allocator.layout)
             if reason is None and not opportunistic:
                 reason = cap_exceeded(state, left, mine)
             if reason is not None:

@@ -38,7 +38,7 @@ def _move(cycle: Cycle, running: Running, part: Lent) -> Iterable[str]:
             for name in chosen:
                 for task in cycle.state.running[name].tasks:
                     placer.allocator.lend(name, task.placement)
-            fresh = placer.seats(job, unit)
+            fresh = placer.assign(job, unit)
             now = cycle.state.running[job.id]
             return (
                 None
@@ -65,7 +65,7 @@ def _others(cycle: Cycle, vc: str) -> Sequence[str]:
     """Preemptible jobs of the virtual cluster that have cells: those that are leaving first, then from the last in its
     order."""
     running = cycle.state.running
-    found = [running[name] for name in cycle.state.placer.allocator.holding[vc] if name in running]
+    found = [running[name] for name in cycle.state.placer.allocator.virtual_leaves_by_job[vc] if name in running]
     found = [one for one in found if one.job.preemptible]
     found.sort(key=lambda one: rank(one.job), reverse=True)
     found.sort(key=lambda one: not all(task.leaving for task in one.tasks))

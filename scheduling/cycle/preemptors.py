@@ -46,7 +46,7 @@ class Preemptors:
         for name in lent:
             claims = self.aside[name] = state.claims.pop(name)
             state.placer.allocator.unclaim(name, claims)
-            state.held.gone(name, claims)
+            state.limit_usage.gone(name, claims)
 
     def step_in(self) -> None:
         """Those who stood aside have their claims again, and start when the last victim is gone; but for those who got
@@ -62,7 +62,7 @@ class Preemptors:
                 uses = [LeafUse(leaf, None, Standing.BORROWED) for leaf in claims]
                 state.claims[name] = claims
                 state.placer.allocator.claim(name, uses, needs_of(job, claims.values()))
-                state.held.change(job, claims, 1)
+                state.limit_usage.change(job, claims, 1)
                 self.convert(name)
                 if name not in state.claims or job.paused or self._somebody_leaves(job.vc):
                     continue
@@ -97,12 +97,12 @@ class Preemptors:
     def convert(self, name: str) -> None:
         """Whoever has taken cells starts there when the last victim is gone; of a job that is no gang, each task."""
         job, claims = self.state.waiting[name], self.state.claims[name]
-        held = {claim.task for claim in claims.values() if claim.victim is not None}
-        if job.paused or (held and job.gang):
+        occupied = {claim.task for claim in claims.values() if claim.victim is not None}
+        if job.paused or (occupied and job.gang):
             return
         if is_for_loan(claims) and self.state.loans.over_limits(self.state.placer.allocator, job, claims.values()):
             return
-        ready = tuple(one for one in self._claimed(job, claims) if one.task not in held)
+        ready = tuple(one for one in self._claimed(job, claims) if one.task not in occupied)
         powered = self._powered(ready)
         if job.gang:
             powered = self._whole(job, claims, ready) if len(powered) == len(ready) else ()
@@ -122,20 +122,20 @@ class Preemptors:
             or any(claim.victim is not None for claim in claims.values())
         ):
             return
-        start = self._afresh(job, claims, progress_of[job.vc].owed if job.vc in progress_of else None)
+        start = self._afresh(job, claims, progress_of[job.vc].reserved if job.vc in progress_of else None)
         if start is not None:
             self.cycle.busy.add(job.vc)
             self.cycle.give_up(name)
             self.cycle.start(start, charged=True)
 
-    def _afresh(self, job: Job, claims: Mine, owed: ReservedCells | None) -> Start | None:
+    def _afresh(self, job: Job, claims: Mine, reserved: ReservedCells | None) -> Start | None:
         """Where the job would start without its claims, taking nothing from anybody."""
         allocator = self.state.placer.allocator
         allocator.begin()
         try:
             allocator.unclaim(job.id, claims)
             for choice in self.state.shapes.of(job).choices:
-                answer = self.state.placer.guaranteed(job, choice, may_preempt=False, owed=owed)
+                answer = self.state.placer.guaranteed(job, choice, may_preempt=False, reserved=reserved)
                 if isinstance(answer, Start):
                     return answer
         finally:
@@ -217,7 +217,7 @@ class Preemptors:
         try:
             allocator.unclaim(job.id, claims)
             for placement in ready:
-                allocator.hold(job.id, placement)
+                allocator.allocate(job.id, placement)
             more = self.state.placer.without_gpus(job._replace(wanted=rest))
         finally:
             allocator.rollback()

@@ -13,7 +13,7 @@ from scheduling.model.job import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.model.plan import Preempt
 from scheduling.model.snapshot import Running
 from scheduling.placement.placer import Placer, ReservedLeaves
-from scheduling.placement.virtual_placement import ReservedCells, VirtualPlacement, seats
+from scheduling.placement.virtual_placement import ReservedCells, VirtualPlacement, assign
 
 
 def promote(
@@ -21,7 +21,7 @@ def promote(
     running: Running,
     tasks: Collection[TaskRef],
     fresh: Sequence[VirtualPlacement],
-    owed: ReservedLeaves,
+    reserved: ReservedLeaves,
 ) -> tuple[TaskPlacement, ...] | None:
     """The places of these borrowed tasks, now inside the quota; None when that cannot be.
 
@@ -31,12 +31,12 @@ def promote(
     placements = [task.placement for task in running.tasks if task.placement.task in tasks]
     if True in [_is_elsewhere(allocator, job.vc, one) for one in placements]:
         return None
-    quotas = {allocator.layout.cell_quota[seat.cell] for seat in fresh}
+    quotas = {allocator.layout.cell_quota[assignment.cell] for assignment in fresh}
     if _needs_more(allocator, job.vc, placements, quotas):
         return None
     allocator.begin()
     try:
-        named = _seat_all(allocator, job.id, job.vc, placements, owed)
+        named = _bind_all(allocator, job.id, job.vc, placements, reserved)
         left = _whole(allocator, job.vc, set()) if named is not None else ()
     finally:
         allocator.rollback()
@@ -54,7 +54,7 @@ def _is_elsewhere(allocator: Allocator, vc: str, placement: TaskPlacement) -> bo
 def _needs_more(allocator: Allocator, vc: str, placements: Sequence[TaskPlacement], fresh: set[int]) -> bool:
     """A quick look: whether some task lies where the virtual cluster has no cell yet, though a fresh placement would
     begin none: then fewer whole cells would be left."""
-    if any(not allocator.seated[quota] for quota in fresh):
+    if any(not allocator.leaves_used[quota] for quota in fresh):
         return False
     layout = allocator.layout
     for placement in (one for one in placements if one.leaves):
@@ -69,20 +69,20 @@ def _whole(allocator: Allocator, vc: str, touched: set[int]) -> tuple[int, ...]:
     """Free quota cells of the virtual cluster, by size, the largest first; `touched` ones count as used."""
     counts: dict[int, int] = {}
     for quota in allocator.layout.placed_quotas.get(vc, ()):
-        free = not allocator.seated[quota.number] and quota.number not in touched
+        free = not allocator.leaves_used[quota.number] and quota.number not in touched
         counts[quota.leaves] = counts.get(quota.leaves, 0) + free
     return tuple(counts[size] for size in sorted(counts, reverse=True))
 
 
-def _seat_all(
-    allocator: Allocator, job: str, vc: str, placements: Sequence[TaskPlacement], owed: ReservedLeaves
+def _bind_all(
+    allocator: Allocator, job: str, vc: str, placements: Sequence[TaskPlacement], reserved: ReservedLeaves
 ) -> tuple[TaskPlacement, ...] | None:
     found = []
     for placement in sorted(placements, key=lambda one: (-len(one.leaves), one.task)):
         leaves = [allocator.layout.leaf_at.get(use.leaf) for use in placement.leaves]
         if any(at is None for at in leaves):
             return None
-        virtual = _seat(allocator, job, vc, [at for at in leaves if at is not None], owed)
+        virtual = _bind_task(allocator, job, vc, [at for at in leaves if at is not None], reserved)
         if virtual is None:
             return None
         uses = tuple(
@@ -94,17 +94,17 @@ def _seat_all(
     return tuple(sorted(found, key=lambda one: one.task))
 
 
-def _seat(
-    allocator: Allocator, job: str, vc: str, leaves: list[LeafAt], owed: ReservedLeaves
+def _bind_task(
+    allocator: Allocator, job: str, vc: str, leaves: list[LeafAt], reserved: ReservedLeaves
 ) -> dict[LeafAt, LeafAt] | None:
     """Virtual leaves for one task's leaves, in the smallest cell that can take them; entered in the allocator."""
     if not leaves:
         return {}
     single = len(leaves) == 1
     quotas = _candidates(allocator, vc, leaves)
-    quotas.sort(key=lambda one: (one.loose != single, one.leaves, not allocator.seated[one.number], one.number))
+    quotas.sort(key=lambda one: (one.loose != single, one.leaves, not allocator.leaves_used[one.number], one.number))
     for quota in quotas:
-        found = _virtual_for(allocator, quota, leaves, owed)
+        found = _virtual_for(allocator, quota, leaves, reserved)
         if found is not None and _enter(allocator, job, found):
             return found
     return None
@@ -120,7 +120,7 @@ def _candidates(allocator: Allocator, vc: str, leaves: list[LeafAt]) -> list[Quo
         return found
     types = set()
     for quota in (layout.quotas[number] for number in layout.quotas_of.get(key, ())):
-        if quota.loose or (not allocator.seated[quota.number] and quota.cell_type not in types):
+        if quota.loose or (not allocator.leaves_used[quota.number] and quota.cell_type not in types):
             found.append(quota)
             types.add(quota.cell_type)
     return found
@@ -131,7 +131,7 @@ def _enter(allocator: Allocator, job: str, found: dict[LeafAt, LeafAt]) -> bool:
     try:
         number, cell = next(iter(found))[0], next(iter(found.values()))[0]
         allocator.set_lent(number, sum(1 << at[1] for at in found), False)
-        allocator.seat(job, number, cell, {virtual[1]: at[1] for at, virtual in found.items()})
+        allocator.bind(job, number, cell, {virtual[1]: at[1] for at, virtual in found.items()})
     except PlacementConflict:
         allocator.rollback()
         return False
@@ -140,12 +140,12 @@ def _enter(allocator: Allocator, job: str, found: dict[LeafAt, LeafAt]) -> bool:
 
 
 def _virtual_for(
-    allocator: Allocator, quota: Quota, leaves: list[LeafAt], owed: ReservedLeaves
+    allocator: Allocator, quota: Quota, leaves: list[LeafAt], reserved: ReservedLeaves
 ) -> dict[LeafAt, LeafAt] | None:
     """Free virtual leaves of this quota cell that may lie on these leaves of a node."""
     cells = range(quota.first, quota.first + quota.count)
     if quota.loose:
-        free = (1 << quota.leaves) - 1 & ~allocator.used[quota.first] & ~owed.get(quota.first, 0)
+        free = (1 << quota.leaves) - 1 & ~allocator.used[quota.first] & ~reserved.get(quota.first, 0)
         if free.bit_count() < len(leaves):
             return None
         found = {}
@@ -161,9 +161,9 @@ def _virtual_for(
     if any(at[1] // width * width != base for at in leaves):
         return None
     at_home = [cell for cell in cells if allocator.home[cell] == (number, base, -1)]
-    without = [cell for cell in cells if allocator.home[cell] is None and not owed.get(cell, 0)]
+    without = [cell for cell in cells if allocator.home[cell] is None and not reserved.get(cell, 0)]
     for cell in at_home or without[:1]:
-        free = (1 << width) - 1 & ~allocator.used[cell] & ~owed.get(cell, 0)
+        free = (1 << width) - 1 & ~allocator.used[cell] & ~reserved.get(cell, 0)
         if free.bit_count() < len(leaves):
             continue
         inverse = {(key & KEY_MASK) - base: virtual for virtual, key in allocator.pairs[cell].items()}
@@ -221,55 +221,61 @@ class Promotions:
         """These tasks of the job, all or none; answers with their chains where they stay on loan."""
         state, running = self.state, self.state.running[name]
         tasks, shape, number = part
-        if number < 0 or not progress.held.isdisjoint(shape.choices[number].chains):
+        if number < 0 or not progress.blocked_chains.isdisjoint(shape.choices[number].chains):
             return frozenset()
-        choice, before = shape.choices[number], progress.owed.number
-        fresh = self._seats(running.job, shape, number, progress.owed)
+        choice, before = shape.choices[number], progress.reserved.number
+        fresh = self._assignments(running.job, shape, number, progress.reserved)
         if fresh is None:
-            if self._owe_below(running.job, shape, number, progress.owed):
+            if self._reserve_below(running.job, shape, number, progress.reserved):
                 return choice.chains
             if not state.placer.holdable.choice(running.job.vc, shape, number):
                 return frozenset()
-            progress.held |= choice.chains
+            progress.blocked_chains |= choice.chains
             return choice.chains
-        placements = promote(state.placer, running, tasks, fresh, progress.owed)
+        placements = promote(state.placer, running, tasks, fresh, progress.reserved)
         if placements is not None:
             self.cycle.busy.add(running.job.vc)
             self.cycle.promote(running.job, placements)
             return frozenset()
         self.unmoved.add(running.job.vc)
-        progress.owed.owe(fresh, state.memory.seatings(running.job.vc).after(before, shape.number, number))
+        progress.reserved.reserve(
+            fresh, state.memory.assignments_of(running.job.vc).after(before, shape.number, number)
+        )
         return choice.chains
 
-    def _seats(self, job: Job, shape: JobShape, number: int, owed: ReservedCells) -> list[VirtualPlacement] | None:
+    def _assignments(
+        self, job: Job, shape: JobShape, number: int, reserved: ReservedCells
+    ) -> list[VirtualPlacement] | None:
         """Where its tasks would go if they started now. That follows from the virtual cluster's own cells and those
         that are owed to others: it is worked out once for as long as these stay what they are."""
         placer, unit = self.state.placer, shape.choices[number].units[0]
-        known = self.state.memory.seatings(job.vc).of(placer.allocator.virtual_state.get(job.vc, -1))
-        key = owed.number, shape.number, number
+        known = self.state.memory.assignments_of(job.vc).of(placer.allocator.virtual_state.get(job.vc, -1))
+        key = reserved.number, shape.number, number
         if key not in known:
-            known[key] = _seats_beside(owed, unit) if placer.enough_quota(job, unit) else None
+            known[key] = _assign_beside(reserved, unit) if placer.enough_quota(job, unit) else None
         return known[key]
 
-    def _owe_below(self, job: Job, shape: JobShape, number: int, owed: ReservedCells) -> list[VirtualPlacement]:
+    def _reserve_below(self, job: Job, shape: JobShape, number: int, reserved: ReservedCells) -> list[VirtualPlacement]:
         """Cells of lower priorities of its team, which the job would have if it did not run on loan instead, are owed
         to it: those behind it may have the others. Answers with them; none where these are not enough."""
         below = self.state.placer.lower.below(job)
         if below is None:
             return []
         freed = below.freed_below(job.priority)
-        found = self.state.placer.seats(job, shape.choices[number].units[0], freed, 0, owed) or []
+        found = self.state.placer.assign(job, shape.choices[number].units[0], freed, 0, reserved) or []
         if found:
-            owed.owe(found, self.state.memory.seatings(job.vc).another())
+            reserved.reserve(found, self.state.memory.assignments_of(job.vc).another())
         return found
 
     def reserve(self, answer: Preempt, shape: JobShape, progress: QueueProgress) -> list[VirtualPlacement]:
         """The cells that the job could have now are owed to it, as if it ran on loan; answers with them."""
-        number, before = self._lies_in(answer.placements, shape.choices), progress.owed.number
-        fresh = self._seats(answer.job, shape, number, progress.owed)
+        number, before = self._lies_in(answer.placements, shape.choices), progress.reserved.number
+        fresh = self._assignments(answer.job, shape, number, progress.reserved)
         if fresh is None:
-            return self._owe_below(answer.job, shape, number, progress.owed)
-        progress.owed.owe(fresh, self.state.memory.seatings(answer.job.vc).after(before, shape.number, number))
+            return self._reserve_below(answer.job, shape, number, progress.reserved)
+        progress.reserved.reserve(
+            fresh, self.state.memory.assignments_of(answer.job.vc).after(before, shape.number, number)
+        )
         return fresh
 
     def _lies_in(self, places: Iterable[TaskPlacement], choices: tuple[Choice, ...]) -> int:
@@ -282,11 +288,11 @@ class Promotions:
         return next((number for number, choice in enumerate(choices) if chains <= choice.chains), -1)
 
 
-def _seats_beside(owed: ReservedCells, unit: Unit) -> list[VirtualPlacement] | None:
+def _assign_beside(reserved: ReservedCells, unit: Unit) -> list[VirtualPlacement] | None:
     found: list[VirtualPlacement] = []
     for pool in unit.pools:
-        seated = seats(owed.share(pool.name), pool.parts)
-        if seated is None:
+        placed = assign(reserved.view(pool.name), pool.parts)
+        if placed is None:
             return None
-        found += seated
+        found += placed
     return found

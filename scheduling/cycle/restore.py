@@ -24,11 +24,11 @@ def entered(
     virtual = {claim.virtual_cell for claim in claims.all()}
     for one in sorted(running.values(), key=lambda one: (one.job.preemptible, *rank(one.job))):
         name = one.job.id
-        if not _hold_all(allocator, name, [without(task.placement, leaves, virtual) for task in one.tasks]):
+        if not _allocate_all(allocator, name, [without(task.placement, leaves, virtual) for task in one.tasks]):
             without_quota[name] = Demotion(name, "quota")
             running[name] = lent(one)
             for task in running[name].tasks:
-                allocator.hold(name, task.placement)
+                allocator.allocate(name, task.placement)
     _claim_all(allocator, claims, waiting)
     return allocator, without_quota
 
@@ -45,7 +45,7 @@ def check_start(start: Start, running: Running | None, claims: Claims) -> None:
                 raise PlacementConflict(use.leaf)
 
 
-def _hold_all(allocator: Allocator, job: str, placements: Iterable[TaskPlacement]) -> bool:
+def _allocate_all(allocator: Allocator, job: str, placements: Iterable[TaskPlacement]) -> bool:
     """All tasks of a job with the virtual cells they have; nothing of it when these are not to be had."""
     layout = allocator.layout
     try:
@@ -58,7 +58,7 @@ def _hold_all(allocator: Allocator, job: str, placements: Iterable[TaskPlacement
                 )
                 if gone:
                     raise PlacementConflict(placement.node)
-                allocator.hold(job, placement)
+                allocator.allocate(job, placement)
     except PlacementConflict:
         return False
     return True

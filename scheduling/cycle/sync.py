@@ -52,7 +52,7 @@ def _places_follow(job_index: JobIndex, allocator: Allocator, changed: Iterable[
             allocator.release(name, placement)
         come += [(name, task) for task in one.tasks if task.placement not in stay]
     for name, task in come:
-        allocator.hold(name, without(task.placement, leaves, virtual))
+        allocator.allocate(name, without(task.placement, leaves, virtual))
 
 
 def _waiting_follow(job_index: JobIndex, snapshot: Snapshot) -> None:

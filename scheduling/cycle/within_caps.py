@@ -14,13 +14,13 @@ _NOTHING: Mapping[str, int] = {}
 
 def over_cap(state: CycleState, job: Job, needs: Mapping[str, int]) -> Reason | None:
     """Which limit the job would pass with these GPUs (by leaf type) more; None: none."""
-    mine, of_class = state.held.of_user(job.vc, job.user), state.held.of_class(job.vc)
+    mine, of_class = state.limit_usage.of_user(job.vc, job.user), state.limit_usage.of_class(job.vc)
     limit = limit_exceeded(state.placer.allocator.layout, job, needs, mine, of_class)
     if limit is None:
         return None
     if limit.lowest is None:
-        return explain.user_limit(job, limit.kind or "GPUs", limit.held, limit.needed, limit.most)
-    return explain.class_limit(job, limit.lowest, limit.held, limit.needed, limit.most)
+        return explain.user_limit(job, limit.kind or "GPUs", limit.used, limit.needed, limit.most)
+    return explain.class_limit(job, limit.lowest, limit.used, limit.needed, limit.most)
 
 
 def is_capped(state: CycleState, vc: str) -> bool:

@@ -186,7 +186,7 @@ def _no_room(idle: Allocator, job: Job, choice: Choice) -> Refusal | None:
     units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
     placer = placer_of(idle, idle)
     for unit in units:
-        if not job.opportunistic and placer.seats(job, unit) is None:
+        if not job.opportunistic and placer.assign(job, unit) is None:
             cells = ", ".join(sorted({_cells(idle.layout, job.vc, pool.name) for pool in unit.pools}))
             return Refusal(None, "roles", f"{_listed(unit.parts)} do not fit the cells of team {job.vc} ({cells})")
         if not _starts(placer, job, Choice(choice.chains, (unit,))):

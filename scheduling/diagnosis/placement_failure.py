@@ -27,10 +27,10 @@ class WhatIf(Bins):
         groups = []
         for (shape, _, lent, busy, blocked), members in allocator.groups.items():
             sizes = allocator.shapes[shape].sizes
-            held = busy & ~lent if owner else busy
+            in_use = busy & ~lent if owner else busy
             for number in bits(members & self._allowed):
                 away = allocator.claimed[number] if served else blocked
-                groups.append(Group(sizes, allocator.full[number] & ~held & ~away, 1 << number))
+                groups.append(Group(sizes, allocator.full[number] & ~in_use & ~away, 1 << number))
         super().__init__(groups)
 
     def free(self, number: int) -> int:

@@ -11,7 +11,7 @@ from scheduling.model.job import Job
 from scheduling.model.plan import Code, Reason
 
 
-def hold(job: Job, layout: CellIndex) -> Reason | None:
+def ineligible(job: Job, layout: CellIndex) -> Reason | None:
     """Why the job is not in its queue's order at all: paused, waiting for others to end, or for what is gone."""
     if job.paused:
         return paused()
@@ -24,7 +24,7 @@ def hold(job: Job, layout: CellIndex) -> Reason | None:
     return None
 
 
-def is_held(job: Job, layout: CellIndex) -> bool:
+def is_ineligible(job: Job, layout: CellIndex) -> bool:
     """Whether a job of a virtual cluster of this layout has such a reason."""
     return job.paused or bool(job.after) or _has_no_node(job, layout)
 
@@ -104,21 +104,21 @@ def no_cell(vc: str, cell_type: str, free: int, largest: int, needed: int) -> Re
     return Reason(Code.QUOTA, numbers, sentence)
 
 
-def owed_ahead(vc: str, cell_type: str, free: int, owed: int, below: int, needed: int) -> Reason:
+def owed_ahead(vc: str, cell_type: str, free: int, reserved: int, below: int, needed: int) -> Reason:
     """What the job could have of the quota is to go to jobs ahead that run on loan until they can move into it: too
     little is left for the job, or no room for it on the nodes. `below` of it lower priorities use, else it is free."""
-    numbers: dict[str, int | str] = {"vc": vc, "sku": cell_type, "free": free, "owed": owed, "needed": needed}
-    left = "" if free - owed < needed else "; on no node is there room for the rest"
-    whose = "is for an earlier job that runs" if owed == 1 else "are for earlier jobs that run"
+    numbers: dict[str, int | str] = {"vc": vc, "sku": cell_type, "free": free, "owed": reserved, "needed": needed}
+    left = "" if free - reserved < needed else "; on no node is there room for the rest"
+    whose = "is for an earlier job that runs" if reserved == 1 else "are for earlier jobs that run"
     if below:
         sentence = (
-            f"{owed} of team {vc}'s {cell_type}, {below} of them used by lower priorities, {whose} on borrowed GPUs "
-            f"and will move there; this job needs {needed}"
+            f"{reserved} of team {vc}'s {cell_type}, {below} of them used by lower priorities, {whose} on borrowed "
+            f"GPUs and will move there; this job needs {needed}"
         )
         return Reason(Code.ORDER, {**numbers, "below": below}, sentence)
     sentence = (
-        f"{free} of team {vc}'s {cell_type} {verb_is(free)} free, but {owed} of them {whose} on borrowed GPUs and will "
-        f"move there{left}; this job needs {needed}"
+        f"{free} of team {vc}'s {cell_type} {verb_is(free)} free, but {reserved} of them {whose} on borrowed GPUs and "
+        f"will move there{left}; this job needs {needed}"
     )
     return Reason(Code.ORDER, numbers, sentence)
 

@@ -87,28 +87,28 @@ class PlacementAttempt:
         allocator = self.allocator
         free = allocator.full[number] & ~allocator.bound[number]
         for bit in bits(self.doomed_on(number) & allocator.bound[number]) if self.swap else ():
-            seat = allocator.seat_at.get(number << KEY_SHIFT | bit)
+            assignment = allocator.virtual_of.get(number << KEY_SHIFT | bit)
             if (
-                seat is not None
-                and allocator.layout.loose_cells >> seat[0] & 1
-                and allocator.owner_of(seat) != self.job.id
+                assignment is not None
+                and allocator.layout.loose_cells >> assignment[0] & 1
+                and allocator.owner_of(assignment) != self.job.id
             ):
                 free |= 1 << bit
         return free
 
     def price(self, number: int, mask: int, count: int) -> tuple[Cost, int]:
         """At what cost `count` held leaves in the mask can be taken back on a node, and which are then free."""
-        held = mask & self.allocator.busy[number] & ~self.doomed_on(number)
-        return self.costs.cheapest(self.allocator, number, held, count, self._gone())
+        in_use = mask & self.allocator.busy[number] & ~self.doomed_on(number)
+        return self.costs.cheapest(self.allocator, number, in_use, count, self._gone())
 
     def at_least(self, blocks: Iterable[tuple[int, int]]) -> list[Cost]:
         """What all lose who hold leaves of a block (node, mask), for each: the least that it costs to have a cell
         there."""
         busy = self.allocator.busy
-        held = [(number, mask & busy[number]) for number, mask in blocks]
+        in_use = [(number, mask & busy[number]) for number, mask in blocks]
         if self.doomed:
-            held = [(number, mask & ~self.doomed_on(number)) for number, mask in held]
-        return self.costs.at_least(self.allocator, held, self._gone() if self.taken else ())
+            in_use = [(number, mask & ~self.doomed_on(number)) for number, mask in in_use]
+        return self.costs.at_least(self.allocator, in_use, self._gone() if self.taken else ())
 
     def least_first(self, nodes: int, losses: Callable[[int], Iterable[Loss]]) -> Iterator[Loss]:
         """All `losses` on these nodes, the least first."""
@@ -122,8 +122,8 @@ class PlacementAttempt:
         taking some back where it may `make_room`."""
         if self.resting and not self.has_rested(number, demands):
             return False
-        held = mask & self.allocator.busy[number]
-        for job in self.allocator.holders(number, held) if held else ():
+        in_use = mask & self.allocator.busy[number]
+        for job in self.allocator.holders(number, in_use) if in_use else ():
             self._leave(job, number, mask)
         cpu, memory = self.spent.get(number, (0, 0))
         for demand in demands:
@@ -220,33 +220,33 @@ class PlacementAttempt:
         gpus = len(placement.leaves)
         return placement.cpu_milli > cpu * gpus, placement.memory_mb > memory * gpus
 
-    def sit(self, number: int, pairs: dict[int, int], seat: VirtualPlacement) -> None:
+    def bind(self, number: int, pairs: dict[int, int], assignment: VirtualPlacement) -> None:
         """The seat's virtual leaves onto these bits of the node; who held one by right holds it so no more.
 
         Raises PlacementConflict where the trees or safety forbid it.
         """
-        allocator, cell = self.allocator, seat.cell
+        allocator, cell = self.allocator, assignment.cell
         losers: dict[tuple[str, int], int] = {}
         for bit in pairs.values():
-            before = allocator.seat_at.get(number << KEY_SHIFT | bit)
+            before = allocator.virtual_of.get(number << KEY_SHIFT | bit)
             if before is not None:
                 key = allocator.owner_of(before), before[0]
                 losers[key] = losers.get(key, 0) | 1 << before[1]
         for (owner, other), mask in losers.items():
-            allocator.unseat(owner, other, mask)
+            allocator.unbind(owner, other, mask)
         quota = allocator.layout.quotas[allocator.layout.cell_quota[cell]]
-        if not self.alone or quota.loose and quota.chain in allocator.whole_owed:  # else nothing could forbid it
-            allocator.seat(self.job.id, number, cell, pairs)
-        self.leaves[seat.task] = number, sorted([(bit, virtual) for virtual, bit in pairs.items()])
+        if not self.alone or quota.loose and quota.chain in allocator.cell_chains:  # else nothing could forbid it
+            allocator.bind(self.job.id, number, cell, pairs)
+        self.leaves[assignment.task] = number, sorted([(bit, virtual) for virtual, bit in pairs.items()])
 
-    def placement(self, seat: VirtualPlacement) -> TaskPlacement:
+    def placement(self, assignment: VirtualPlacement) -> TaskPlacement:
         """The guaranteed place of a seated task."""
         layout = self.allocator.layout
-        number, mine = self.leaves[seat.task]
-        ids, cells, right = layout.leaf_ids[number], layout.virtual_addresses[seat.cell], Standing.GUARANTEED
+        number, mine = self.leaves[assignment.task]
+        ids, cells, right = layout.leaf_ids[number], layout.virtual_addresses[assignment.cell], Standing.GUARANTEED
         uses = tuple([LeafUse(ids[bit], cells[virtual], right) for bit, virtual in mine])
-        demand = seat.demand
-        return TaskPlacement(seat.task, layout.nodes[number].id, uses, demand.cpu_milli, demand.memory_mb)
+        demand = assignment.demand
+        return TaskPlacement(assignment.task, layout.nodes[number].id, uses, demand.cpu_milli, demand.memory_mb)
 
     def without_gpus(self, parts: tuple[Demand, ...]) -> list[TaskPlacement] | None:
         """Places for tasks without GPUs, which take nothing back from anybody."""

@@ -4,7 +4,7 @@ from typing import Final
 
 from scheduling.cells.allocator import Allocator
 from scheduling.cells.request import Choice, JobShape, Pool, Unit
-from scheduling.placement.virtual_placement import QuotaView, seats
+from scheduling.placement.virtual_placement import QuotaView, assign
 from scheduling.preemption.victim_selection import fits, free_counts
 
 LIMIT: Final = 8192
@@ -52,4 +52,4 @@ def holds_pool(idle: Allocator, vc: str, pool: Pool) -> bool:
     """The same for the tasks of one chain or pinned cell. Equal tasks are counted, not placed."""
     if len(pool.parts) == 1:
         return fits(pool, free_counts(idle, vc, pool.name, {}))
-    return seats(QuotaView(idle, vc, pool.name), pool.parts) is not None
+    return assign(QuotaView(idle, vc, pool.name), pool.parts) is not None

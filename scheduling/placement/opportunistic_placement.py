@@ -51,7 +51,9 @@ def _preferred(placing: PlacementAttempt, unit: Unit) -> Iterator[int]:
         return
     yield _homes(allocator, cells)
     unbound = reduce(or_, (members for key, members in allocator.groups.items() if not key[1]), 0)
-    yield sum(1 << one for one in bits(unbound & placing.allowed) if placing.costs.all_of(vc, allocator.held[one]))
+    yield sum(
+        1 << one for one in bits(unbound & placing.allowed) if placing.costs.all_of(vc, allocator.leaves_by_job[one])
+    )
     yield unbound
 
 

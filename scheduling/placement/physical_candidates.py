@@ -55,11 +55,11 @@ class PhysicalCandidates:
         self.allocator = placing.allocator
         self.quota = quota
 
-    def place(self, seats: list[VirtualPlacement], then: Callable[[], bool]) -> bool:
+    def place(self, assignments: list[VirtualPlacement], then: Callable[[], bool]) -> bool:
         """All seats of the quota cell onto the first hardware with which `then` is so, too."""
         cells: dict[int, list[VirtualPlacement]] = {}
-        for seat in seats:
-            cells.setdefault(seat.cell, []).append(seat)
+        for assignment in assignments:
+            cells.setdefault(assignment.cell, []).append(assignment)
         place = self.allocator.place[self.quota.number]
         if self.quota.upper:
             uppers = [place.upper] if place is not None else self._uppers(cells)
@@ -72,29 +72,29 @@ class PhysicalCandidates:
             for spot, make_room in spots
         )
 
-    def place_one(self, seat: VirtualPlacement) -> bool:
+    def place_one(self, assignment: VirtualPlacement) -> bool:
         """The same for the only seat: nothing has changed where a spot will not do."""
         if self.quota.upper:
-            return self.place([seat], done)
+            return self.place([assignment], done)
         place = self.allocator.place[self.quota.number]
-        ways = self._ways(seat.leaves.bit_count()) if place is None else iter([(place, True)])
+        ways = self._ways(assignment.leaves.bit_count()) if place is None else iter([(place, True)])
         for spot, make_room in ways:
-            if self._idles(seat, spot) or self._at(seat.cell, spot, [seat], make_room):
+            if self._idles(assignment, spot) or self._at(assignment.cell, spot, [assignment], make_room):
                 return True
             self.placing.forget()
         return False
 
-    def _idles(self, seat: VirtualPlacement, spot: PhysicalCell) -> bool:
+    def _idles(self, assignment: VirtualPlacement, spot: PhysicalCell) -> bool:
         """Whether the only seat's very leaves idle there, beside enough CPU and memory: nearly always so, and then
         there is nothing to match and nobody to leave."""
         allocator, placing, number = self.allocator, self.placing, spot.node
-        if not placing.allowed >> number & 1 or seat.leaves << spot.base & ~allocator.idle(number):
+        if not placing.allowed >> number & 1 or assignment.leaves << spot.base & ~allocator.idle(number):
             return False
-        if not lies_straight(allocator.pairs[seat.cell], spot):
+        if not lies_straight(allocator.pairs[assignment.cell], spot):
             return False
         cpu, memory = placing.left(number)
-        placing.leaves[seat.task] = number, [(bit + spot.base, bit) for bit in bits(seat.leaves)]
-        return seat.demand.cpu_milli <= cpu and seat.demand.memory_mb <= memory
+        placing.leaves[assignment.task] = number, [(bit + spot.base, bit) for bit in bits(assignment.leaves)]
+        return assignment.demand.cpu_milli <= cpu and assignment.demand.memory_mb <= memory
 
     # Cells above the node
 
@@ -250,18 +250,18 @@ class PhysicalCandidates:
 
     # Leaves
 
-    def _at(self, cell: int, spot: PhysicalCell, seats: list[VirtualPlacement], make_room: bool = True) -> bool:
+    def _at(self, cell: int, spot: PhysicalCell, assignments: list[VirtualPlacement], make_room: bool = True) -> bool:
         """The seats of one cell node onto the block at the spot, if they find leaves, CPU and memory there."""
         if not self.placing.allowed >> spot.node & 1:
             return False
-        found = self._match(cell, spot, wanted(seats))
+        found = self._match(cell, spot, wanted(assignments))
         if found is None:
             return False
         mask = sum(1 << bit for bit in found.values())
-        if not self.placing.pay(spot.node, mask, [seat.demand for seat in seats], make_room=make_room):
+        if not self.placing.pay(spot.node, mask, [one.demand for one in assignments], make_room=make_room):
             return False
-        for seat in seats:
-            self.placing.sit(spot.node, {one: found[one] for one in bits(seat.leaves)}, seat)
+        for assignment in assignments:
+            self.placing.bind(spot.node, {one: found[one] for one in bits(assignment.leaves)}, assignment)
         return True
 
     def _match(self, cell: int, spot: PhysicalCell, leaves: int) -> dict[int, int] | None:
@@ -274,13 +274,13 @@ class PhysicalCandidates:
             if leaves & cheap >> base & block == leaves:
                 return {bit: bit + base for bit in bits(leaves)}
         pairs = {virtual: (key & KEY_MASK) - base for virtual, key in allocator.pairs[cell].items()}
-        held = {virtual: bit for virtual, bit in pairs.items() if leaves >> virtual & 1}
-        if any(not allocator.healthy[number] >> base + bit & 1 for bit in held.values()):
+        in_use = {virtual: bit for virtual, bit in pairs.items() if leaves >> virtual & 1}
+        if any(not allocator.healthy[number] >> base + bit & 1 for bit in in_use.values()):
             return None
-        seated = sum(1 << bit for bit in pairs.values())
-        usable = (allocator.healthy[number] & ~allocator.claimed[number]) >> base & block & ~seated
+        bound = sum(1 << bit for bit in pairs.values())
+        usable = (allocator.healthy[number] & ~allocator.claimed[number]) >> base & block & ~bound
         cheap = usable & ~((allocator.busy[number] & ~placing.doomed_on(number)) >> base)
-        new = leaves & ~sum(1 << virtual for virtual in held)
+        new = leaves & ~sum(1 << virtual for virtual in in_use)
         alike = all(virtual == bit for virtual, bit in pairs.items())
         if alike and new & cheap == new:
             found: dict[int, int] | None = {virtual: virtual for virtual in bits(new)}
@@ -288,7 +288,7 @@ class PhysicalCandidates:
             found = self._cheapest_match(number, base, new, pairs, (usable if placing.evict else cheap, cheap))
         if found is None:
             return None
-        return {virtual: bit + base for virtual, bit in (held | found).items()}
+        return {virtual: bit + base for virtual, bit in (in_use | found).items()}
 
     def _cheapest_match(
         self, number: int, base: int, new: int, pairs: dict[int, int], leaves: tuple[int, int]
@@ -313,9 +313,9 @@ def _match(sizes: Sizes, pairs: dict[int, int], new: int, free: int, cheap: int)
     return Match(sizes, pairs, free, cheap).run(new)
 
 
-def wanted(seats: list[VirtualPlacement]) -> int:
+def wanted(assignments: list[VirtualPlacement]) -> int:
     """All virtual leaves of these seats of one cell node."""
     mask = 0
-    for seat in seats:
-        mask |= seat.leaves
+    for assignment in assignments:
+        mask |= assignment.leaves
     return mask

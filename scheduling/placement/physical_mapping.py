@@ -32,84 +32,90 @@ class Blocked(NamedTuple):
     cells: int
 
 
-def map_seats(
-    placing: PlacementAttempt, seats: list[VirtualPlacement], others: tuple[Demand, ...]
+def map_to_hardware(
+    placing: PlacementAttempt, assignments: list[VirtualPlacement], others: tuple[Demand, ...]
 ) -> PhysicalMapping | Blocked:
     """Hardware for all seats and for the tasks without GPUs (`others`); the allocator is left as it was."""
     placing.allocator.begin()
     try:
-        return _map_one(placing, seats[0]) if placing.alone else _map(placing, seats, others)
+        return _map_one(placing, assignments[0]) if placing.alone else _map(placing, assignments, others)
     finally:
         placing.allocator.rollback()
 
 
-def _map_one(placing: PlacementAttempt, seat: VirtualPlacement) -> PhysicalMapping | Blocked:
+def _map_one(placing: PlacementAttempt, assignment: VirtualPlacement) -> PhysicalMapping | Blocked:
     """The only seat: nothing comes after it, so the first hardware that will do is the answer."""
     layout = placing.allocator.layout
-    quota = layout.quotas[layout.cell_quota[seat.cell]]
-    placed = place_loose(placing, quota, [seat]) if quota.loose else PhysicalCandidates(placing, quota).place_one(seat)
+    quota = layout.quotas[layout.cell_quota[assignment.cell]]
+    placed = (
+        place_loose(placing, quota, [assignment])
+        if quota.loose
+        else PhysicalCandidates(placing, quota).place_one(assignment)
+    )
     if not placed:
-        return Blocked(1 << seat.cell)
-    return PhysicalMapping((placing.placement(seat),), frozenset(placing.taken))
+        return Blocked(1 << assignment.cell)
+    return PhysicalMapping((placing.placement(assignment),), frozenset(placing.taken))
 
 
 def _map(
-    placing: PlacementAttempt, seats: list[VirtualPlacement], others: tuple[Demand, ...]
+    placing: PlacementAttempt, assignments: list[VirtualPlacement], others: tuple[Demand, ...]
 ) -> PhysicalMapping | Blocked:
-    found = _seated(placing, seats)
+    found = _placed(placing, assignments)
     if not isinstance(found, list):
         return found
     more = placing.without_gpus(others) if others else []
     if more is None:
-        again = _sharing(placing, seats, others) if seats else None
+        again = _sharing(placing, assignments, others) if assignments else None
         if again is None:
             return Blocked(0)
         found, more = again
     return PhysicalMapping((*found, *more), frozenset(placing.taken))
 
 
-def _seated(placing: PlacementAttempt, seats: list[VirtualPlacement]) -> list[TaskPlacement] | Blocked:
+def _placed(placing: PlacementAttempt, assignments: list[VirtualPlacement]) -> list[TaskPlacement] | Blocked:
     """Places for the tasks with GPUs."""
     layout = placing.allocator.layout
     by_quota: dict[int, list[VirtualPlacement]] = {}
-    for seat in seats:
-        by_quota.setdefault(layout.cell_quota[seat.cell], []).append(seat)
+    for assignment in assignments:
+        by_quota.setdefault(layout.cell_quota[assignment.cell], []).append(assignment)
     quotas = [layout.quotas[one] for one in by_quota]
     quotas.sort(key=lambda one: (one.loose, -one.leaves, one.number))
     way = _Way(placing, [(quota, by_quota[quota.number]) for quota in quotas])
     if not placing.attempt(way.straight) and not placing.attempt(way.searched):
-        return Blocked(sum(1 << cell for cell in {seat.cell for seat in by_quota[quotas[way.failed].number]}))
-    return [placing.placement(seat) for seat in seats]
+        return Blocked(
+            sum(1 << cell for cell in {assignment.cell for assignment in by_quota[quotas[way.failed].number]})
+        )
+    return [placing.placement(assignment) for assignment in assignments]
 
 
 def _sharing(
-    placing: PlacementAttempt, seats: list[VirtualPlacement], others: tuple[Demand, ...]
+    placing: PlacementAttempt, assignments: list[VirtualPlacement], others: tuple[Demand, ...]
 ) -> tuple[list[TaskPlacement], list[TaskPlacement]] | None:
     """Places for all, where those with GPUs took the CPU or memory that the others need: as many on each node as idle
     GPUs, CPU and memory have room for together with the others."""
     placing.allocator.rollback()
     placing.allocator.begin()
     placing.forget()
-    parts = tuple({id(seat.demand): seat.demand for seat in seats}.values())
+    parts = tuple({id(assignment.demand): assignment.demand for assignment in assignments}.values())
     fills = find(IdleNodes(placing, -1), (*parts, *others))
-    found = _node_by_node(placing, seats, fills) if fills is not None else None
+    found = _node_by_node(placing, assignments, fills) if fills is not None else None
     more = placing.without_gpus(others) if found is not None else None
     return (found, more) if found is not None and more is not None else None
 
 
 def _node_by_node(
-    placing: PlacementAttempt, seats: list[VirtualPlacement], fills: list[Fill]
+    placing: PlacementAttempt, assignments: list[VirtualPlacement], fills: list[Fill]
 ) -> list[TaskPlacement] | None:
     """As many tasks on each node as the fills say."""
     left: dict[int, list[VirtualPlacement]] = {}
-    for seat in reversed(seats):
-        left.setdefault(id(seat.demand), []).append(seat)
+    for assignment in reversed(assignments):
+        left.setdefault(id(assignment.demand), []).append(assignment)
     places: list[TaskPlacement] = []
     allowed = placing.allowed
     for fill in fills:
         mine = [left[id(fill.demand)].pop() for _ in range(fill.count)] if fill.demand.gpus else []
         placing.allowed = 1 << fill.bin
-        found = _seated(placing, mine)
+        found = _placed(placing, mine)
         placing.allowed = allowed
         if not isinstance(found, list):
             return None
@@ -135,8 +141,8 @@ class _Way:
 
     def straight(self) -> bool:
         """The first hardware for each; `failed` is then the number of the cell that found none."""
-        for place, (quota, seats) in enumerate(self.plan):
-            if not self._place(quota, seats, done):
+        for place, (quota, assignments) in enumerate(self.plan):
+            if not self._place(quota, assignments, done):
                 self.failed = place
                 return False
         return True
@@ -151,7 +157,7 @@ class _Way:
         self._steps -= 1
         return self._steps >= 0 and self._place(*self.plan[place], partial(self._from, place + 1))
 
-    def _place(self, quota: Quota, seats: list[VirtualPlacement], then: Callable[[], bool]) -> bool:
+    def _place(self, quota: Quota, assignments: list[VirtualPlacement], then: Callable[[], bool]) -> bool:
         if quota.loose:
-            return self.placing.attempt(partial(both, partial(place_loose, self.placing, quota, seats), then))
-        return PhysicalCandidates(self.placing, quota).place(seats, then)
+            return self.placing.attempt(partial(both, partial(place_loose, self.placing, quota, assignments), then))
+        return PhysicalCandidates(self.placing, quota).place(assignments, then)

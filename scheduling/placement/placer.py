@@ -20,8 +20,8 @@ from scheduling.model.snapshot import Claim, Running
 from scheduling.placement.attempt import PlacementAttempt, Task
 from scheduling.placement.feasibility import QuotaFeasibility
 from scheduling.placement.opportunistic_placement import on_loan
-from scheduling.placement.physical_mapping import PhysicalMapping, map_seats
-from scheduling.placement.virtual_placement import QuotaView, VirtualPlacement, seats
+from scheduling.placement.physical_mapping import PhysicalMapping, map_to_hardware
+from scheduling.placement.virtual_placement import QuotaView, VirtualPlacement, assign
 from scheduling.preemption.victim_cost import VictimCosts, give_back, victims
 from scheduling.preemption.victim_selection import (
     Freed,
@@ -46,12 +46,12 @@ _NOTHING: Freed = {}
 class PlacementOptions(NamedTuple):
     """How a job may be placed: whether by taking places from borrowers (`evict`) and from lower
     priorities of its own virtual cluster (`inside`); which virtual leaves are others'; whether single leaves that
-    somebody holds come before those that nobody has (`held_first`)."""
+    somebody holds come before those that nobody has (`used_first`)."""
 
     evict: bool
     inside: bool
-    owed: ReservedLeaves | None
-    held_first: bool = False
+    reserved: ReservedLeaves | None
+    used_first: bool = False
 
 
 @dataclass(slots=True)
@@ -81,15 +81,15 @@ class Placer:
         *,
         may_preempt: bool = True,
         inside: bool = True,
-        owed: ReservedLeaves | None = None,
+        reserved: ReservedLeaves | None = None,
         one: bool = False,
     ) -> Start | Preempt | None:
         """All of a gang, or as many tasks (`one`: at most one) of another job as find a place, the largest first.
 
         `may_preempt` allows taking places from anybody, `inside` from lower priorities of the same virtual
-        cluster. `owed` virtual leaves are others'.
+        cluster. `reserved` virtual leaves are others'.
         """
-        ask = PlacementOptions(may_preempt, may_preempt and inside, owed)
+        ask = PlacementOptions(may_preempt, may_preempt and inside, reserved)
         return self._unit(job, choice.units[0], ask) if job.gang else self._singly(job, choice, ask, one)
 
     def _singly(self, job: Job, choice: Choice, ask: "PlacementOptions", one: bool) -> Start | Preempt | None:
@@ -97,7 +97,7 @@ class Placer:
 
         Which task gets which virtual leaves never depends on who has to leave for it.
         """
-        calm = PlacementOptions(ask.evict, False, ask.owed)
+        calm = PlacementOptions(ask.evict, False, ask.reserved)
         placed: list[TaskPlacement] = []
         self.allocator.begin()
         try:
@@ -109,7 +109,7 @@ class Placer:
                     if not _alone(answer):
                         return Start(job, tuple(placed), self.now) if placed else answer
                     for placement in answer.placements:
-                        self.allocator.hold(job.id, placement)
+                        self.allocator.allocate(job.id, placement)
                     placed += answer.placements
         finally:
             self.allocator.rollback()
@@ -133,24 +133,26 @@ class Placer:
         """A quick look: whether there are as many free virtual leaves at all."""
         return all(pool.leaves <= self.allocator.quota_free(job.vc, pool.chain) for pool in unit.pools)
 
-    def seats(
+    def assign(
         self,
         job: Job,
         unit: Unit,
         freed: Freed = _NOTHING,
         banned: int = 0,
-        owed: ReservedLeaves | None = None,
+        reserved: ReservedLeaves | None = None,
         *,
-        held_first: bool = False,
+        used_first: bool = False,
     ) -> list[VirtualPlacement] | None:
         """Virtual leaves for the unit, from the virtual cluster's own cells alone; those `freed` count as free."""
         found: list[VirtualPlacement] = []
         for pool in unit.pools:
-            share = QuotaView(self.allocator, job.vc, pool.name, freed, banned, owed or _NOTHING, held_first=held_first)
-            seated = seats(share, pool.parts)
-            if seated is None:
+            view = QuotaView(
+                self.allocator, job.vc, pool.name, freed, banned, reserved or _NOTHING, used_first=used_first
+            )
+            placed = assign(view, pool.parts)
+            if placed is None:
                 return None
-            found += seated
+            found += placed
         return found
 
     def _in_quota(
@@ -160,7 +162,7 @@ class Placer:
         banned = 0
         freed = freed_by(self.allocator, job.vc, over) if over else _NOTHING
         while True:
-            found = self.seats(job, unit, freed, banned, ask.owed, held_first=ask.held_first)
+            found = self.assign(job, unit, freed, banned, ask.reserved, used_first=ask.used_first)
             if found is None:
                 return None
             alone = len(found) == 1 and not unit.others
@@ -169,7 +171,7 @@ class Placer:
             placing = PlacementAttempt(
                 self.allocator, job, allowed, self.costs, doomed, ask.evict, alone, resting=resting
             )
-            mapped = map_seats(placing, found, unit.others)
+            mapped = map_to_hardware(placing, found, unit.others)
             if isinstance(mapped, PhysicalMapping):
                 return PhysicalMapping(mapped.placements, mapped.taken | doomed) if doomed else mapped
             self.blocked = True
@@ -212,7 +214,7 @@ class Placer:
 
     def _past_faults(self, job: Job, unit: Unit, allowed: int, ask: "PlacementOptions") -> Start | Preempt | None:
         """Where what is free of the quota could only lie on bad hardware: as few lower priorities in its place."""
-        ask = ask._replace(held_first=True)
+        ask = ask._replace(used_first=True)
 
         def uses(chosen: set[str]) -> set[str] | None:
             answer = self._over(job, unit, allowed, chosen, ask)
@@ -229,20 +231,20 @@ class Placer:
         if not order:
             return None
         if all(len(pool.parts) == 1 for pool in unit.pools):
-            tally = Tally(self.allocator, job.vc, unit.pools, ask.owed or {})
-            return fewest(order, self.allocator.holding[job.vc], tally)
+            tally = Tally(self.allocator, job.vc, unit.pools, ask.reserved or {})
+            return fewest(order, self.allocator.virtual_leaves_by_job[job.vc], tally)
 
         def enough(chosen: set[str]) -> bool:
-            return self.seats(job, unit, freed_by(self.allocator, job.vc, chosen), 0, ask.owed) is not None
+            return self.assign(job, unit, freed_by(self.allocator, job.vc, chosen), 0, ask.reserved) is not None
 
         return spare_most(order, enough)
 
-    def has_right(self, job: Job, pools: Iterable[Pool], owed: ReservedLeaves) -> bool:
+    def has_right(self, job: Job, pools: Iterable[Pool], reserved: ReservedLeaves) -> bool:
         """Whether there are virtual leaves for these tasks, were all lower priorities gone."""
         mine, below = tuple(pools), self.lower.below(job)
-        if owed or any(len(pool.parts) > 1 for pool in mine):
+        if reserved or any(len(pool.parts) > 1 for pool in mine):
             freed = below.freed_below(job.priority) if below is not None else _NOTHING
-            return self.seats(job, Unit(mine, (), ()), freed, 0, owed) is not None
+            return self.assign(job, Unit(mine, (), ()), freed, 0, reserved) is not None
         if below is None:
             return all(fits(pool, free_counts(self.allocator, job.vc, pool.name, _NOTHING)) for pool in mine)
         return all(below.fits(pool, job.priority) for pool in mine)
@@ -262,11 +264,11 @@ class Placer:
                 self.allocator.lend(name, task.placement)
         return lazy
 
-    def _ending(self, over: frozenset[str], seats: Iterable[VirtualPlacement]) -> frozenset[Task]:
+    def _ending(self, over: frozenset[str], assignments: Iterable[VirtualPlacement]) -> frozenset[Task]:
         """Tasks of these jobs that hold a wanted virtual leaf, of gangs with all the others: they end wherever the
         new tasks will lie, so that who ends follows from the virtual leaves alone."""
         address = self.allocator.layout.virtual_address
-        wanted = {address(seat.cell, bit) for seat in seats for bit in bits(seat.leaves)}
+        wanted = {address(assignment.cell, bit) for assignment in assignments for bit in bits(assignment.leaves)}
         found: set[Task] = set()
         for name in over.intersection(self.running):
             running = self.running[name]

@@ -13,64 +13,64 @@ from scheduling.placement.virtual_placement import VirtualPlacement
 from scheduling.preemption.victim_cost import Loss
 
 
-def place_loose(placing: PlacementAttempt, quota: Quota, seats: list[VirtualPlacement]) -> bool:
+def place_loose(placing: PlacementAttempt, quota: Quota, assignments: list[VirtualPlacement]) -> bool:
     """Leaves for all seats: those of the tasks that end for them; such as nobody holds, on the fewest nodes; else one
     task after the other where least is taken back.
 
     Only where that fails may other leaves of ending tasks do: their virtual leaves would be free before the tasks
     are gone, and stand open to jobs that come after theirs.
     """
-    rest = [seat for seat in seats if not _in_place(placing, seat)]
+    rest = [assignment for assignment in assignments if not _in_place(placing, assignment)]
     ways = (False, True) if placing.doomed else (False,)
     if placing.alone and rest and _at_once(placing, quota, rest[0]):
         return True
     return not rest or any(placing.attempt(partial(_place, placing, quota, rest, swap)) for swap in ways)
 
 
-def _at_once(placing: PlacementAttempt, quota: Quota, seat: VirtualPlacement) -> bool:
+def _at_once(placing: PlacementAttempt, quota: Quota, assignment: VirtualPlacement) -> bool:
     """The only task, where nobody's leaves are wanted: what `_place` finds first."""
-    if placing.doomed or seat.leaves & placing.allocator.used[seat.cell]:
+    if placing.doomed or assignment.leaves & placing.allocator.used[assignment.cell]:
         return False
     nodes = placing.allocator.layout.nodes_of_chain.get(quota.chain, 0)
-    fills = find(IdleNodes(placing, nodes, unbound=True), (seat.demand,))
-    return fills is not None and placing.attempt(partial(_sit_idle, placing, [(fills[0].bin, seat)]))
+    fills = find(IdleNodes(placing, nodes, unbound=True), (assignment.demand,))
+    return fills is not None and placing.attempt(partial(_bind_idle, placing, [(fills[0].bin, assignment)]))
 
 
-def _in_place(placing: PlacementAttempt, seat: VirtualPlacement) -> bool:
+def _in_place(placing: PlacementAttempt, assignment: VirtualPlacement) -> bool:
     """A virtual leaf that a task has to leave stays on its physical one."""
     allocator = placing.allocator
-    if seat.demand.gpus != 1 or not seat.leaves & allocator.used[seat.cell]:
+    if assignment.demand.gpus != 1 or not assignment.leaves & allocator.used[assignment.cell]:
         return False
-    number, bit = allocator.physical_of(seat.cell, next(bits(seat.leaves)))
+    number, bit = allocator.physical_of(assignment.cell, next(bits(assignment.leaves)))
     usable = allocator.healthy[number] & ~allocator.claimed[number]
     if not placing.allowed >> number & 1 or not usable >> bit & 1:
         return False
-    return placing.attempt(partial(_sit, placing, number, 1 << bit, seat))
+    return placing.attempt(partial(_bind, placing, number, 1 << bit, assignment))
 
 
-def _place(placing: PlacementAttempt, quota: Quota, seats: list[VirtualPlacement], swap: bool) -> bool:
+def _place(placing: PlacementAttempt, quota: Quota, assignments: list[VirtualPlacement], swap: bool) -> bool:
     placing.swap = swap
-    _give_up(placing, seats)
+    _give_up(placing, assignments)
     nodes = placing.allocator.layout.nodes_of_chain.get(quota.chain, 0)
-    plan = _idle_plan(placing, nodes, seats)
+    plan = _idle_plan(placing, nodes, assignments)
     if plan is not None:
-        if placing.attempt(partial(_sit_idle, placing, plan)):
+        if placing.attempt(partial(_bind_idle, placing, plan)):
             return True
-        if any(_elsewhere(placing, nodes, seats, plan, wrong) for wrong in (_unsafe, _splitting)):
+        if any(_elsewhere(placing, nodes, assignments, plan, wrong) for wrong in (_unsafe, _splitting)):
             return True
-    return placing.evict and placing.attempt(partial(_sit_evicting, placing, nodes, seats))
+    return placing.evict and placing.attempt(partial(_bind_evicting, placing, nodes, assignments))
 
 
 Plan = list[tuple[int, VirtualPlacement]]
 """Seats, each with its node."""
 
 
-def _idle_plan(placing: PlacementAttempt, nodes: int, seats: list[VirtualPlacement]) -> Plan | None:
+def _idle_plan(placing: PlacementAttempt, nodes: int, assignments: list[VirtualPlacement]) -> Plan | None:
     """The fewest of these nodes that have leaves for all seats which nobody holds."""
-    fills = find(IdleNodes(placing, nodes, unbound=True), _demands(seats))
+    fills = find(IdleNodes(placing, nodes, unbound=True), _demands(assignments))
     if fills is None:
         return None
-    by_task = {seat.task: seat for seat in seats}
+    by_task = {assignment.task: assignment for assignment in assignments}
     tasks = {id(fill.demand): iter(fill.demand.tasks) for fill in fills}
     return [(fill.bin, by_task[next(tasks[id(fill.demand)])]) for fill in fills for _ in range(fill.count)]
 
@@ -78,7 +78,7 @@ def _idle_plan(placing: PlacementAttempt, nodes: int, seats: list[VirtualPlaceme
 def _elsewhere(
     placing: PlacementAttempt,
     nodes: int,
-    seats: list[VirtualPlacement],
+    assignments: list[VirtualPlacement],
     plan: Plan,
     wrong: Callable[[PlacementAttempt, Plan], int],
 ) -> bool:
@@ -88,43 +88,43 @@ def _elsewhere(
     while found is not None:
         out = wrong(placing, found)
         nodes &= ~out
-        found = _idle_plan(placing, nodes, seats) if out else None
-        if found is not None and placing.attempt(partial(_sit_idle, placing, found)):
+        found = _idle_plan(placing, nodes, assignments) if out else None
+        if found is not None and placing.attempt(partial(_bind_idle, placing, found)):
             return True
     return False
 
 
-def _demands(seats: list[VirtualPlacement]) -> tuple[Demand, ...]:
+def _demands(assignments: list[VirtualPlacement]) -> tuple[Demand, ...]:
     """The seats' tasks, equal ones together, largest first."""
     alike: dict[tuple[int, int, int], list[VirtualPlacement]] = {}
-    for seat in seats:
-        demand = seat.demand
-        alike.setdefault((demand.gpus, demand.cpu_milli, demand.memory_mb), []).append(seat)
+    for assignment in assignments:
+        demand = assignment.demand
+        alike.setdefault((demand.gpus, demand.cpu_milli, demand.memory_mb), []).append(assignment)
     return tuple(
-        group[0].demand.part(tuple(seat.task for seat in group))
+        group[0].demand.part(tuple(one.task for one in group))
         for _, group in sorted(alike.items(), key=lambda one: one[0], reverse=True)
     )
 
 
-def _give_up(placing: PlacementAttempt, seats: list[VirtualPlacement]) -> None:
+def _give_up(placing: PlacementAttempt, assignments: list[VirtualPlacement]) -> None:
     """What other jobs have of these virtual leaves is theirs no more."""
     allocator = placing.allocator
-    for seat in seats:
-        for owner, mask in list(allocator.owners[seat.cell].items()) if seat.leaves & allocator.used[seat.cell] else ():
-            if mask & seat.leaves:
-                allocator.unseat(owner, seat.cell, mask & seat.leaves)
+    for one in (one for one in assignments if one.leaves & allocator.used[one.cell]):
+        for owner, mask in list(allocator.owners[one.cell].items()):
+            if mask & one.leaves:
+                allocator.unbind(owner, one.cell, mask & one.leaves)
 
 
 def _free(placing: PlacementAttempt, number: int) -> int:
     allocator = placing.allocator
-    held = allocator.busy[number] & ~placing.doomed_on(number)
-    return allocator.healthy[number] & ~allocator.claimed[number] & placing.unbound_on(number) & ~held
+    in_use = allocator.busy[number] & ~placing.doomed_on(number)
+    return allocator.healthy[number] & ~allocator.claimed[number] & placing.unbound_on(number) & ~in_use
 
 
-def _sit_idle(placing: PlacementAttempt, plan: Plan) -> bool:
-    for number, seat in plan:
-        picked = pick(placing.allocator.layout.shapes[number].sizes, _free(placing, number), seat.demand.gpus)
-        if picked is None or not _sit(placing, number, picked.bits, seat):
+def _bind_idle(placing: PlacementAttempt, plan: Plan) -> bool:
+    for number, assignment in plan:
+        picked = pick(placing.allocator.layout.shapes[number].sizes, _free(placing, number), assignment.demand.gpus)
+        if picked is None or not _bind(placing, number, picked.bits, assignment):
             return False
     return True
 
@@ -137,7 +137,7 @@ def _unsafe(placing: PlacementAttempt, plan: Plan) -> int:
     def one_by_one() -> bool:
         for number in dict.fromkeys(number for number, _ in plan):
             ours = [one for one in plan if one[0] == number]
-            if not placing.attempt(partial(_sit_idle, placing, ours)):
+            if not placing.attempt(partial(_bind_idle, placing, ours)):
                 break
             fit.append(number)
         return False
@@ -148,8 +148,8 @@ def _unsafe(placing: PlacementAttempt, plan: Plan) -> int:
 
 def _splitting(placing: PlacementAttempt, plan: Plan) -> int:
     """The first node of the plan where a larger cell is split: what it spends so may be wanted where more is idle."""
-    for number, seat in plan:
-        picked = pick(placing.allocator.layout.shapes[number].sizes, _free(placing, number), seat.demand.gpus)
+    for number, assignment in plan:
+        picked = pick(placing.allocator.layout.shapes[number].sizes, _free(placing, number), assignment.demand.gpus)
         if picked is not None and any(
             placing.allocator.split_by(PhysicalCell(number, bit), 1) for bit in bits(picked.bits)
         ):
@@ -157,20 +157,23 @@ def _splitting(placing: PlacementAttempt, plan: Plan) -> int:
     return 0
 
 
-def _sit(placing: PlacementAttempt, number: int, mask: int, seat: VirtualPlacement, make_room: bool = True) -> bool:
-    if not placing.pay(number, mask, [seat.demand], make_room=make_room):
+def _bind(
+    placing: PlacementAttempt, number: int, mask: int, assignment: VirtualPlacement, make_room: bool = True
+) -> bool:
+    if not placing.pay(number, mask, [assignment.demand], make_room=make_room):
         return False
-    placing.sit(number, dict(zip(bits(seat.leaves), bits(mask), strict=True)), seat)
+    placing.bind(number, dict(zip(bits(assignment.leaves), bits(mask), strict=True)), assignment)
     return True
 
 
-def _sit_evicting(placing: PlacementAttempt, nodes: int, seats: list[VirtualPlacement]) -> bool:
-    for seat in sorted(seats, key=lambda one: (-one.demand.gpus, one.task)):
-        idle, held = _choices(placing, nodes, seat.demand)
-        calm = partial(_free_leaves, placing, seat.demand, idle)
-        ways = ((calm(), False), (calm(), True), (chain(held, _leaf_by_leaf(placing, nodes, seat.demand)), True))
+def _bind_evicting(placing: PlacementAttempt, nodes: int, assignments: list[VirtualPlacement]) -> bool:
+    for assignment in sorted(assignments, key=lambda one: (-one.demand.gpus, one.task)):
+        idle, in_use = _choices(placing, nodes, assignment.demand)
+        calm = partial(_free_leaves, placing, assignment.demand, idle)
+        more = chain(in_use, _leaf_by_leaf(placing, nodes, assignment.demand))
+        ways = ((calm(), False), (calm(), True), (more, True))
         places = ((number, mask, make_room) for some, make_room in ways for number, mask in some)
-        if not any(placing.attempt(partial(_sit, placing, one, mask, seat, room)) for one, mask, room in places):
+        if not any(placing.attempt(partial(_bind, placing, one, mask, assignment, room)) for one, mask, room in places):
             return False
     return True
 
@@ -193,7 +196,7 @@ def _leaf_by_leaf(placing: PlacementAttempt, nodes: int, demand: Demand) -> Iter
 def _choices(placing: PlacementAttempt, nodes: int, demand: Demand) -> tuple[list[int], Iterator[tuple[int, int]]]:
     """Nodes where no GPU is taken back, the tightest fit first; and others with the leaves to take there, where the
     loss is least, of equals where the fewest are taken back, then the tightest fit."""
-    allocator, calm, held = placing.allocator, 0, 0
+    allocator, calm, in_use = placing.allocator, 0, 0
     for (shape, bound, _, busy, blocked), members in allocator.groups.items():
         members &= nodes & placing.allowed
         sound = allocator.shapes[shape].full & ~blocked
@@ -205,9 +208,9 @@ def _choices(placing: PlacementAttempt, nodes: int, demand: Demand) -> tuple[lis
             if free.bit_count() >= demand.gpus:
                 calm |= where
             elif usable.bit_count() >= demand.gpus:
-                held |= where
+                in_use |= where
     fits = sorted((_free(placing, number).bit_count(), number) for number in bits(calm))
-    dearer = placing.least_first(held, partial(_losses, placing, demand))
+    dearer = placing.least_first(in_use, partial(_losses, placing, demand))
     return [number for _, number in fits], ((number, mine) for *_, number, mine in dearer)
 
 

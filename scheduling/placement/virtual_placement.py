@@ -35,7 +35,7 @@ class QuotaView:
 
     `freed` are virtual leaves (a mask by cell node) that count as free though lower priorities have them; `banned`
     are cell nodes that cannot be used now; `taken` virtual leaves are others'. `known` is what `alike` would answer.
-    `held_first`: of single leaves that are free those that somebody holds come first.
+    `used_first`: of single leaves that are free those that somebody holds come first.
     """
 
     allocator: Allocator
@@ -45,7 +45,7 @@ class QuotaView:
     banned: int = 0
     taken: Mapping[int, int] = field(default_factory=dict)
     known: Alike | None = None
-    held_first: bool = False
+    used_first: bool = False
 
     def free(self, cell: int) -> int:
         """Free virtual leaves of a cell node."""
@@ -102,7 +102,7 @@ class ReservedCells(dict[int, int]):
         self._vc = vc
         self._alike: dict[str, tuple[int, Alike]] = {}
 
-    def share(self, pool: str) -> QuotaView:
+    def view(self, pool: str) -> QuotaView:
         """What the next in the queue may look at."""
         state = self._allocator.virtual_state.get(self._vc, -1)
         known = self._alike.get(pool)
@@ -110,13 +110,13 @@ class ReservedCells(dict[int, int]):
             known = self._alike[pool] = state, QuotaView(self._allocator, self._vc, pool, taken=self).alike()
         return QuotaView(self._allocator, self._vc, pool, taken=self, known=known[1])
 
-    def owe(self, seats: Iterable[VirtualPlacement], number: int) -> None:
+    def reserve(self, assignments: Iterable[VirtualPlacement], number: int) -> None:
         """These are owed, too, from here on."""
         allocator, layout = self._allocator, self._allocator.layout
-        for seat in seats:
-            cell, pool = seat.cell, layout.cell_pool[seat.cell]
+        for assignment in assignments:
+            cell, pool = assignment.cell, layout.cell_pool[assignment.cell]
             before = self.get(cell, 0)
-            after = self[cell] = before | seat.leaves
+            after = self[cell] = before | assignment.leaves
             known = self._alike.get(pool)
             if known is None or layout.loose_cells >> cell & 1:
                 continue
@@ -128,16 +128,16 @@ class ReservedCells(dict[int, int]):
             move(known[1], (sizes, free & ~before), (sizes, free & ~after), 1 << cell)
         self.number = number
 
-    def settle(self, seats: Iterable[VirtualPlacement]) -> None:
+    def settle(self, assignments: Iterable[VirtualPlacement]) -> None:
         """These are taken by whom they were owed to. For the end of a pass: nobody is owed anything after it."""
         self._alike.clear()
-        for seat in seats:
-            self[seat.cell] &= ~seat.leaves
-            if not self[seat.cell]:
-                del self[seat.cell]
+        for assignment in assignments:
+            self[assignment.cell] &= ~assignment.leaves
+            if not self[assignment.cell]:
+                del self[assignment.cell]
 
 
-def seats(share: QuotaView, parts: Sequence[Demand]) -> list[VirtualPlacement] | None:
+def assign(view: QuotaView, parts: Sequence[Demand]) -> list[VirtualPlacement] | None:
     """Virtual leaves for all tasks (with GPUs) at once, or None.
 
     Tasks of one GPU go to loose leaves first, others to cells that hold them whole; what finds no room there goes
@@ -145,26 +145,26 @@ def seats(share: QuotaView, parts: Sequence[Demand]) -> list[VirtualPlacement] |
     """
     single = parts[0].gpus == 1  # the largest is the first
     for way in (_loose_only, _cells_only, _mixed) if single else (_cells_only, _loose_only, _mixed):
-        found = way(share, parts)
+        found = way(view, parts)
         if found is not None:
             return found
     return None
 
 
-def _cells_only(share: QuotaView, parts: Sequence[Demand]) -> list[VirtualPlacement] | None:
+def _cells_only(view: QuotaView, parts: Sequence[Demand]) -> list[VirtualPlacement] | None:
     if len(parts) == 1 and parts[0].count == 1:
-        return _tightest(share, parts[0])
-    groups = share.groups()
+        return _tightest(view, parts[0])
+    groups = view.groups()
     if not groups:
         return None
     fills = find(Bins(groups), parts)
-    return None if fills is None else _in_cells(share, groups, fills)
+    return None if fills is None else _in_cells(view, groups, fills)
 
 
-def _tightest(share: QuotaView, demand: Demand) -> list[VirtualPlacement] | None:
+def _tightest(view: QuotaView, demand: Demand) -> list[VirtualPlacement] | None:
     """One task: what `find` would answer, read off the masks."""
     best: tuple[tuple[int, tuple[int, ...], int], int] | None = None
-    for (sizes, free), members in share.alike().items():
+    for (sizes, free), members in view.alike().items():
         if free.bit_count() < demand.gpus:
             continue
         found = pick(sizes, free, demand.gpus)
@@ -178,7 +178,7 @@ def _tightest(share: QuotaView, demand: Demand) -> list[VirtualPlacement] | None
     return [VirtualPlacement(demand.tasks[0], demand, lowest_cell.bit_length() - 1, leaves)]
 
 
-def _in_cells(share: QuotaView, groups: list[Group], fills: list[Fill]) -> list[VirtualPlacement]:
+def _in_cells(view: QuotaView, groups: list[Group], fills: list[Fill]) -> list[VirtualPlacement]:
     shape: dict[int, tuple[Sizes, int]] = {}
     for cell in {fill.bin for fill in fills}:
         group = next(group for group in groups if group.members >> cell & 1)
@@ -195,8 +195,8 @@ def _in_cells(share: QuotaView, groups: list[Group], fills: list[Fill]) -> list[
     return found
 
 
-def _loose_only(share: QuotaView, parts: Sequence[Demand]) -> list[VirtualPlacement] | None:
-    free = {cell: share.free(cell) for cell in share.loose()}
+def _loose_only(view: QuotaView, parts: Sequence[Demand]) -> list[VirtualPlacement] | None:
+    free = {cell: view.free(cell) for cell in view.loose()}
     if not free:
         return None
     found = []
@@ -205,33 +205,33 @@ def _loose_only(share: QuotaView, parts: Sequence[Demand]) -> list[VirtualPlacem
             cell = next((one for one, mask in free.items() if mask.bit_count() >= demand.gpus), None)
             if cell is None:
                 return None
-            leaves = _lowest(share, cell, free[cell], demand.gpus)
+            leaves = _lowest(view, cell, free[cell], demand.gpus)
             free[cell] &= ~leaves
             found.append(VirtualPlacement(task, demand, cell, leaves))
     return found
 
 
-def _lowest(share: QuotaView, cell: int, free: int, count: int) -> int:
-    """The lowest leaves that nobody holds (`held_first`: that somebody does), then the lowest of the others."""
-    held = free & share.allocator.used[cell]
-    before = held if share.held_first else free & ~held
+def _lowest(view: QuotaView, cell: int, free: int, count: int) -> int:
+    """The lowest leaves that nobody holds (`used_first`: that somebody does), then the lowest of the others."""
+    in_use = free & view.allocator.used[cell]
+    before = in_use if view.used_first else free & ~in_use
     some = min(count, before.bit_count())
     taken = lowest(before, some)
     return taken | lowest(free & ~taken, count - some)
 
 
-def _mixed(share: QuotaView, parts: Sequence[Demand]) -> list[VirtualPlacement] | None:
+def _mixed(view: QuotaView, parts: Sequence[Demand]) -> list[VirtualPlacement] | None:
     """Task by task, the largest first: a cell that holds it, else loose leaves."""
-    taken = dict(share.taken)
-    share = replace(share, taken=taken, known=None)
+    taken = dict(view.taken)
+    view = replace(view, taken=taken, known=None)
     found: list[VirtualPlacement] = []
     for demand in parts:
         for task in demand.tasks:
             one = (demand.part((task,)),)
             ways = (_loose_only, _cells_only) if demand.gpus == 1 else (_cells_only, _loose_only)
-            seat = ways[0](share, one) or ways[1](share, one)
-            if seat is None:
+            assignment = ways[0](view, one) or ways[1](view, one)
+            if assignment is None:
                 return None
-            found += seat
-            taken[seat[0].cell] = taken.get(seat[0].cell, 0) | seat[0].leaves
+            found += assignment
+            taken[assignment[0].cell] = taken.get(assignment[0].cell, 0) | assignment[0].leaves
     return found

@@ -157,7 +157,7 @@ class VictimCosts:
         """
         holders = [
             (NOTHING if job in gone else self.of(job, (own & mask).bit_count()), own & mask)
-            for job, own in sorted(allocator.held[number].items())
+            for job, own in sorted(allocator.leaves_by_job[number].items())
             if own & mask
         ]
         if count == 1 and holders:
@@ -211,7 +211,7 @@ class VictimCosts:
         return number
 
     def _block(self, allocator: Allocator, number: int, mask: int, gone: Collection[str]) -> Block:
-        holders, payers = allocator.held[number], set[tuple[bool, str | None, int]]()
+        holders, payers = allocator.leaves_by_job[number], set[tuple[bool, str | None, int]]()
         counted = lost = gpus = 0
         for job, own in holders.items():
             if own & mask:
@@ -287,8 +287,8 @@ def _numbers(allocator: Allocator, running: Running) -> set[int]:
 
 def _unclaimed(allocator: Allocator, running: Running) -> int:
     """The nodes (a mask) where it holds GPUs that nobody has claimed."""
-    held, claimed, name = allocator.held, allocator.claimed, running.job.id
-    return sum(1 << one for one in _numbers(allocator, running) if held[one].get(name, 0) & ~claimed[one])
+    used, claimed, name = allocator.leaves_by_job, allocator.claimed, running.job.id
+    return sum(1 << one for one in _numbers(allocator, running) if used[one].get(name, 0) & ~claimed[one])
 
 
 def _together(one: Cost, other: Cost) -> Cost:

@@ -34,7 +34,7 @@ class VictimCandidates:
         self._allocator = allocator
         self._vc = vc
         self._worth = worth
-        found = {name: worth(name) for name in allocator.holding[vc]}
+        found = {name: worth(name) for name in allocator.virtual_leaves_by_job[vc]}
         self._known = {name: one for name, one in found.items() if one is not None}
         self._order = sorted(self._known.values())
         self._below: dict[int, Freed] = {}
@@ -73,7 +73,7 @@ class VictimCandidates:
             before = self._known.pop(name, None)
             if before is not None:
                 del self._order[bisect_left(self._order, before)]
-            now = self._worth(name) if name in self._allocator.holding[self._vc] else None
+            now = self._worth(name) if name in self._allocator.virtual_leaves_by_job[self._vc] else None
             if now is not None:
                 self._known[name] = now
                 insort(self._order, now)
@@ -85,7 +85,7 @@ class VictimCandidates:
 def freed_by(allocator: Allocator, vc: str, names: Iterable[str]) -> Freed:
     """The virtual leaves of these jobs."""
     freed: dict[int, int] = {}
-    holding = allocator.holding[vc]
+    holding = allocator.virtual_leaves_by_job[vc]
     for name in names:
         for cell, mask in holding.get(name, {}).items():
             freed[cell] = freed.get(cell, 0) | mask
@@ -114,12 +114,12 @@ def free_counts(allocator: Allocator, vc: str, pool: str, freed: Freed) -> dict[
 class Tally:
     """How many tasks are without a cell yet, as virtual leaves come free; the tasks of a pool are equal.
 
-    `owed` virtual leaves are others'.
+    `reserved` virtual leaves are others'.
     """
 
-    def __init__(self, allocator: Allocator, vc: str, pools: Sequence[Pool], owed: Freed) -> None:
+    def __init__(self, allocator: Allocator, vc: str, pools: Sequence[Pool], reserved: Freed) -> None:
         self._allocator = allocator
-        self._owed = owed
+        self._owed = reserved
         self._freed: dict[int, int] = {}
         self._gpus = {pool.name: pool.parts[0].gpus for pool in pools}
         self._short = {pool.name: pool.parts[0].count for pool in pools}
@@ -127,7 +127,7 @@ class Tally:
             gpus = self._gpus[pool.name]
             for (sizes, used), members in allocator.cell_groups.get((vc, pool.name), {}).items():
                 self._short[pool.name] -= (sizes[-1] - used.bit_count()) // gpus * members.bit_count()
-        for cell, mask in owed.items():
+        for cell, mask in reserved.items():
             name = allocator.layout.cell_pool[cell]
             if name in self._gpus:
                 free = self._width(cell) - allocator.used[cell].bit_count()

@@ -84,7 +84,7 @@ class Limit(NamedTuple):
     the jobs of this priority and above, None: those of one user; `factor`: it is this part of the quota."""
 
     kind: str
-    held: int
+    used: int
     needed: int
     most: int
     lowest: int | None
@@ -98,12 +98,12 @@ def limit_exceeded(
     user holds, `of_class`: what the jobs of the limited class hold."""
     rules = layout.team(job.vc).rules
     for kind, need in needs.items():
-        cap, held = user_cap(rules, layout.owned_gpus(job.vc, kind)), mine.get(kind, 0)
-        if cap is not None and held + need > cap:
-            return Limit(kind, held, need, cap, None, rules.user_factor)
-    held, needed = sum(mine.values()), sum(needs.values())
-    if rules.user_gpus is not None and held + needed > rules.user_gpus:
-        return Limit("", held, needed, rules.user_gpus, None, None)
+        cap, used = user_cap(rules, layout.owned_gpus(job.vc, kind)), mine.get(kind, 0)
+        if cap is not None and used + need > cap:
+            return Limit(kind, used, need, cap, None, rules.user_factor)
+    used, needed = sum(mine.values()), sum(needs.values())
+    if rules.user_gpus is not None and used + needed > rules.user_gpus:
+        return Limit("", used, needed, rules.user_gpus, None, None)
     lowest, most = rules.class_priority, rules.class_gpus
     if lowest is None or most is None or job.priority < lowest or of_class + needed <= most:
         return None

@@ -52,8 +52,8 @@ class Bucket(NamedTuple):
 class Queue:
     """The jobs of one virtual cluster.
 
-    `version` counts all changes, `front` those that matter to whoever is not behind `hold_up`; `wanting_loan` are as
-    many jobs as may want one.
+    `version` counts all changes, `front` those of jobs that are not blocked (`block_behind`); `wanting_loan` is the
+    number of jobs that may want a loan.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Queue:
         self._levels: dict[int, dict[tuple[str, bool], Bucket]] = {}
         self._where: dict[str, tuple[Bucket, Entry]] = {}
         self._by_hand: set[str] = set()
-        self._held_up: tuple[Rank, frozenset[str]] | None = None
+        self._blocked_behind: tuple[Rank, frozenset[str]] | None = None
 
     def add(self, job: Job, user: str, shape: JobShape, *, wants_loan: bool = True) -> None:
         """Enter a job under the user whose share counts (empty: nobody's); in place of an earlier one of its id."""
@@ -101,13 +101,13 @@ class Queue:
     def __len__(self) -> int:
         return len(self._where)
 
-    def hold_up(self, behind: tuple[Rank, frozenset[str]] | None) -> None:
+    def block_behind(self, behind: tuple[Rank, frozenset[str]] | None) -> None:
         """Whoever comes behind this place and stands in these chains only is passed over, and changes no `front`."""
-        self._held_up = behind
+        self._blocked_behind = behind
 
     def _changed(self, bucket: Bucket, entry: Entry) -> None:
         self.version += 1
-        held, chains = self._held_up, entry[4].chains
+        held, chains = self._blocked_behind, entry[4].chains
         self.front += (
             held is None
             or (-bucket.priority, entry[:3]) <= held[0]

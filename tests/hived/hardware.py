@@ -91,7 +91,7 @@ def _leaf_by_leaf(placing: PlacementAttempt, quota: Quota, found: list[VirtualPl
         else:
             places = spots(allocator, quota, placing.allowed)
         spot = next((at for at in places if _usable(allocator, at.node) >> at.base & 1), None)
-        if spot is None or not placing.allowed >> spot.node & 1 or not _sit(placing, spot, [one], {virtual: 0}):
+        if spot is None or not placing.allowed >> spot.node & 1 or not _bind(placing, spot, [one], {virtual: 0}):
             return False
     return True
 
@@ -99,16 +99,16 @@ def _leaf_by_leaf(placing: PlacementAttempt, quota: Quota, found: list[VirtualPl
 def _at(placing: PlacementAttempt, quota: Quota, cell: int, spot: PhysicalCell, found: list[VirtualPlacement]) -> bool:
     """The tasks of one cell node onto the block at the spot."""
     pairs = _match(placing, quota, cell, spot, sum(one.leaves for one in found))
-    return bool(placing.allowed >> spot.node & 1) and pairs is not None and _sit(placing, spot, found, pairs)
+    return bool(placing.allowed >> spot.node & 1) and pairs is not None and _bind(placing, spot, found, pairs)
 
 
-def _sit(placing: PlacementAttempt, spot: PhysicalCell, found: list[VirtualPlacement], pairs: dict[int, int]) -> bool:
+def _bind(placing: PlacementAttempt, spot: PhysicalCell, found: list[VirtualPlacement], pairs: dict[int, int]) -> bool:
     """These tasks have the physical leaves of a block that `pairs` names for their virtual ones."""
     at = {virtual: leaf + spot.base for virtual, leaf in pairs.items()}
     if not placing.pay(spot.node, sum(1 << leaf for leaf in at.values()), [one.demand for one in found]):
         return False
     for one in found:
-        placing.sit(spot.node, {virtual: at[virtual] for virtual in bits(one.leaves)}, one)
+        placing.bind(spot.node, {virtual: at[virtual] for virtual in bits(one.leaves)}, one)
     return True
 
 

@@ -133,12 +133,12 @@ def test_the_largest_weighted_borrowed_share_pays_first_as_in_yarn(name: str) ->
     case = YARN[name]
     queues = dict(zip("ABCD", zip(case["guaranteed"], case["used"], case["pending"], strict=True), strict=False))
     shares = DominantShares({"gpu": 100}, {queue: guaranteed for queue, (guaranteed, _, _) in queues.items()})
-    owed = 0
+    reserved = 0
     for queue, (guaranteed, used, pending) in queues.items():
         shares.take(queue, {"gpu": max(0, used - guaranteed)})
-        owed += max(0, min(pending, guaranteed - used))
+        reserved += max(0, min(pending, guaranteed - used))
     paid = dict.fromkeys(queues, 0)
-    for _ in range(owed):
+    for _ in range(reserved):
         payer = shares.largest(queues)
         shares.give(payer, {"gpu": 1})
         paid[payer] += 1

@@ -102,16 +102,16 @@ def check_a_pass(made: Engine, now: int) -> None:
     state = made._basis.state(now, (), CycleMemory())
     users = {(one.job.vc, one.job.user) for one in state.running.values()}
     users |= {(one.vc, one.user) for one in state.waiting.values()}
-    state.held.of_class("")
+    state.limit_usage.of_class("")
     try:
         make_plan(state, now, with_reasons=False, without_quota=made._without_quota)
     finally:
         made._allocator.rollback()
     counted = LimitUsage(state.placer.allocator.layout, state.running, state.waiting, state.claims)
     for vc, user in users:
-        found = {kind: count for kind, count in state.held.of_user(vc, user).items() if count}
+        found = {kind: count for kind, count in state.limit_usage.of_user(vc, user).items() if count}
         assert found == counted.of_user(vc, user)
-        assert state.held.of_class(vc) == counted.of_class(vc)
+        assert state.limit_usage.of_class(vc) == counted.of_class(vc)
 
 
 @settings(max_examples=20)
