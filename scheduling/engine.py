@@ -1,29 +1,24 @@
-"""The engine: one state, changed by what happened, asked for decisions that change nothing."""
+"""The engine: jobs and cells in one state that events change, and the plans made of it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from scheduling.cells.allocator import Allocator
 from scheduling.cells.claims import Claims, needs_of
-from scheduling.cells.request import Choice, JobShape, apart
 from scheduling.cycle.context import ClusterContext, EngineContext
 from scheduling.cycle.cycle import Overtaken, make_plan
 from scheduling.cycle.cycle_state import CycleMemory, CycleState, leaving, lent
-from scheduling.cycle.diagnose import alone
+from scheduling.cycle.decide import decide
 from scheduling.cycle.gc_pause import paused
-from scheduling.cycle.preemptors import is_for_loan
 from scheduling.cycle.restore import check_start, entered
 from scheduling.cycle.sync import caught_up
-from scheduling.cycle.within_caps import cap_exceeded, may_borrow, within_caps
-from scheduling.diagnosis import reasons as explain
 from scheduling.diagnosis.feasible_at_submit import JobRefused
 from scheduling.model.cluster import Cluster
 from scheduling.model.description import Node
 from scheduling.model.job import Job, LeafUse, Standing, TaskRef
-from scheduling.model.plan import Demotion, Plan, Preempt, Promotion, Reason, Start, Wait
+from scheduling.model.plan import Demotion, Plan, Preempt, Promotion, Start, Wait
 from scheduling.model.snapshot import Claim, Running, RunningTask, Snapshot, Usage
 from scheduling.preemption.victim_cost import give_back
-from scheduling.queue.caps import capped
 from scheduling.queue.job_index import JobIndex
 
 
@@ -36,11 +31,11 @@ class UnknownJob(LookupError):
 
 
 class Engine:
-    """Jobs, cells and who holds what; the same for a tick, a simulation and a what-if.
+    """Jobs, cells and who has them; the same engine for a cycle, a simulation and a what-if.
 
-    What happened goes in by `submit`, `start`, `finish`, `claim`, `release`, `promote`, `demote`, `set_node` and
-    `reconfigure`; `decide`, `plan` and `explain` answer and change nothing. `advance` plans and carries the plan
-    out here. Every answer follows from the snapshot and the arguments alone: not from history, a clock or chance.
+    Events go in by `submit`, `start`, `finish`, `claim`, `release`, `promote`, `demote`, `set_node` and `reconfigure`;
+    `decide`, `plan` and `explain` answer and change nothing; `advance` plans and carries the plan out here. Every
+    answer follows from the snapshot and the arguments alone: not from history, a clock or chance.
     """
 
     _allocator: Allocator
@@ -104,7 +99,7 @@ class Engine:
             self.leave(gone.job, gone.tasks)
 
     def _give_way(self, answer: Start | Preempt) -> None:
-        """Claims that the answer releases are given up, whom it demotes is on loan."""
+        """Releases the claims and demotes the jobs that the answer names."""
         if answer.releases:
             self._release(answer.releases)
         for demoted in answer.demotes:
@@ -144,12 +139,12 @@ class Engine:
         self._job_index.demotions[demotion.job] = demotion
         if now is not None:
             for task in running.tasks:
-                self._job_index.book.ended(running.job, task, now)
+                self._job_index.usage_history.ended(running.job, task, now)
         self._job_index.set_running(lent(running, now))
 
     def note(self, usage: Usage) -> None:
         """A task that ended used this much; it counts against its user for a while."""
-        self._job_index.book.note(usage)
+        self._job_index.usage_history.note(usage)
 
     def set_node(self, node: Node) -> None:
         """The node is new or has changed: its state, its health, its size. Raises ClusterError."""
@@ -159,59 +154,19 @@ class Engine:
 
     def reconfigure(self, cluster: Cluster) -> None:
         """Nodes, cells or quotas changed. Running jobs go on; those that fit no longer are demoted by the next plan."""
-        self._job_index.book.reconfigure(cluster)
+        self._job_index.usage_history.reconfigure(cluster)
         self._settle(cluster)
 
     # What to do
 
     def decide(self, job: Job, now: int, may_preempt: bool = True) -> Start | Preempt | Wait:
-        """What would become of this job alone, asked at `now` (ms): the queue's order is not looked at.
-
-        `may_preempt` allows Preempt as an answer. What is claimed for a loan is open
-        to a guaranteed job, as in a cycle.
-        """
-        allocator, claims = self._basis.allocator, {} if job.opportunistic else self._basis.claims.by_claimant
-        allocator.begin()
-        try:
-            for name, claimed in claims.items():
-                if is_for_loan(claimed):
-                    allocator.unclaim(name, claimed)
-            return self._decide(job, now, may_preempt)
-        finally:
-            allocator.rollback()
-
-    def _decide(self, job: Job, now: int, may_preempt: bool) -> Start | Preempt | Wait:
-        layout = self._context.layout
-        reason = explain.ineligible(job, layout)
-        if reason is not None:
-            return Wait(job, reason)
-        shape, placer = self._context.shapes.of(job), self._basis.placer(now)
-        limited = not job.opportunistic and capped(layout.team(job.vc).rules)
-        choices = self._within_limits(job, shape, now) if limited or job.opportunistic else shape.choices
-        if isinstance(choices, Reason):
-            return Wait(job, choices)
-        for choice in choices:
-            answer = (
-                placer.borrowed(job, choice)
-                if job.opportunistic
-                else placer.guaranteed(job, choice, may_preempt=may_preempt, one=limited)
-            )
-            if answer is not None:
-                return answer
-        return Wait(job, alone(self._state(now, to_change=False), job, shape))
-
-    def _within_limits(self, job: Job, shape: JobShape, now: int) -> Sequence[Choice] | Reason:
-        """What the limits of its virtual cluster leave the job to choose from; else which of them it would pass."""
-        state = self._state(now, to_change=False)
-        if not job.opportunistic:
-            return cap_exceeded(state, job, shape) or within_caps(state, job, shape.choices)
-        return [one for one in apart(shape.choices, job.gang) if may_borrow(state, job, one)]
+        """What would become of this job alone, at `now` (ms): the queue's order is not looked at. `may_preempt` allows
+        Preempt as an answer."""
+        return decide(self._engine_context, lambda: self._state(now, to_change=False), job, now, may_preempt)
 
     def plan(self, now: int, *, with_reasons: bool = True) -> Plan:
-        """All decisions of this moment (ms), each as if those before it were carried out.
-
-        Without reasons (`with_reasons`) there are no `waits` in it and it takes half the time or less.
-        """
+        """All decisions of this moment (ms), each as if those before it were carried out. Without reasons it has no
+        `waits` and takes half the time or less."""
         try:
             return self._plan(now, with_reasons)
         except Overtaken:
@@ -229,10 +184,7 @@ class Engine:
             self._memory = before
 
     def advance(self, now: int) -> Plan:
-        """Plan without reasons, and carry the plan out here; whoever calls ends the victims by `finish`.
-
-        A plan that only starts and preempts has changed the allocator as it is to be: that is kept.
-        """
+        """Plans without reasons and carries the plan out here; the caller ends the victims by `finish`."""
         try:
             return self._advance(now)
         except Overtaken:
@@ -241,7 +193,7 @@ class Engine:
 
     def _advance(self, now: int) -> Plan:
         with paused():
-            as_it_is = False
+            as_it_is = False  # a plan that only starts and preempts leaves the allocator as it is to be
             self._allocator.begin()
             try:
                 plan = make_plan(self._state(now), now, with_reasons=False, without_quota=self._without_quota)
@@ -253,7 +205,7 @@ class Engine:
         return plan
 
     def carry_out(self, plan: Plan) -> None:
-        """All of a plan of this state."""
+        """Carries out all of a plan of this state."""
         for leaf in plan.releases:
             self.release(leaf)
         for demotion in plan.demotions:
@@ -292,7 +244,7 @@ class Engine:
             waiting=tuple(job_index.waiting[one] for one in sorted(job_index.waiting)),
             claims=tuple(self._claims.all()),
             demotions=tuple(job_index.demotions[one] for one in sorted(job_index.demotions)),
-            usage=job_index.book.rows(),
+            usage=job_index.usage_history.rows(),
             reservations=self._reservations,
             freed=job_index.freed,
         )
@@ -303,7 +255,7 @@ class Engine:
         return cls(snapshot)
 
     def follow(self, snapshot: Snapshot) -> None:
-        """Be what `restore` would make of this snapshot, for the price of what differs. Raises PlacementConflict."""
+        """Becomes what `restore` makes of this snapshot, at the price of what differs. Raises PlacementConflict."""
         with paused():
             same = not self._without_quota and snapshot.cluster == self._context.layout.cluster
             if same and caught_up(self._job_index, self._allocator, snapshot):
@@ -311,7 +263,7 @@ class Engine:
             else:
                 self._load(snapshot)
 
-    # Keeping the books
+    # State
 
     def _load(self, snapshot: Snapshot) -> None:
         self._reservations = snapshot.reservations
@@ -322,18 +274,18 @@ class Engine:
         self._settle(snapshot.cluster)
 
     def _settle(self, cluster: Cluster) -> None:
-        """Everything that follows from the cluster, made anew, with who holds what entered again."""
+        """Makes everything anew that follows from the cluster, and enters jobs and claims again."""
         self._context = ClusterContext(cluster)
         self._memory = CycleMemory()
         self._allocator, self._without_quota = entered(
             self._context.layout, self._job_index.running, self._claims, self._job_index.waiting
         )
         self._job_index.settle(self._context.layout, self._context.shapes)
-        self._basis = EngineContext(self._context, self._allocator, self._job_index, self._claims)
+        self._engine_context = EngineContext(self._context, self._allocator, self._job_index, self._claims)
 
     def _state(self, now: int, *, to_change: bool = True) -> CycleState:
-        """What answers are worked out on. A pass changes it: then its maps are copies."""
-        return self._basis.state(now, self._reservations, self._memory, to_change=to_change)
+        """The state of a cycle, which changes it: its maps are copies, unless not `to_change`."""
+        return self._engine_context.state(now, self._reservations, self._memory, to_change=to_change)
 
     def _runs(self, job_id: str) -> Running:
         running = self._job_index.running.get(job_id)
@@ -348,14 +300,14 @@ class Engine:
                 stay.append(task)
                 continue
             if now is not None:
-                self._job_index.book.ended(running.job, task, now)
+                self._job_index.usage_history.ended(running.job, task, now)
             self._allocator.release(name, task.placement)
             for use in task.placement.leaves:
                 self._claims.victim_gone(use.leaf, name)
         self._job_index.set_running(Running(running.job, tuple(stay)))
 
     def _claim_all(self, name: str, claims: Sequence[Claim]) -> None:
-        """Whoever claims these leaves, or holds them or their virtual leaves by right, does so no more."""
+        """Enters claims in place of earlier ones; whoever has the leaves by right has them on loan from now on."""
         self._release([claim.leaf for claim in claims])
         uses = [LeafUse(claim.leaf, claim.virtual_cell, Standing.GUARANTEED) for claim in claims]
         self._allocator.make_way(uses)
@@ -365,7 +317,7 @@ class Engine:
         self._job_index.rank(name)
 
     def _release(self, leaves: Iterable[str]) -> None:
-        """Give up these claims; then the victims that are still there have their virtual cells again."""
+        """Drops these claims; victims that still run have their virtual cells again."""
         given_up = [claim for claim in map(self._claims.drop, leaves) if claim is not None]
         if not given_up:
             return
@@ -387,7 +339,7 @@ class Engine:
         return [claim.leaf for claim in claims.values() if claim.task in tasks]
 
     def _note_all(self, plan: Plan) -> None:
-        """A plan's starts and preemptions, which the allocator has already."""
+        """Notes a plan's starts and preemptions, which the allocator has already."""
         for preempt in plan.preemptions:
             for claim in self._claims_of(preempt):
                 self._claims.add(claim)

@@ -1,1 +1,1 @@
-"""Physical and virtual cells by number: what a cluster is made of, who holds what, and what a job asks of it."""
+"""Physical and virtual cells by number: what a cluster is made of, who has what, and what a job asks of it."""

@@ -1,8 +1,8 @@
-"""Who holds what: physical leaves, virtual leaves, which lies on which, and what may be split.
+"""The allocator: who has which physical and virtual leaves, which is bound to which, and what may be split.
 
 Buddy allocation without lists of its own: a physical cell is free when none of its leaves is bound, so what is
 released merges by itself. `slack` of a cell type is what HiveD's safety rests on: the wholly free cells of the
-type less those owed to quota cells that are not bound yet. A free cell may be split only while its type has slack.
+type less those reserved for quota cells that are not bound yet. A free cell may be split only while its type has slack.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ class PlacementConflict(ValueError):
 
 
 class Allocator(CellState):
-    """The books with their rules. A task is entered by `allocate` and taken out by `release`, a claim likewise."""
+    """`CellState` with its rules. Tasks come by `allocate` and go by `release`, claims by `claim` and `unclaim`."""
 
     def __init__(self, layout: CellIndex) -> None:
         super().__init__(layout)
@@ -36,7 +36,7 @@ class Allocator(CellState):
                 self._bind_cell(quota, quota.pinned_at, at_any_cost=True)
 
     def all_in_service(self) -> "Allocator":
-        """Every node open and every leaf healthy from now on; answers with itself."""
+        """Makes every node open and every leaf healthy; returns itself."""
         self.open_nodes = self.layout.all_nodes()
         self.healthy = list(self.full)
         self._group_all()
@@ -44,7 +44,7 @@ class Allocator(CellState):
 
     @contextmanager
     def as_if(self, *, served: bool) -> Iterator[None]:
-        """For a what-if: CPU and memory without end and, when `served`, every node open and every leaf healthy."""
+        """What-if: unlimited CPU and memory and, when `served`, every node open and every leaf healthy."""
         before = self.open_nodes, self.healthy, self.cpu, self.memory
         self.cpu, self.memory = ([UNLIMITED] * len(self.cpu) for _ in range(2))
         if served:
@@ -59,11 +59,11 @@ class Allocator(CellState):
     # What is free
 
     def idle(self, number: int) -> int:
-        """Leaves of a node that a borrower may take: healthy, and neither held nor claimed."""
+        """Leaves of a node that a borrower may take: healthy, not busy, not claimed."""
         return self.healthy[number] & ~self.busy[number] & ~self.claimed[number]
 
     def quota_free(self, vc: str, chain: str) -> int:
-        """Virtual leaves of the virtual cluster in a chain that nobody holds or claims."""
+        """Free virtual leaves of the virtual cluster in a chain."""
         return self.free_leaves.get((vc, chain), 0)
 
     def mask_of(self, placement: TaskPlacement) -> int:
@@ -75,7 +75,7 @@ class Allocator(CellState):
         return mask
 
     def borrows(self, number: int, placement: TaskPlacement) -> bool:
-        """Whether a task on this node is there on loan now, whatever it was when it came."""
+        """Whether a task is on loan on this node now, however it started."""
         return bool(self.lent[number] & self.mask_of(placement))
 
     def holder(self, leaf: str) -> str | None:
@@ -84,11 +84,11 @@ class Allocator(CellState):
         return next((job for job, own in self.leaves_by_job[number].items() if own >> bit & 1), None)
 
     def holders(self, number: int, mask: int) -> list[str]:
-        """Jobs that hold some of these leaves."""
+        """Jobs that run on some of these leaves."""
         return [job for job, own in self.leaves_by_job[number].items() if own & mask]
 
     def split_by(self, spot: PhysicalCell, size: int) -> list[CellKind]:
-        """The larger cells around a free cell that are wholly free: binding it splits them."""
+        """The wholly free larger cells around a free cell: binding it splits them."""
         layout = self.layout
         if spot.upper >= 0:
             node = next(bits(layout.uppers[spot.upper].nodes))
@@ -108,7 +108,7 @@ class Allocator(CellState):
         return kinds
 
     def safe(self, spot: PhysicalCell, size: int) -> bool:
-        """Whether this free cell may be bound: every larger cell that it splits can be spared."""
+        """Whether this free cell may be bound: every larger cell that it splits may be split."""
         return self.spared(self.split_by(spot, size))
 
     def spared(self, kinds: Iterable[CellKind]) -> bool:
@@ -134,14 +134,14 @@ class Allocator(CellState):
         return PhysicalCell(number, bit // quota.shape.width * quota.shape.width)
 
     def virtual_leaf_of(self, job: str, at: LeafAt) -> LeafAt | None:
-        """The virtual leaf that the job holds or claims on this physical leaf."""
+        """The virtual leaf of the job, or of its claim, on this physical leaf."""
         current = self.virtual_of.get(at[0] << KEY_SHIFT | at[1])
         if current is not None and self.owners[current[0]].get(job, 0) >> current[1] & 1:
             return current
         return None
 
     def owner_of(self, virtual: LeafAt) -> str:
-        """The job that holds or claims this virtual leaf."""
+        """The job that has or claims this virtual leaf."""
         return next(job for job, mask in self.owners[virtual[0]].items() if mask >> virtual[1] & 1)
 
     def physical_of(self, cell: int, virtual: int) -> LeafAt:
@@ -152,7 +152,7 @@ class Allocator(CellState):
     # Tasks
 
     def allocate(self, job: str, placement: TaskPlacement) -> None:
-        """Enter a task; cells that the cluster no longer has are passed over. Raises PlacementConflict."""
+        """Enters a task; cells that the cluster no longer has are ignored. Raises PlacementConflict."""
         number = self.layout.position.get(placement.node)
         if number is not None:
             self.arrive(number, job, placement)
@@ -168,7 +168,7 @@ class Allocator(CellState):
             self.bind(job, node, cell, pairs)
 
     def release(self, job: str, placement: TaskPlacement) -> None:
-        """Take a task out again. A virtual leaf that was claimed meanwhile stays claimed, also by the job itself."""
+        """Takes a task out. A virtual leaf that was claimed meanwhile stays claimed, also by the job itself."""
         number = self.layout.position.get(placement.node)
         if number is not None:
             self.leave(number, job, placement)
@@ -180,13 +180,13 @@ class Allocator(CellState):
             self.give(node, job, mask)
 
     def lend(self, job: str, placement: TaskPlacement) -> None:
-        """Demotion: the guaranteed leaves of a task become borrowed where they are."""
+        """Demotion: puts the guaranteed leaves of a task on loan."""
         self._evict(
             job, [(node, bit) for node, mask in self._sorted(placement.leaves)[0].items() for bit in bits(mask)]
         )
 
     def unlend(self, job: str, placement: TaskPlacement) -> None:
-        """Promotion: the borrowed leaves of a task lie in the virtual leaves that the placement names now."""
+        """Promotion: binds borrowed leaves of a task to the virtual leaves that the placement names."""
         for (node, cell), pairs in self._sorted(placement.leaves)[2].items():
             mine = {virtual: bit for virtual, bit in pairs.items() if self.lent[node] >> bit & 1}
             if mine:
@@ -196,11 +196,8 @@ class Allocator(CellState):
     # Claims
 
     def claim(self, job: str, uses: Sequence[LeafUse], needs: Mapping[str, Amount]) -> None:
-        """Keep leaves and their virtual leaves for a job; who held them by right (`make_way`) has them no more. Beside
-        each leaf is kept what it `needs`.
-
-        Without effect on leaves that the cluster no longer has.
-        """
+        """Keeps leaves and their virtual leaves for a job, and beside each leaf what it `needs`; `make_way` comes
+        first. Leaves that the cluster no longer has are ignored."""
         leaves, _, bindings = self._sorted(uses)
         for node, mask in leaves.items():
             self.set_claimed(node, mask, True)
@@ -211,7 +208,7 @@ class Allocator(CellState):
             self.bind(job, node, cell, pairs)
 
     def unclaim(self, job: str, leaves: Iterable[str]) -> None:
-        """Give claims up."""
+        """Drops claims on these leaves."""
         here = masks_of(self.layout.leaf_at[leaf] for leaf in leaves if leaf in self.layout.leaf_at)
         self._unbind_all(job, here)
         for node, mask in here.items():
@@ -220,8 +217,7 @@ class Allocator(CellState):
                 self.keep_beside(node, bit, None)
 
     def make_way(self, uses: Sequence[LeafUse]) -> None:
-        """Whoever holds these leaves, or their virtual leaves on others, has no right to them any more: they are on
-        loan."""
+        """Puts on loan whatever jobs have by right of these leaves, or of their virtual leaves elsewhere."""
         losers: dict[str, list[LeafAt]] = {}
         for leaf, address, _ in uses:
             at, virtual = self.layout.leaf_at.get(leaf), self.layout.virtual_leaf(address) if address else None
@@ -236,7 +232,7 @@ class Allocator(CellState):
             self._evict(loser, leaves)
 
     def _evict(self, victim: str, leaves: Iterable[LeafAt]) -> None:
-        """What of these leaves the job has by right it has on loan from now on, or no more where it claims only."""
+        """Puts on loan what the job has by right of these leaves; where it only claims, it has them no more."""
         mine = masks_of(at for at in leaves if self.virtual_leaf_of(victim, at) is not None)
         self._unbind_all(victim, mine)
         for node, mask in mine.items():
@@ -244,7 +240,7 @@ class Allocator(CellState):
                 self.set_lent(node, self.busy[node] & mask, True)
 
     def _unbind_all(self, job: str, leaves: Mapping[int, int]) -> None:
-        """The virtual leaves that the job has on these leaves (a mask by node) are its own no more."""
+        """Unbinds the virtual leaves that the job has on these leaves (a mask by node)."""
         bindings: dict[int, int] = {}
         for node, mask in leaves.items():
             for bit in bits(mask):
@@ -254,10 +250,10 @@ class Allocator(CellState):
         for cell, mask in bindings.items():
             self.unbind(job, cell, mask)
 
-    # Virtual leaves on physical ones
+    # Bindings
 
     def bind(self, job: str, number: int, cell: int, pairs: dict[int, int]) -> None:
-        """A job has these virtual leaves of a cell node on these bits of a node (bit by virtual leaf).
+        """Binds virtual leaves of a cell node to bits of a node (bit by virtual leaf) for a job.
 
         Raises PlacementConflict where the trees or safety forbid it.
         """
@@ -279,7 +275,7 @@ class Allocator(CellState):
         self.use(job, cell, wanted, keys)
 
     def unbind(self, job: str, cell: int, virtual: int) -> None:
-        """It has these virtual leaves (a mask) no more; cells around are unbound when nothing else lies in them."""
+        """Unbinds these virtual leaves (a mask), and cells around them in which nothing else lies."""
         quota = self.layout.quotas[self.layout.cell_quota[cell]]
         keys = {one: self.pairs[cell][one] for one in bits(virtual)}
         self.unuse(job, cell, virtual, keys)
@@ -349,7 +345,7 @@ class Allocator(CellState):
     # Physical cells of quota cells
 
     def _bind_cell(self, quota: Quota, spot: PhysicalCell, *, at_any_cost: bool = False) -> bool:
-        """Bind the free cell, if it is safe."""
+        """Binds the quota cell to the free cell if that is safe."""
         size = 1 if quota.loose else quota.shape.width
         split = self.split_by(spot, size)
         if not at_any_cost and not self.spared(split):
@@ -382,8 +378,8 @@ class Allocator(CellState):
         return [(spot.node, (1 << size) - 1 << spot.base)]
 
     def _sorted(self, uses: Sequence[LeafUse]) -> tuple[dict[int, int], dict[int, int], dict[LeafAt, dict[int, int]]]:
-        """The leaves that the cluster has, and those of them on loan (masks by node); the others' bits by virtual bit
-        for each node and cell node."""
+        """All leaves and those on loan (masks by node), and the others' bits by virtual bit for each node and cell
+        node."""
         leaf_at, virtual_at = self.layout.leaf_at, self.layout.virtual_at
         leaves: dict[int, int] = {}
         lent: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Which virtual cell is bound to which physical one, read from who holds what (HiveD's bindings).
+"""Which virtual cell is bound to which physical one, read from a snapshot (HiveD's bindings).
 
 A quota cell (HiveD: a preassigned cell) is one unit of a virtual cluster's quota. It is bound to a physical cell
 of its type while something guaranteed runs in it, and within it every cell used is bound to one of the physical
@@ -36,7 +36,7 @@ class QuotaCell(NamedTuple):
 
 
 class Use(NamedTuple):
-    """A leaf that is held or claimed inside a quota: by which job, of which priority, in which virtual cell."""
+    """A leaf that a job has or claims inside a quota, in this virtual cell."""
 
     leaf: str
     virtual_cell: str
@@ -165,7 +165,7 @@ class Bound:
 
 
 class Bindings:
-    """All bindings of one moment. `broken` has the uses that fit no binding: the books contradict themselves."""
+    """All bindings of one moment. `broken`: uses that fit no binding, since the snapshot contradicts itself."""
 
     def __init__(self, grid: Grid, uses: Iterable[Use]) -> None:
         self.grid = grid
@@ -176,7 +176,7 @@ class Bindings:
 
     @classmethod
     def of(cls, snapshot: Snapshot, grid: Grid | None = None, without: frozenset[str] = frozenset()) -> "Bindings":
-        """The bindings of a snapshot: a claimed leaf counts for its claimant; jobs in `without` hold nothing."""
+        """The bindings of a snapshot: a claimed leaf counts for its claimant; jobs in `without` are left out."""
         return cls(grid or Grid(snapshot.cluster), uses_of(snapshot, without))
 
     def add(self, use: Use) -> None:
@@ -251,7 +251,7 @@ class Bindings:
 
 
 def uses_of(snapshot: Snapshot, without: frozenset[str] = frozenset()) -> list[Use]:
-    """What is held or claimed inside quotas; jobs in `without` count for nothing."""
+    """What jobs have or claim inside quotas; jobs in `without` are left out."""
     jobs: dict[str, Job] = {one.job.id: one.job for one in snapshot.running} | {one.id: one for one in snapshot.waiting}
     claimed = {one.leaf for one in snapshot.claims if one.claimant not in without}
     uses = [

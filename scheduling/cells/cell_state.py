@@ -1,7 +1,7 @@
 """The state of all cells as plain numbers, and the smallest steps that change it, each with its inverse.
 
-What the steps mean is the allocator's matter. While a trial is open every step is entered in a journal, and
-`rollback` undoes them in reverse.
+What the steps mean is the allocator's matter. In a transaction every step is entered in a journal, and `rollback`
+undoes them in reverse.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,8 +33,8 @@ class CellState:
     Per cell node: `used`, `owners` (mask by job, also of claimants), `pairs` (by virtual bit the key of its physical
     leaf: the node's number above the bit), `home` (the block it lies on). `virtual_of` is the inverse of all pairs.
     Per quota cell: `place` (its physical cell) and `leaves_used` (how many).
-    Per virtual cluster: `virtual_leaves_by_job` (masks by cell node); where it has an entry, `stirred` collects the
-    jobs for which that changed; `freed` counts what was given back (on nodes: `given_back`).
+    Per virtual cluster: `virtual_leaves_by_job` (masks by cell node); `changed_jobs`, where it has an entry, collects
+    the jobs for which that changed; `freed` counts what was given back (on nodes: `given_back`).
     Equal numbers of `binding` mean equal bindings, of `virtual_state` equal use of a virtual cluster's leaves.
     """
 
@@ -64,7 +64,7 @@ class CellState:
         self.bound_nodes = [0] * len(layout.uppers)
         self.free_leaves = dict(layout.owned)
         self.virtual_leaves_by_job: dict[str, dict[str, dict[int, int]]] = {vc: {} for vc in layout.virtual_clusters}
-        self.stirred: dict[str, set[str]] = {}
+        self.changed_jobs: dict[str, set[str]] = {}
         self.freed: dict[str, int] = {}
         self.given_back = 0
         self.virtual_state = dict.fromkeys(layout.virtual_clusters, 0)
@@ -132,14 +132,14 @@ class CellState:
                 holes[(full & ~old[3] & ~old[4]).bit_count()] -= 1
                 holes[(full & ~new[3] & ~blocked).bit_count()] += 1
 
-    # Trials
+    # Transactions
 
     def begin(self) -> None:
-        """Open a trial; trials nest."""
+        """Begins a transaction; transactions nest."""
         self._open.append(len(self._journal))
 
     def rollback(self) -> None:
-        """Undo everything since the innermost open trial began, and close it."""
+        """Undoes everything since the innermost transaction began, and ends it."""
         mark = self._open.pop()
         self._undoing = True
         while len(self._journal) > mark:
@@ -148,13 +148,13 @@ class CellState:
         self._undoing = False
 
     def commit(self) -> None:
-        """Close the innermost trial; what it did stays."""
+        """Ends the innermost transaction; what it did stays."""
         self._open.pop()
         if not self._open:
             self._journal.clear()
 
     def transaction(self) -> "Transaction":
-        """What is done within it stays, unless it raises."""
+        """A transaction that is committed at its end, rolled back where it raises."""
         return Transaction(self)
 
     def _did(self, undo: Callable[..., None], *args: Any) -> None:
@@ -164,7 +164,7 @@ class CellState:
     def mark_freed(self, vc: str = "") -> None:
         """Something was given back: on the nodes, or (with `vc`) in a virtual cluster's quota.
 
-        The counts only grow: what a trial gave back and took again has been counted.
+        The counts only grow: a rollback does not undo them.
         """
         if self._undoing:
             return
@@ -296,8 +296,8 @@ class CellState:
         vc, sizes = quota.vc, quota.shape.sizes
         self.leaves_used[quota.number] -= freed
         self.free_leaves[vc, quota.chain] += freed
-        if vc in self.stirred:
-            self.stirred[vc].add(job)
+        if vc in self.changed_jobs:
+            self.changed_jobs[vc].add(job)
         holding, own = self.virtual_leaves_by_job[vc], self.owners[cell].get(job, 0)
         if own:
             holding.setdefault(job, {})[cell] = own
@@ -326,7 +326,7 @@ class CellState:
 
 
 class Transaction:
-    """A trial that is kept when it ends as it should. Starts come by the ten thousand: no generator."""
+    """Committed at its end, rolled back where it raises. No generator, since starts come by the ten thousand."""
 
     __slots__ = ("_state",)
 

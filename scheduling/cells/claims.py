@@ -1,4 +1,4 @@
-"""Which leaf is kept for whom: at most one claim on a leaf, found by its leaf, its claimant and its victim."""
+"""Claims: which leaf is kept for whom; at most one claim on a leaf."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -54,7 +54,7 @@ class Claims:
         return claim
 
     def victim_gone(self, leaf: str, victim: str) -> None:
-        """The victim does not hold this leaf any more."""
+        """Notes that the victim has left this leaf."""
         name = self._claimant.get(leaf)
         claim = self.by_claimant[name][leaf] if name is not None else None
         if claim is not None and claim.victim == victim:
@@ -62,7 +62,7 @@ class Claims:
 
 
 def needs_of(job: Job | None, claims: Iterable[Claim]) -> dict[str, Amount]:
-    """What is to be kept beside each of these claimed leaves for their tasks: all that a task needs, in parts."""
+    """CPU and memory to be kept beside each claimed leaf: what its task needs, in even parts."""
     if job is None:
         return {}
     leaves: dict[TaskRef, list[str]] = {}

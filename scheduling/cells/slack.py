@@ -1,4 +1,4 @@
-"""How many cells of each type could be split on the empty cluster: what HiveD's safety begins with."""
+"""Slack of the empty cluster, with which HiveD's safety begins: how many cells of each type may be split."""
 
 from scheduling.cells.cell_index import CellIndex
 from scheduling.cells.node_bits import bits, free_cells
@@ -8,7 +8,7 @@ CellKind = tuple[str, str]
 
 
 def first_slack(layout: CellIndex, full: list[int]) -> dict[CellKind, int]:
-    """For every cell type that a quota names, or that theirs are made of: all cells less those owed."""
+    """For every cell type that quotas name, or that these are made of: all cells less those reserved for quotas."""
     slack: dict[CellKind, int] = {}
     for quota in layout.quotas:
         kind, count = quota.cell_type, quota.leaves if quota.loose else 1

@@ -1,1 +1,1 @@
-"""One pass over all jobs: who starts, who gives way, who moves into its quota, and why the others wait."""
+"""One scheduling cycle over all jobs: who starts, who is preempted or promoted, and why the others wait."""

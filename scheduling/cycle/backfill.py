@@ -1,5 +1,5 @@
-"""Cells kept for the first waiting job of a virtual cluster, so that a large gang does not starve, and what may
-run beside it (backfill)."""
+"""Reservations: cells kept for the first waiting job of a virtual cluster, so that a large gang does not starve, and
+what may run beside it (backfill)."""
 
 from dataclasses import dataclass
 

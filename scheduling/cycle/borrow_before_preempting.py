@@ -1,9 +1,8 @@
-"""Jobs that have a right to cells for which others would lose work, and start on idle GPUs instead.
+"""Jobs that could preempt by right, but for which others would lose much work: they start on idle GPUs instead.
 
-Only jobs that may run on loan anyway. Whose work it is does not matter where the least lost work pays first
-(`FirstToPay.LOSS`); where shares on loan decide, it must be that of a lower priority inside the quota: loans are there
-to be taken back. Such a job has its turn and its virtual cells kept as everybody on loan has: when the GPUs are wanted
-back, it takes its own by right.
+Only jobs that may run on loan anyway. Where the least lost work pays first (`FirstToPay.LOSS`), anybody's work counts;
+where shares on loan decide, only that of lower priorities inside the quota: loans are there to be taken back. The job
+keeps its turn and its virtual cells, as every job on loan does: when the GPUs are wanted back, it takes its own.
 """
 
 from collections import deque
@@ -21,17 +20,17 @@ from scheduling.model.plan import Preempt, Start
 from scheduling.placement.virtual_placement import VirtualPlacement
 
 WORTH_MS = 3_600_000
-"""Work that others would lose (for each GPU that the job gets): for less it does not run at the risk of a loan."""
+"""Work that others must lose, for each GPU that the job gets, before it starts on loan instead."""
 
 Choices = tuple[Choice, ...]
 
 ByRight = Callable[[Job, Choices, Mapping[int, int]], Start | Preempt | None]
-"""What a job gets inside its quota beside what is owed to others."""
+"""What a job gets inside its quota beside what is reserved for others."""
 
 
 class Deferred(NamedTuple):
-    """A job that is seen to when everybody has had a turn: what it may choose from, what was owed before it, and the
-    cells that are owed to it since."""
+    """A job that is placed after all others: its choices, what was reserved before its turn, and its `own` cells, which
+    are reserved since."""
 
     job: Job
     shape: JobShape
@@ -42,7 +41,7 @@ class Deferred(NamedTuple):
 
 
 class BorrowBeforePreempting:
-    """Those of a pass. They are seen to last, so that nobody who starts inside a quota finds GPUs lent in this pass."""
+    """The deferred jobs of a cycle. They are placed last, so that no start inside a quota finds GPUs lent just now."""
 
     def __init__(self, cycle: Cycle, promotions: Promotions, claimants: Preemptors, by_right: ByRight) -> None:
         policy = cycle.state.placer.allocator.layout.policy
@@ -57,11 +56,11 @@ class BorrowBeforePreempting:
         self._begun: dict[str, tuple[Start, Deferred]] = {}
 
     def defers(self, answer: Preempt, shape: JobShape, choices: Choices, progress: QueueProgress) -> bool:
-        """Whether the job would make others lose work though GPUs idle that it may have on loan. Its cells are owed to
-        it from here on."""
+        """Whether the job would make others lose work although it may have idle GPUs on loan; then its cells are
+        reserved."""
         job = answer.job
         started = job.gang and job.id in self.state.running
-        if not self._on or job.borrow is not Borrow.AUTO or started or job.id in self._preemptors.aside:
+        if not self._on or job.borrow is not Borrow.AUTO or started or job.id in self._preemptors.set_aside:
             return False
         if not self._takes_work(answer) or self._on_loan(job, choices) is None:
             return False
@@ -71,7 +70,7 @@ class BorrowBeforePreempting:
         return True
 
     def _takes_work(self, answer: Preempt) -> bool:
-        """Whether those who have to leave have much work to lose that counts."""
+        """Whether the victims would lose much work that counts."""
         gpus = sum(len(one.leaves) for one in answer.placements)
         costs, running = self.state.placer.costs, self.state.running
         names = [gone.job for gone in answer.victims]
@@ -91,7 +90,7 @@ class BorrowBeforePreempting:
         return None
 
     def settle(self) -> None:
-        """Whoever still finds idle GPUs starts on them, the others take their cells."""
+        """Starts the deferred jobs on idle GPUs that are left, or else in their cells."""
         while self._deferred:
             one = self._deferred.popleft()
             self.cycle.busy.add(one.job.vc)
@@ -119,13 +118,12 @@ class BorrowBeforePreempting:
         self._preemptors.step_in()
 
     def _has_just_begun(self, answer: Preempt) -> bool:
-        """Whether some of the victims have tasks that start in this pass: the next one sees to it."""
+        """Whether some of the victims have tasks that start in this cycle: the next one decides."""
         begun = {start.job.id for start in self.cycle.starts}
         return any(gone.job in begun for gone in answer.victims)
 
     def _retract(self, answer: Preempt) -> bool:
-        """Whether some of the victims have only just been given their loans: they have not begun, and are seen to
-        again."""
+        """Takes back starts on loan, in this cycle, of victims, and defers these again; whether there were any."""
         begun = [self._begun.pop(gone.job) for gone in answer.victims if gone.job in self._begun]
         for start, one in begun:
             self.cycle.retract(start)

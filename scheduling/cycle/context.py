@@ -23,8 +23,8 @@ from scheduling.queue.loan_limits import Loans
 
 
 class ClusterContext:
-    """The cells by number, the shapes of jobs on them, the cluster without jobs (`idle`). `holdable` knows which
-    shapes the quota holds at all."""
+    """What follows from the cluster alone: cells by number, shapes of jobs, the cluster without jobs (`idle`), and
+    which shapes the quota holds at all (`holdable`)."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.layout = CellIndex(cluster)
@@ -35,7 +35,7 @@ class ClusterContext:
         self._refused: dict[tuple[int, int, bool], tuple[Refusal, ...]] = {}
 
     def refusals(self, job: Job) -> tuple[Refusal, ...]:
-        """Why the job can never run here. Equal jobs are refused alike: worked out once for each shape."""
+        """Why the job can never run here; worked out once for each shape."""
         shape = self.shapes.of(job)
         if self._served is None:
             self._served = Allocator(self.layout).all_in_service()
@@ -47,7 +47,7 @@ class ClusterContext:
 
 @dataclass(frozen=True, slots=True)
 class EngineContext:
-    """The engine's own books, as long as the cluster stays as it is."""
+    """The engine's own state, as long as the cluster stays as it is."""
 
     context: ClusterContext
     allocator: Allocator
@@ -55,7 +55,7 @@ class EngineContext:
     claims: Claims
 
     def placer(self, now: int) -> Placer:
-        """For a question that changes nothing: the books themselves."""
+        """A Placer on the state itself, for a question that changes nothing."""
         job_index, claims = self.job_index, self.claims.by_claimant
         job_index.loans.set_own_apart(self.allocator)
         return self._placer(now, job_index.running, claims, self._claimants(claims), job_index.loans)
@@ -63,8 +63,8 @@ class EngineContext:
     def state(
         self, now: int, reservations: Collection[str], memory: CycleMemory, *, to_change: bool = True
     ) -> CycleState:
-        """What a pass works on: it changes the allocator in a trial, and maps of its own. Unless
-        `to_change`: the books themselves."""
+        """The state of a cycle: copies of the maps, and the allocator, which is changed in a transaction. Unless
+        `to_change`, the maps themselves."""
         context, job_index = self.context, self.job_index
         running, claims, loans = job_index.running, self.claims.by_claimant, job_index.loans
         loans.set_own_apart(self.allocator)
@@ -73,8 +73,9 @@ class EngineContext:
         claimants = self._claimants(claims)
         placer = self._placer(now, running, claims, claimants, loans)
         return CycleState(
-            placer, context.shapes, job_index.book.shares(now), loans, job_index.queues, job_index.opportunistic,
-            running, job_index.waiting, claims, claimants, job_index.demotions, reservations,
+            placer, context.shapes, job_index.usage_history.shares(now), loans,
+            job_index.queues, job_index.opportunistic, running, job_index.waiting, claims, claimants,
+            job_index.demotions, reservations,
             context.layout.cluster.leaf_types, memory, LimitUsage(context.layout, running, job_index.waiting, claims),
         )  # fmt: skip
 
@@ -91,7 +92,7 @@ class EngineContext:
         loans: Loans,
     ) -> Placer:
         context, allocator = self.context, self.allocator
-        allocator.stirred.clear()
+        allocator.changed_jobs.clear()
         costs = VictimCosts(running, loans.shares, now, context.layout.policy)
         lower = LowerPriorities(allocator, running, claimants, costs, self.job_index.ranks.lowest)
         resting = LoanCooldown(context.layout.leaf_at, self.job_index.freed, now)

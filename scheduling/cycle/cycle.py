@@ -1,4 +1,4 @@
-"""One pass over all jobs: the order, and a decision for whoever's turn it is."""
+"""One scheduling cycle over all jobs, step by step."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from scheduling.model.plan import Demotion, Plan
 
 
 class Overtaken(Exception):
-    """What was remembered of earlier passes no longer holds: the pass begins anew without it."""
+    """What was remembered of earlier cycles no longer holds: plan once more without it."""
 
 
 def make_plan(state: CycleState, now: int, *, with_reasons: bool, without_quota: Mapping[str, Demotion]) -> Plan:
@@ -22,20 +22,20 @@ def make_plan(state: CycleState, now: int, *, with_reasons: bool, without_quota:
     """
     cycle = Cycle(state, now)
     guaranteed, loaned = GuaranteedJobs(cycle), Loaned(cycle)
-    # 1. Jobs that have taken cells count as if they ran; they start in their turn when the last victim is gone.
+    # 1. Jobs with claims count as if they ran; they start in their turn, once the last victim is gone.
     guaranteed.preemptors.enter()
-    # 2. Who may not be preempted and has lost his cells with a smaller quota gets others, before all others.
+    # 2. Non-preemptible jobs whose virtual cells a quota cut removed get others, before everybody else.
     every = rebind(cycle, without_quota)
-    # 3. Guaranteed jobs inside their quota, each virtual cluster in its order: who runs on loan moves in where he
-    #    is, who waits starts or preempts. Who cannot holds up the later ones of his chains, except those that
-    #    cannot delay him.
+    # 3. Guaranteed jobs inside their quota, each virtual cluster in its own order: a job on loan is promoted where it
+    #    runs, a waiting one starts or preempts. One that cannot blocks the later jobs of its chains, except those
+    #    that cannot delay it.
     guaranteed.turns(with_reasons)
     if guaranteed.was_wrong():
         raise Overtaken
-    # 4. Idle cells on loan: the virtual cluster with the smallest weighted share on loan is next.
+    # 4. Loans of idle cells: the virtual cluster with the smallest weighted share on loan is next.
     loaned.turns(with_reasons)
     loaned.modest()
-    # 5. The reasons of those that wait, with the numbers that hold when all of it is carried out.
+    # 5. Reasons of those that wait, with the numbers that hold once all of it is carried out.
     waits = Diagnosis(cycle, guaranteed.progress_of).waits() if with_reasons else ()
     return Plan(
         now,

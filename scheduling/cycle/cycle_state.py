@@ -1,4 +1,4 @@
-"""What a pass over the jobs reads, and what it changes on the way: the engine's own maps, on trial."""
+"""What a cycle reads and changes, and its decisions as they are made."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -23,9 +23,12 @@ from scheduling.queue.usage_history import UserShares, amounts_of
 
 @dataclass(slots=True)
 class QueueProgress:
-    """One virtual cluster's queue as the pass goes through it: which chains an earlier job holds up, and for whom
-    cells are kept. `reserved` are virtual leaves of earlier jobs that run on loan and cannot move into them yet.
-    `blocked_behind`: from which place on who wants only these chains is passed over."""
+    """How far a cycle has come in one virtual cluster's queue.
+
+    `reserved`: virtual leaves of earlier jobs that run on loan and cannot move into them yet. `blocked_chains`: an
+    earlier job waits for them. `blocked_behind`: from this place on jobs that want only these chains are skipped.
+    `kept`: reservations by chain.
+    """
 
     reserved: ReservedCells
     blocked_chains: set[str] = field(default_factory=set)
@@ -36,8 +39,8 @@ class QueueProgress:
 
 @dataclass(slots=True)
 class JobsAhead:
-    """Waiting jobs of some chains that were passed: all, those of higher priority, and by share those of the priority
-    whose turn it is. `near` are the chains of all others who share one with them."""
+    """Counts of waiting jobs that want the same chains: all, those of higher priority, and by share those of the
+    priority whose turn it is. `near`: the other sets of chains that have one in common with theirs."""
 
     near: list[frozenset[str]]
     all: int = 0
@@ -53,7 +56,7 @@ Counts = tuple[int, int, int, int, int]
 
 
 class Ahead:
-    """Counts of waiting jobs that were passed, by the chains that they want."""
+    """Counts the waiting jobs ahead of each, by the chains that they want."""
 
     def __init__(self) -> None:
         self._by_chains: dict[frozenset[str], JobsAhead] = {}
@@ -61,8 +64,8 @@ class Ahead:
         self._kept: list[tuple[float, OrderKey, frozenset[str]]] = []
 
     def join(self, job: Job, share: float, chains: frozenset[str], *, kept: bool = False) -> Counts:
-        """The next job in order waits: how many ahead share a chain, and of them why. `kept`: it comes before others of
-        its priority since cells are kept for it."""
+        """Enters the next job in order; returns how many ahead share a chain with it, and of them why they are ahead.
+        `kept`: it leads its priority, since cells are kept for it."""
         if job.priority != self._priority:
             self._priority = job.priority
             self._kept.clear()
@@ -97,7 +100,7 @@ class Ahead:
 
 
 class Unplaced(NamedTuple):
-    """A job that does not start: the choices that nobody ahead holds up, who is ahead, and its reason where that is
+    """A job that does not start: its choices that are not blocked, how many are ahead, and its reason where that is
     known already."""
 
     job: Job
@@ -109,7 +112,7 @@ class Unplaced(NamedTuple):
 
 @dataclass(slots=True)
 class CycleState:
-    """What a pass reads and, on trial, changes: the engine's own maps."""
+    """Everything a cycle reads and changes."""
 
     placer: Placer
     shapes: JobShapes
@@ -130,11 +133,10 @@ class CycleState:
 
 @dataclass(slots=True)
 class CycleMemory:
-    """What the last passes found that still holds: work saved, never an answer changed.
+    """What earlier cycles found that still holds. It saves work and changes no answer.
 
-    `quiet`: virtual clusters whose turn led to nothing, with the state of things then; `stuck`: shapes for which
-    there was no loan, with how much had been given back then. `lent`: what may move into the quota of a running job
-    that stands in its queue as this job.
+    `quiet`: virtual clusters whose turn led to nothing, with the state they were in; `stuck`: shapes for which there
+    was no loan, with how much had been given back by then. `lent`: what a running job may move into its quota.
     """
 
     quiet: dict[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)
@@ -143,11 +145,11 @@ class CycleMemory:
     _assignments: dict[str, "KnownAssignments"] = field(default_factory=dict)
 
     def kept(self) -> "CycleMemory":
-        """The same, for when what is found from here on does not hold: it was found in a trial that is taken back."""
+        """A copy, to return to when the cycle is rolled back and what it found no longer holds."""
         return CycleMemory(self.quiet.copy(), self.stuck.copy(), self.lent, self._assignments)
 
     def assignments_of(self, vc: str) -> "KnownAssignments":
-        """Where the jobs of the virtual cluster that run on loan would have their cells."""
+        """The virtual leaves that jobs of the virtual cluster on loan would have."""
         if vc not in self._assignments:
             self._assignments[vc] = KnownAssignments()
         return self._assignments[vc]
@@ -167,9 +169,9 @@ class Lent(NamedTuple):
 
 
 class KnownAssignments:
-    """Virtual leaves for jobs on loan, as long as the virtual cluster's own cells stay in one state: by what is owed to
-    jobs ahead, the job's shape and which choice of it. What is owed has a number, 0 for nothing, that means the same
-    for ever."""
+    """Virtual leaves for jobs on loan, in one state of the virtual cluster's cells: by what is reserved for jobs ahead,
+    the job's shape, and which choice of it. What is reserved goes by a number: 0 is nothing, and a number is never used
+    again."""
 
     def __init__(self) -> None:
         self._state = -1
@@ -178,7 +180,7 @@ class KnownAssignments:
         self._count = 0
 
     def of(self, state: int) -> dict[tuple[int, int, int], list[VirtualPlacement] | None]:
-        """Those of this state of the cells, to be added to."""
+        """The known ones of this state of the cells, to be added to."""
         if state != self._state or len(self._known) >= LIMIT:
             self._state = state
             self._known.clear()
@@ -186,24 +188,24 @@ class KnownAssignments:
         return self._known
 
     def after(self, reserved: int, shape: int, choice: int) -> int:
-        """The number of what is owed when the seats of this shape are owed, too."""
+        """The number of what is reserved once this shape's leaves are, too."""
         key = reserved, shape, choice
         if key not in self._after:
             self._after[key] = self.another()
         return self._after[key]
 
     def another(self) -> int:
-        """A number that nothing has yet."""
+        """A number that was never used."""
         self._count += 1
         return self._count
 
 
 class Cycle:
-    """Decisions as they are made, each carried out at once on the state; whoever owns it takes it back or keeps it.
+    """The decisions of a cycle, each carried out at once on the state; the caller commits or rolls back.
 
-    `left` is what is left of jobs that started (None: nothing, or they take cells); `unplaced` are those that do not
-    start; `busy` the virtual clusters for which something happened; `displaced` those that were to have a loan of their
-    own team, and find it in other hands.
+    `left`: what still waits of jobs that started (None: nothing, or they have claims); `unplaced`: jobs that do not
+    start; `busy`: virtual clusters for which something happened; `displaced`: jobs that had claimed a loan of their own
+    virtual cluster, where somebody else is now.
     """
 
     def __init__(self, state: CycleState, now: int) -> None:
@@ -221,15 +223,15 @@ class Cycle:
         self.displaced: list[Job] = []
 
     def share(self, vc: str, user: str) -> float:
-        """The user's share, where it decides the order."""
+        """The user's share where it decides the order, else 0."""
         return self.state.shares.of(vc, user) if self.fair else 0.0
 
     def shares_of(self, vc: str) -> Callable[[str], float]:
-        """The share of a user of the virtual cluster."""
+        """The same as a function of the user."""
         return partial(self.state.shares.of, vc) if self.fair else _nothing
 
     def carry_out(self, answer: Start | Preempt) -> Job | None:
-        """What is left of the job after it."""
+        """Carries the answer out; returns what still waits of the job."""
         for leaf in answer.releases:
             for name in [one for one, claims in self.state.claims.items() if leaf in claims]:
                 self.give_up(name)
@@ -251,7 +253,7 @@ class Cycle:
         return left
 
     def still_unplaced(self, unplaced: Unplaced) -> Unplaced | None:
-        """The same for what is left of the job: a part, or all of it, may have started on loan since."""
+        """The same for what still waits: a part of the job, or all of it, may have started on loan since."""
         job = self.left.get(unplaced.job.id, unplaced.job)
         if job is None or job is unplaced.job:
             return unplaced if job is not None else None
@@ -259,28 +261,28 @@ class Cycle:
         return unplaced._replace(job=job, shape=shape, choices=choices)
 
     def choices_of_rest(self, rest: Job, choices: Iterable[Choice]) -> tuple[JobShape, tuple[Choice, ...]]:
-        """The shape of what is left of a job, and those of its choices that are of the chains of these."""
+        """The shape of what still waits of a job, and those of its choices that are of the same chains as these."""
         shape, chains = self.state.shapes.of(rest), {choice.chains for choice in choices}
         return shape, tuple(choice for choice in shape.choices if choice.chains in chains)
 
     def charge(self, job: Job, placement: TaskPlacement) -> None:
-        """Who gets cells is served later among the users of the virtual cluster."""
+        """Adds the placement to its user's share, which decides who is served next."""
         amounts = amounts_of(placement, self.state.leaf_types)
         if self.fair and amounts and not job.opportunistic:
             self.state.shares.add(job.vc, job.user, amounts)
 
     def demote(self, name: str) -> None:
-        """The job is on loan from now on."""
+        """Puts the running job on loan."""
         state = self.state
         running = state.running[name]
         for task in running.tasks:
             state.placer.allocator.lend(name, task.placement)
         state.running[name] = lent(running)
         for task in state.running[name].tasks:
-            state.loans.book(running.job, task.placement, 1)
+            state.loans.count(running.job, task.placement, 1)
 
     def start(self, start: Start, *, charged: bool = False) -> Job | None:
-        """The tasks run; answers with what is left of the job. Who took cells before is `charged` already."""
+        """The tasks run; returns what still waits of the job. A job with claims is `charged` already."""
         state, job = self.state, start.job
         state.placer.lower.came(job)
         state.placer.costs.begun.add(job.id)
@@ -288,7 +290,7 @@ class Cycle:
         tasks = []
         for placement in start.placements:
             state.placer.allocator.allocate(job.id, placement)
-            state.loans.book(job, placement, 1)
+            state.loans.count(job, placement, 1)
             state.limit_usage.change(job, leaves_of(placement), 1)
             if not charged:
                 self.charge(job, placement)
@@ -299,18 +301,18 @@ class Cycle:
         return self._rest(start)
 
     def retract(self, start: Start) -> None:
-        """A job that started in this pass, all of it, has not started."""
+        """Takes back the start, in this cycle, of a whole job."""
         state, job = self.state, start.job
         for placement in start.placements:
             state.placer.allocator.release(job.id, placement)
-            state.loans.book(job, placement, -1)
+            state.loans.count(job, placement, -1)
             state.limit_usage.change(job, leaves_of(placement), -1)
         del state.running[job.id], self.left[job.id]
         state.placer.costs.begun.discard(job.id)
         self.starts.remove(start)
 
     def _convert(self, name: str, tasks: set[TaskRef]) -> None:
-        """The job's claims for these tasks have done their work."""
+        """Drops the job's claims for tasks that start."""
         claims = self.state.claims.get(name, {})
         used = [leaf for leaf, claim in claims.items() if claim.task in tasks]
         if used:
@@ -324,7 +326,7 @@ class Cycle:
             self.state.claimants.pop(name, None)
 
     def give_up(self, name: str) -> None:
-        """All claims of a job are released, and their victims have their virtual cells until they are gone."""
+        """Releases all claims of a job; their victims have their virtual cells again until they are gone."""
         claims = self.state.claims.pop(name)
         if name in self.state.claimants:
             self.state.loans.claim(self.state.claimants[name], claims.values(), -1)
@@ -335,13 +337,13 @@ class Cycle:
         give_back(self.state.placer.allocator, self.state.running, (claims[leaf] for leaf in sorted(claims)))
 
     def promote(self, job: Job, placements: tuple[TaskPlacement, ...]) -> None:
-        """These tasks on loan are inside the quota from now on."""
+        """Moves these tasks on loan into the quota."""
         state = self.state
         running = state.running[job.id]
         new = {placement.task: placement for placement in placements}
         for task in running.tasks:
             if task.placement.task in new:
-                state.loans.book(job, task.placement, -1)
+                state.loans.count(job, task.placement, -1)
         for placement in placements:
             state.placer.allocator.unlend(job.id, placement)
         tasks = tuple(task._replace(placement=new.get(task.placement.task, task.placement)) for task in running.tasks)
@@ -375,7 +377,7 @@ def merged_by_job(preemptions: Iterable[Preempt]) -> tuple[Preempt, ...]:
 
 
 def claim_all(state: CycleState, answer: Preempt) -> None:
-    """The preemptor's claims on every leaf of its placement; the victims are on their way out."""
+    """Claims every leaf of the preemptor's placement; its victims are leaving."""
     allocator, name = state.placer.allocator, answer.job.id
     mine: dict[str, Claim] = {}
     for placement in answer.placements:

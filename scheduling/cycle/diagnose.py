@@ -1,4 +1,4 @@
-"""The reasons of all jobs that a pass leaves waiting, with the numbers that hold after it."""
+"""Why jobs still wait after a cycle, with the numbers that hold once it is carried out."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -24,28 +24,28 @@ class Diagnosis:
     def __init__(self, cycle: Cycle, progress_of: Mapping[str, QueueProgress]) -> None:
         self._cycle = cycle
         self._state = cycle.state
-        self._lines = progress_of
+        self._progress_of = progress_of
         self._capped = {vc: is_capped(self._state, vc) for vc in self._state.placer.allocator.layout.virtual_clusters}
         self._right: dict[tuple[int, int], Reason | None] = {}
         self._alike: dict[tuple[int, int], Reason | None] = {}
         self._room: dict[tuple[int, int, str, int], Reason] = {}
 
     def waits(self) -> tuple[Wait, ...]:
-        """One wait for each job that does not start, in the order of the pass, then those that are taking cells."""
-        with_reasons = []
+        """One wait for each job that does not start, in the order of the cycle, then those with claims."""
+        waits = []
         left, claims, right = self._cycle.left, self._state.claims, self._right
         for one in self._cycle.unplaced:
             unplaced = one if one.job.id not in left else self._cycle.still_unplaced(one)
             if unplaced is None or unplaced.job.id in claims:
-                continue  # of a job that takes cells that is the reason
+                continue  # its claims are its reason
             waiting, shape, _, ahead, reason = unplaced
             reason = reason or right.get((shape.number, waiting.priority)) or self._reason(unplaced)
-            with_reasons.append(Wait(waiting, reason, ahead[0] + 1 if ahead is not None else None))
+            waits.append(Wait(waiting, reason, ahead[0] + 1 if ahead is not None else None))
         for name in sorted(self._state.claims):
             job = self._state.waiting.get(name)
             if job is not None:
-                with_reasons.append(Wait(job, self._preempting(name)))
-        return tuple(with_reasons)
+                waits.append(Wait(job, self._preempting(name)))
+        return tuple(waits)
 
     def _preempting(self, name: str) -> Reason:
         if self._state.waiting[name].paused:
@@ -63,7 +63,7 @@ class Diagnosis:
         return alone(self._state, job, self._state.shapes.of(job))
 
     def _going(self, name: str) -> list[str]:
-        """Who ends for a job that finds free GPUs: as was decided just now, else who is leaving where it will run."""
+        """The jobs that end for it: as was decided just now, else those that are leaving where it will run."""
         going = {victim.job for one in self._cycle.preemptions if one.job.id == name for victim in one.victims}
         if not going:
             at = self._state.placer.allocator.layout.leaf_at
@@ -80,11 +80,11 @@ class Diagnosis:
         missing = self._right[number, priority]
         if missing is not None:
             return missing
-        progress = self._lines.get(unplaced.job.vc)
+        progress = self._progress_of.get(unplaced.job.vc)
         if not unplaced.job.opportunistic and progress is not None:
-            blocked_behind = self._blocked(unplaced, progress)
-            if blocked_behind is not None:
-                return blocked_behind
+            blocked = self._blocked(unplaced, progress)
+            if blocked is not None:
+                return blocked
         whose = (unplaced.job.user, priority) if self._capped[unplaced.job.vc] else ("", 0)
         key = (number, len(unplaced.choices), *whose)
         if key not in self._room:
@@ -99,7 +99,7 @@ class Diagnosis:
         return self._alike[known]
 
     def _blocked(self, unplaced: Unplaced, progress: QueueProgress) -> Reason | None:
-        """The order: who is ahead keeps the job from its chains, or from the cells that are left."""
+        """The order: jobs ahead block its chains, or have the cells that are left."""
         blocked = [choice for choice in unplaced.shape.choices if choice not in unplaced.choices]
         if blocked and unplaced.ahead is not None:
             for chain in sorted({chain for choice in blocked for chain in choice.chains}.intersection(progress.kept)):
@@ -115,8 +115,8 @@ class Diagnosis:
         )
 
     def _no_room_beside(self, unplaced: Unplaced, reserved: Mapping[int, int]) -> Reason | None:
-        """The order, where only what is owed to those ahead has room on the nodes: for all of a gang, else for a task.
-        What is named is of a kind that is owed; a task may want no GPUs at all."""
+        """The order, where only what is reserved for jobs ahead has room on the nodes: for all of a gang, else for one
+        task."""
         state, job = self._state, unplaced.job
         for choice in apart(within_caps(state, job, unplaced.choices), job.gang):
             if state.placer.guaranteed(job, choice, one=True) is not None:
@@ -205,7 +205,7 @@ def _reserved_ahead(state: CycleState, job: Job, pool: Pool, reserved: Mapping[i
 
 
 def _reserved_of(state: CycleState, pool: Pool, reserved: Mapping[int, int]) -> tuple[int, int]:
-    """How many of the leaves that tasks of this pool may use are owed to jobs ahead: free ones, others."""
+    """How many of the leaves that tasks of this pool may use are reserved for jobs ahead: free ones, others."""
     allocator = state.placer.allocator
     mine = [one for one in reserved.items() if allocator.layout.cell_pool[one[0]] == pool.name]
     every = sum(mask.bit_count() for _, mask in mine)

@@ -1,7 +1,7 @@
-"""Python's collector of cyclic garbage, paused while a pass runs.
+"""Pauses Python's collector of cyclic garbage during a cycle.
 
-A pass makes tens of thousands of objects that all live to its end. The collector would look through the whole engine
-again and again for garbage that is not there: two fifths of a pass over 10,000 waiting jobs.
+A cycle makes tens of thousands of objects that all live to its end. The collector would look through the whole engine
+again and again for garbage that is not there: two fifths of a cycle over 10,000 waiting jobs.
 """
 
 import gc

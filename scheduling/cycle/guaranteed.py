@@ -1,4 +1,4 @@
-"""The first half of a pass: guaranteed jobs inside their quota, each virtual cluster in its own order."""
+"""First half of a cycle: guaranteed jobs inside their quota, each virtual cluster in its own order."""
 
 from collections.abc import Iterator, Mapping
 
@@ -21,7 +21,7 @@ _CPU = frozenset([CPU_CHAIN])
 
 
 class GuaranteedJobs:
-    """Everybody's turn, in order."""
+    """Gives every guaranteed job its turn, in order."""
 
     def __init__(self, cycle: Cycle) -> None:
         self.cycle = cycle
@@ -31,16 +31,16 @@ class GuaranteedJobs:
         policy = cycle.state.placer.allocator.layout.policy
         self._backfill_on, self._promotion_on = policy.backfill, policy.promotion
         self._no_backfill: set[tuple[int, frozenset[str]]] = set()
-        self._blocked: set[str] = set()  # where nodes failed a job that had cells
+        self._blocked: set[str] = set()  # virtual clusters that had cells and found no nodes
         self._last_joined = ""
         self._kept = frozenset[str]()
         self._with_reasons = False
         self._promotions = Promotions(cycle)
         self._borrowing_first = BorrowBeforePreempting(cycle, self._promotions, self.preemptors, self._first)
-        self._skipped: set[str] = set()  # whose turn would lead to nothing, as far as they know
+        self._skipped: set[str] = set()  # virtual clusters whose turn is known to lead to nothing
 
     def turns(self, with_reasons: bool) -> None:
-        """Everybody's turn; `with_reasons`: also of those that cannot start, for their reasons."""
+        """Takes all turns; `with_reasons`: also of jobs that cannot start, for their reasons."""
         state = self.state
         self._with_reasons = with_reasons
         walks: dict[str, Iterator[Job]] = {}
@@ -72,16 +72,16 @@ class GuaranteedJobs:
                 state.memory.quiet.pop((vc, ""), None)
 
     def was_wrong(self) -> bool:
-        """Whether somebody lost a place that was skipped."""
+        """Whether a job of a virtual cluster that was skipped is preempted."""
         return not self._skipped.isdisjoint(self._preempted())
 
     def _preempted(self) -> set[str]:
-        """The virtual clusters of jobs that are told to leave: who was on loan holds up its queue no more."""
+        """The virtual clusters of guaranteed victims: one that was on loan blocks its queue no more."""
         victims = (self.state.running[gone.job].job for one in self.cycle.preemptions for gone in one.victims)
         return {job.vc for job in victims if not job.opportunistic}
 
     def _all(self, jobs: Iterator[Job], with_reasons: bool) -> None:
-        """Jobs without GPUs last: what they use is no team's share, and may be taken back."""
+        """Jobs without GPUs come last: what they use is in no quota and may be taken back."""
         last = []
         for job in jobs:
             if CPU_CHAIN in self.state.shapes.of(job).chains:
@@ -100,14 +100,14 @@ class GuaranteedJobs:
         return known is not None and known == self._signature(vc, bool(known[0]), bool(known[1]))
 
     def _signature(self, vc: str, blocked: bool, unmoved: bool) -> tuple[int, ...]:
-        """What the turn of a virtual cluster depends on: its queue, its quota; the nodes where they failed it; and
-        what is bound there where somebody could not move in."""
+        """What the turn of a virtual cluster depends on: its queue and quota; also the nodes, where they had no room
+        (`blocked`), and the bindings, where a job could not be promoted (`unmoved`)."""
         allocator = self.state.placer.allocator
         nodes = allocator.given_back if blocked else 0, allocator.binding if unmoved else 0
         return (blocked, unmoved, *nodes, self.state.queues[vc].front, allocator.freed.get(vc, 0))
 
     def _walk(self, vc: str, with_reasons: bool) -> Iterator[Job]:
-        """The queue of a virtual cluster; without reasons to tell, without those who are held up anyway."""
+        """The queue of a virtual cluster; `with_reasons`: with the jobs that are blocked anyway."""
         state, progress = self.state, self.progress_of[vc]
         walk = state.queues[vc].walk(self.cycle.shares_of(vc), state.reservations)
         self._kept |= walk.kept
@@ -116,12 +116,12 @@ class GuaranteedJobs:
         closed, kept, holds = self._no_backfill, progress.kept, state.placer.holdable.shape
         layout = state.placer.allocator.layout
         for job, shape, share in walk:
-            # What is left of a job may be tasks without GPUs alone: they want no chain, and nobody holds them up.
+            # What still waits of a job may be tasks without GPUs alone: they want no chain, and nothing blocks them.
             chains = shape.chains
             if not chains or not chains <= blocked:
                 yield job
             elif kept and self._backfill_on and (shape.number, self._early(job, shape, progress)) not in closed:
-                yield job  # it may start beside the first
+                yield job  # it may be backfilled
             elif not with_reasons:
                 if not self._backfill_on:
                     walk.skipped.add(shape.number)
@@ -164,15 +164,15 @@ class GuaranteedJobs:
             mine = progress.blocked_chains - others
         waiting = self.cycle.left.get(job.id, state.waiting.get(job.id))
         if waiting is not None:
-            progress.blocked_chains -= mine  # its tasks on loan hold up those that come after the job, not its own
+            progress.blocked_chains -= mine  # its tasks on loan block later jobs, not its own waiting tasks
             self._ask(waiting)
             progress.blocked_chains |= mine
         if behind and self._last_joined != job.id:
             self._join(job, frozenset(behind))
 
     def _join(self, job: Job, chains: frozenset[str]) -> Counts | None:
-        """The job stands before all that come after it: once, however many of its tasks wait or run on loan. Counted
-        for reasons only."""
+        """Counts the job as ahead of all later ones: once, however many of its tasks wait or run on loan. For reasons
+        only."""
         if not self._with_reasons:
             return None
         self._last_joined = job.id
@@ -180,14 +180,14 @@ class GuaranteedJobs:
         return self.progress_of[job.vc].ahead.join(job, share, chains, kept=job.id in self._kept)
 
     def _wait_for_cells(self, job: Job) -> None:
-        """Tasks of a job that is taking cells are asked for when it has them; until then nobody passes them."""
+        """Tasks of a job with claims are placed once it has its cells; until then later jobs wait."""
         claimed = {claim.task for claim in self.state.claims[job.id].values()}
         waiting = self.cycle.left.get(job.id, self.state.waiting.get(job.id))
         if waiting is not None and not job.gang and not claimed.issuperset(waiting.wanted):
             self.progress_of[job.vc].blocked_chains |= self.state.shapes.of(job).chains
 
     def _ask(self, job: Job) -> None:
-        """A waiting guaranteed job, as far as nobody ahead holds up its chains."""
+        """Places a waiting guaranteed job on the chains that no earlier job blocks."""
         shape, progress = self.state.shapes.of(job), self.progress_of.get(job.vc)
         reason = explain.ineligible(job, self.state.placer.allocator.layout) or cap_exceeded(self.state, job, shape)
         if reason is not None or progress is None:
@@ -195,7 +195,7 @@ class GuaranteedJobs:
             return
         free = shape.choices
         if not progress.blocked_chains.isdisjoint(shape.chains):
-            # Where nobody passes anybody, jobs without GPUs do not pass each other either.
+            # Without backfill, jobs without GPUs do not overtake each other either.
             bare = _NONE if self._backfill_on else _CPU
             free = tuple(
                 choice for choice in shape.choices if progress.blocked_chains.isdisjoint(choice.chains or bare)
@@ -221,7 +221,7 @@ class GuaranteedJobs:
             self._ask(rest)
 
     def _only_rests(self, job: Job, choices: tuple[Choice, ...], progress: QueueProgress) -> bool:
-        """Whether it would start, had the GPUs idled for longer that its excess belongs to. It holds up nobody."""
+        """Whether only the loan cooldown of idle GPUs keeps the job from starting. It blocks nobody."""
         return isinstance(self._first(job._replace(loans_lost=0), choices, progress.reserved), Start)
 
     def _first(self, job: Job, choices: tuple[Choice, ...], reserved: Mapping[int, int]) -> Start | Preempt | None:
@@ -233,7 +233,7 @@ class GuaranteedJobs:
         return None
 
     def _backfill(self, job: Job, shape: JobShape, progress: QueueProgress) -> Start | Preempt | None:
-        """Beside a reservation: on cells that it does not need, or all the time before it."""
+        """Places the job beside a reservation: on cells that it does not need, or on all until it begins."""
         key = shape.number, self._early(job, shape, progress)
         if not self._backfill_on or key in self._no_backfill:
             return None
@@ -246,7 +246,7 @@ class GuaranteedJobs:
             if any(chain in progress.blocked_chains and chain not in progress.kept for chain in choice.chains):
                 continue
             answer = self._beside(job, choice, progress, ends)
-            if isinstance(answer, Preempt) and ends is not None:  # it starts when the last victim is gone
+            if isinstance(answer, Preempt) and ends is not None:  # it starts once the last victim is gone
                 later = ends + max(victim.grace_ms for victim in answer.victims)
                 answer, alike = self._beside(job, choice, progress, later), False
             if answer is not None:
@@ -256,7 +256,7 @@ class GuaranteedJobs:
         return None
 
     def _beside(self, job: Job, choice: Choice, progress: QueueProgress, ends: int | None) -> Start | Preempt | None:
-        """Where the job may go if it has ended by then."""
+        """Where the job may go if it ends by then."""
         if job.gang and not self.state.placer.enough_quota(job, choice.units[0]):
             return None
         avoid = dict(progress.reserved)
@@ -267,7 +267,7 @@ class GuaranteedJobs:
         return self.state.placer.guaranteed(job, choice, reserved=avoid, one=one, inside=False)
 
     def _block_later(self, job: Job, shape: JobShape, free: tuple[Choice, ...]) -> None:
-        """Those behind the job wait for it; nobody does where the quota is too small for it: it might be for ever."""
+        """Blocks the job's chains for later jobs; not where the quota can never hold it."""
         if not self.state.placer.holdable.shape(job.vc, shape):
             self.cycle.unplaced.append(Unplaced(job, shape, ()))
             return

@@ -1,4 +1,4 @@
-"""The second half of a pass: idle cells on loan, the virtual cluster with the smallest share on loan first."""
+"""Second half of a cycle: loans of idle cells, the virtual cluster with the smallest share on loan first."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -15,7 +15,7 @@ from scheduling.queue.queue import Walk
 
 
 class Loaned:
-    """Loans to jobs of the queues that may borrow, then to opportunistic ones."""
+    """Gives loans to jobs of the queues that may borrow, then to opportunistic ones."""
 
     def __init__(self, cycle: Cycle) -> None:
         self.cycle = cycle
@@ -23,13 +23,13 @@ class Loaned:
         self._own = OwnLoans(cycle)
         self._ahead: dict[str, Ahead] = {}
         self._no_loan: set[int] = set()
-        self._open: set[str] = set()  # whose jobs may find a loan as soon as fewer GPUs idle that keep CPU
+        self._open: set[str] = set()  # virtual clusters that may find a loan once fewer idle GPUs keep CPU
         self._given_back = cycle.state.placer.allocator.given_back
         lending = cycle.state.placer.allocator.layout.policy.lending
         self._kinds = (cycle.state.queues, cycle.state.opportunistic) if lending else (cycle.state.opportunistic,)
 
     def turns(self, with_reasons: bool) -> None:
-        """Everybody's turn; `with_reasons`: also of those that find no loan, for their reasons."""
+        """Takes all turns; `with_reasons`: also of jobs that find no loan, for their reasons."""
         state = self.state
         queues = {}
         for job in self.cycle.displaced:
@@ -54,7 +54,7 @@ class Loaned:
         return (self._given_back, *queues)
 
     def _borrowers(self, vc: str, with_reasons: bool) -> Iterator[Job]:
-        """Who wants a loan: jobs of the queue that may, in its order, then opportunistic ones."""
+        """Jobs that want a loan: those of the queue that may borrow, in its order, then opportunistic ones."""
         for kind in self._kinds:
             if vc in kind:
                 walk = kind[vc].walk(self.cycle.shares_of(vc), wanting_loan=True)
@@ -101,7 +101,7 @@ class Loaned:
                 return True
         taken = self._own.take(job, shape, mine)
         if taken is not None:
-            state.memory.quiet.pop((job.vc, ""), None)  # who is told to leave holds up nobody of its team any more
+            state.memory.quiet.pop((job.vc, ""), None)  # a victim blocks nobody of its virtual cluster any more
             rest = self.cycle.carry_out(taken)
             if rest is not None:
                 self._borrow(rest)
@@ -117,7 +117,7 @@ class Loaned:
         return False
 
     def modest(self) -> None:
-        """Who leaves idle GPUs their reserve may find more now that fewer are idle: asked again, in order."""
+        """Asks once more those that leave idle GPUs their reserve: fewer GPUs are idle now."""
         if not self.cycle.starts:
             return
         tried: set[int] = set()
@@ -135,15 +135,15 @@ class Loaned:
                 tried.add(unplaced.shape.number)
 
     def _modestly(self, job: Job, choice: Choice) -> Start | None:
-        """A start of a borrower, or of a job without GPUs: neither stands before anybody in the order of quotas."""
+        """A start of a borrower, or of a job without GPUs: neither changes the order inside a quota."""
         if job.opportunistic:
             return self.state.placer.borrowed(job, choice) if may_borrow(self.state, job, choice) else None
         answer = None if choice.chains else self.state.placer.guaranteed(job, choice)
         return answer if isinstance(answer, Start) else None
 
     def _stays(self, job: Job) -> None:
-        """An opportunistic job finds no loan; others have their reason from the queue, but where GPUs idle that are not
-        lent to them yet."""
+        """Notes that an opportunistic job finds no loan. Others have their reason from the queue, unless only the
+        cooldown of idle GPUs is in the way."""
         reason = explain.loans_lost(job.loans_lost, job.rest_ms) if job.loans_lost and self._only_rests(job) else None
         if job.opportunistic:
             ahead = self._ahead.setdefault(job.vc, Ahead())
@@ -156,7 +156,7 @@ class Loaned:
             unplaced[:] = [one._replace(reason=reason) if one.job.id == job.id else one for one in unplaced]
 
     def _only_rests(self, job: Job) -> bool:
-        """Whether idle GPUs would be lent to the job had they idled for longer."""
+        """Whether only the cooldown of idle GPUs is in the way of a loan."""
         placer, fresh = self.state.placer, job._replace(loans_lost=0)
         choices = apart(within_caps(self.state, job, self.state.shapes.of(job).choices), job.gang)
         return any(may_borrow(self.state, job, one) and placer.borrowed(fresh, one) is not None for one in choices)

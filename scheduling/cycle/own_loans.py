@@ -1,4 +1,5 @@
-"""What lower priorities of a team have on loan: a higher one that may borrow, and finds nothing idle, takes it over."""
+"""Preemption of loans inside a virtual cluster: a job that may borrow and finds nothing idle takes over what lower
+priorities have on loan."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from scheduling.preemption.victim_selection import spare_untouched
 
 
 class Part(NamedTuple):
-    """What ends together, all of it on loan: its job, its tasks, and since when the last of them has run."""
+    """Tasks on loan that end together, and since when the last of them has run."""
 
     job: Job
     tasks: tuple[RunningTask, ...]
@@ -22,7 +23,7 @@ class Part(NamedTuple):
 
 
 class OwnLoans:
-    """Those of a pass."""
+    """The takeovers of a cycle."""
 
     def __init__(self, cycle: Cycle) -> None:
         self.cycle = cycle
@@ -31,13 +32,13 @@ class OwnLoans:
         self._parts: dict[str, list[Part]] = {}
 
     def may_take(self, job: Job, shape: JobShape) -> bool:
-        """A quick look: whether some of its team may give way; what a job found that comes before it, it finds too."""
+        """Quick check: whether somebody may give way; after an equal job that found nobody, nobody does."""
         auto, lowest = job.borrow is Borrow.AUTO, self.state.loans.lowest
         return auto and shape.number not in self._failed and lowest(job.vc) < job.priority
 
     def take(self, job: Job, shape: JobShape, choices: tuple[Choice, ...]) -> Preempt | None:
-        """As few as needed of strictly lower priority end, the lowest first, then those whose work is the least loss;
-        who ends anyway before them. The job will be on loan in their place, by the limits of its team."""
+        """Ends as few as needed of strictly lower priority: those that are leaving, then the lowest, then those that
+        lose least work. The job will be on loan in their place, within the limits of its virtual cluster."""
         parts = [one for one in self._of(job.vc) if self._gives_way(one, job)] if self.may_take(job, shape) else []
         for choice in apart(choices, job.gang) if parts else ():
             answer = self._over(job, choice, parts) if choice.units[0].pools else None
@@ -64,18 +65,18 @@ class OwnLoans:
         return Preempt(job, start.placements, victims(self.state.running, taken), self.cycle.now)
 
     def _place(self, job: Job, choice: Choice, gone: Collection[Part]) -> Start | None:
-        """Where it goes when these are gone, by the limits of its team."""
+        """Where it goes once these are gone, within the limits of its virtual cluster."""
         given: dict[str, int] = {}
         for place in (task.placement for part in gone for task in part.tasks):
             for kind, count in self._given(place).items():
                 given[kind] = given.get(kind, 0) + count
         if not may_borrow(self.state, job, choice, given):
             return None
-        doomed = frozenset((part.job.id, task.placement.task) for part in gone for task in part.tasks)
-        return self.state.placer.borrowed(job, choice, doomed=doomed)
+        ending = frozenset((part.job.id, task.placement.task) for part in gone for task in part.tasks)
+        return self.state.placer.borrowed(job, choice, ending=ending)
 
     def _given(self, place: TaskPlacement) -> dict[str, int]:
-        """GPUs by leaf type that the task leaves and nobody has claimed."""
+        """GPUs by leaf type that the task leaves and that are not claimed."""
         allocator = self.state.placer.allocator
         number = allocator.layout.position.get(place.node)
         if number is None or not place.leaves:
@@ -84,8 +85,8 @@ class OwnLoans:
         return {allocator.layout.nodes[number].cell_type: free.bit_count()}
 
     def _gives_way(self, part: Part, job: Job) -> bool:
-        """Strictly lower priorities; of those that have only just got their loan nobody for a job that lost its own of
-        late. Nobody where others have claimed all that it has."""
+        """Whether its priority is strictly lower, and not all that it has is claimed. For a job that lost loans of late
+        a loan that has only just begun does not count."""
         rested = self.cycle.now - part.since_ms >= job.rest_ms
         return (
             rested
@@ -111,7 +112,7 @@ class OwnLoans:
 
 
 def _parts(running: Running) -> list[Part]:
-    """A gang all of whose GPUs are on loan; else each such task."""
+    """A gang all of whose GPUs are on loan, else each such task."""
     if not running.job.preemptible:
         return []
     each = [running.tasks] if running.job.gang else [(task,) for task in running.tasks]

@@ -1,4 +1,4 @@
-"""Jobs that have taken cells: they start where their claims are when the last victim is gone."""
+"""Jobs with claims: they start there once the last victim is gone."""
 
 from collections.abc import Mapping
 
@@ -14,16 +14,15 @@ Mine = Mapping[str, Claim]
 
 
 class Preemptors:
-    """Those of a pass. Until they start they count as if they had their cells."""
+    """Until they start, preemptors count as if they had their cells."""
 
     def __init__(self, cycle: Cycle) -> None:
         self.cycle = cycle
         self.state = cycle.state
-        self.aside: dict[str, dict[str, Claim]] = {}
+        self.set_aside: dict[str, dict[str, Claim]] = {}
 
     def enter(self) -> None:
-        """Those that have taken cells give up where a node failed; the others are charged for them. Who is to have a
-        loan of its own team stands aside."""
+        """Gives up claims where a node failed and charges for the others. Claims for a loan are set aside."""
         state = self.state
         for name, claimant in state.claimants.items():
             state.loans.claim(claimant, state.claims[name].values(), 1)
@@ -40,19 +39,19 @@ class Preemptors:
         self.stand_aside()
 
     def stand_aside(self) -> None:
-        """Whatever is kept for a loan is open to those who have a right to it."""
+        """Opens what is claimed for a loan to jobs that have a right to it."""
         state = self.state
         lent = [name for name, claims in state.claims.items() if is_for_loan(claims) and name not in self.cycle.left]
         for name in lent:
-            claims = self.aside[name] = state.claims.pop(name)
+            claims = self.set_aside[name] = state.claims.pop(name)
             state.placer.allocator.unclaim(name, claims)
             state.limit_usage.gone(name, claims)
 
     def step_in(self) -> None:
-        """Those who stood aside have their claims again, and start when the last victim is gone; but for those who got
-        cells by right, and those whose places others have now, who are `displaced`."""
+        """Restores the claims that were set aside and starts what can start. Jobs that got cells by right meanwhile
+        lose theirs; so do those whose places others have, who are `displaced`."""
         state, cycle = self.state, self.cycle
-        for name, claims in sorted(self.aside.items()):
+        for name, claims in sorted(self.set_aside.items()):
             job = state.waiting[name]
             served = name in cycle.left or name in state.claims
             if served or not self._undisturbed(claims):
@@ -69,10 +68,10 @@ class Preemptors:
                 cycle.give_up(name)
             if not served:
                 cycle.displaced.append(job)
-        self.aside.clear()
+        self.set_aside.clear()
 
     def _undisturbed(self, claims: Mine) -> bool:
-        """Whether nobody but its victims is where the job will be."""
+        """Whether only its victims are where the job will be."""
         allocator = self.state.placer.allocator
         for leaf, claim in claims.items():
             number, bit = allocator.layout.leaf_at[leaf]
@@ -81,12 +80,12 @@ class Preemptors:
         return True
 
     def _somebody_leaves(self, vc: str) -> bool:
-        """Whether what the job waits for may be on its way still."""
+        """Whether tasks of the virtual cluster are still leaving."""
         running = (one for one in self.state.running.values() if one.job.vc == vc)
         return any(task.leaving for one in running for task in one.tasks)
 
     def starting(self) -> set[str]:
-        """The virtual clusters of those whose cells have become free: they start in their turn."""
+        """The virtual clusters of preemptors some of whose cells have become free."""
         waiting = self.state.waiting
         return {
             waiting[name].vc
@@ -95,7 +94,7 @@ class Preemptors:
         }
 
     def convert(self, name: str) -> None:
-        """Whoever has taken cells starts there when the last victim is gone; of a job that is no gang, each task."""
+        """Starts a preemptor if its last victim is gone; of a job that is no gang, each task by itself."""
         job, claims = self.state.waiting[name], self.state.claims[name]
         occupied = {claim.task for claim in claims.values() if claim.victim is not None}
         if job.paused or (occupied and job.gang):
@@ -110,10 +109,8 @@ class Preemptors:
             self.cycle.start(Start(job, powered, self.cycle.now), charged=True)
 
     def elsewhere(self, name: str, progress_of: Mapping[str, QueueProgress]) -> None:
-        """A gang for which nobody has to leave any more, and whose tasks without GPUs find no CPU and memory beside
-        its claims: it starts on other cells, if there is a start for it now. What it waits for may be kept for the very
-        GPUs that idle because it waits.
-        """
+        """Starts on other cells a gang whose victims are gone, but whose tasks without GPUs find no CPU and memory
+        beside its claims: what it waits for may be kept for the very GPUs that idle because it waits."""
         job, claims = self.state.waiting[name], self.state.claims[name]
         if (
             job.paused
@@ -143,9 +140,8 @@ class Preemptors:
         return None
 
     def _usable(self, job: Job, claims: Mine) -> bool:
-        """Whether the job can start there: on good hardware, in virtual cells of its own or on loan, on nodes that it
-        does not avoid where others have a place for it. Who pauses keeps only what nobody holds: no victim is told to
-        leave for it any more."""
+        """Whether the job can start there: on good hardware, in its own virtual cells or on loan, and not on nodes that
+        it avoids while others have a place for it. A paused job keeps its claims only where no victim is left."""
         allocator, nodes = self.state.placer.allocator, 0
         for leaf, claim in claims.items():
             at = allocator.layout.leaf_at.get(leaf)
@@ -162,7 +158,7 @@ class Preemptors:
         return not nodes & allocator.layout.mask_of(job.avoid_nodes) or not self._other_nodes(job, claims)
 
     def _other_nodes(self, job: Job, claims: Mine) -> bool:
-        """Whether a job would be placed on nodes that it does not avoid, were it not for its claims."""
+        """Whether, without its claims, the job would be placed on nodes that it does not avoid."""
         placer, allocator = self.state.placer, self.state.placer.allocator
         every = frozenset(node.id for node in allocator.layout.nodes)
         willing = job._replace(only_nodes=(every if job.only_nodes is None else job.only_nodes) - job.avoid_nodes)
@@ -177,7 +173,7 @@ class Preemptors:
             allocator.rollback()
 
     def _claimed(self, job: Job, claims: Mine) -> tuple[TaskPlacement, ...]:
-        """The places that the claims say."""
+        """The placements that the claims describe."""
         layout = self.state.placer.allocator.layout
         uses: dict[TaskRef, list[LeafUse]] = {}
         for leaf in sorted(claims):
@@ -193,8 +189,8 @@ class Preemptors:
         return tuple(found)
 
     def _powered(self, placements: tuple[TaskPlacement, ...]) -> tuple[TaskPlacement, ...]:
-        """Those for which the nodes have the CPU and memory, one beside the other: who uses it on loan may still be
-        leaving, and tasks that were given cells one by one may not all find enough."""
+        """Those for which the nodes have the CPU and memory together: a borrower of it may still be leaving, and tasks
+        that got cells one by one may not all find enough."""
         allocator = self.state.placer.allocator
         left: dict[int, tuple[int, int]] = {}
         found = []
@@ -208,7 +204,7 @@ class Preemptors:
         return tuple(found)
 
     def _whole(self, job: Job, claims: Mine, ready: tuple[TaskPlacement, ...]) -> tuple[TaskPlacement, ...]:
-        """A gang that has all its cells, and beside them places for its tasks without GPUs; () where there are none."""
+        """All of a gang that has its cells, with places for its tasks without GPUs; () where there are none."""
         rest = _without_gpus(job, ready)
         if not rest:
             return ready
@@ -225,12 +221,12 @@ class Preemptors:
 
 
 def is_for_loan(claims: Mine) -> bool:
-    """Whether they are for leaves that the job will have on loan."""
+    """Whether the claimed leaves are to be on loan."""
     return any(not claim.virtual_cell for claim in claims.values())
 
 
 def _without_gpus(job: Job, found: tuple[TaskPlacement, ...]) -> tuple[TaskRef, ...]:
-    """The tasks of a gang that want no GPUs: they have no claims."""
+    """Waiting tasks of a gang without GPUs, which have no claims."""
     if not job.gang:
         return ()
     placed = {placement.task for placement in found}
@@ -238,7 +234,7 @@ def _without_gpus(job: Job, found: tuple[TaskPlacement, ...]) -> tuple[TaskRef, 
 
 
 def _nowhere(job: Job, tasks: tuple[TaskRef, ...]) -> list[TaskPlacement]:
-    """What these tasks will use, wherever that is."""
+    """Placements of these tasks without a node yet, for what they use."""
     roles = [job.role(task.role) for task in tasks]
     return [
         TaskPlacement(task, "", (), role.cpu_milli, role.memory_mb) for task, role in zip(tasks, roles, strict=True)

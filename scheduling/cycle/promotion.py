@@ -1,5 +1,4 @@
-"""Promotion: a job on loan moves into its quota where it is. Only the names of its cells change; nothing that runs is
-touched."""
+"""Promotion: a job on loan moves into its quota where it runs. Only its virtual cells change; no task is touched."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -23,9 +22,9 @@ def promote(
     fresh: Sequence[VirtualPlacement],
     reserved: ReservedLeaves,
 ) -> tuple[TaskPlacement, ...] | None:
-    """The places of these borrowed tasks, now inside the quota; None when that cannot be.
+    """Placements of these borrowed tasks inside the quota, where they run; None when that cannot be.
 
-    `fresh` is where they would go if they started now.
+    `fresh`: the virtual leaves they would get if they started now.
     """
     job, allocator = running.job, placer.allocator
     placements = [task.placement for task in running.tasks if task.placement.task in tasks]
@@ -44,7 +43,7 @@ def promote(
 
 
 def _is_elsewhere(allocator: Allocator, vc: str, placement: TaskPlacement) -> bool:
-    """A quick look: whether a leaf of the task lies in the cell of another virtual cluster, as it mostly does."""
+    """Quick check: whether a leaf of the task lies in a cell of another virtual cluster, as it mostly does."""
     number = allocator.layout.position.get(placement.node, -1)
     if number < 0 or not allocator.bound[number] or number in allocator.homes(vc, allocator.layout.chains[number]):
         return False
@@ -52,8 +51,8 @@ def _is_elsewhere(allocator: Allocator, vc: str, placement: TaskPlacement) -> bo
 
 
 def _needs_more(allocator: Allocator, vc: str, placements: Sequence[TaskPlacement], fresh: set[int]) -> bool:
-    """A quick look: whether some task lies where the virtual cluster has no cell yet, though a fresh placement would
-    begin none: then fewer whole cells would be left."""
+    """Quick check: whether a task lies where the virtual cluster has no cell yet, though a fresh placement would begin
+    none: then fewer whole cells would be left."""
     if any(not allocator.leaves_used[quota] for quota in fresh):
         return False
     layout = allocator.layout
@@ -97,7 +96,7 @@ def _bind_all(
 def _bind_task(
     allocator: Allocator, job: str, vc: str, leaves: list[LeafAt], reserved: ReservedLeaves
 ) -> dict[LeafAt, LeafAt] | None:
-    """Virtual leaves for one task's leaves, in the smallest cell that can take them; entered in the allocator."""
+    """Binds the leaves of one task to virtual leaves in the smallest cell that can take them."""
     if not leaves:
         return {}
     single = len(leaves) == 1
@@ -111,8 +110,8 @@ def _bind_task(
 
 
 def _candidates(allocator: Allocator, vc: str, leaves: list[LeafAt]) -> list[Quota]:
-    """Quota cells that lie on the leaves' node already; and where no leaf is bound, single leaves and one empty cell of
-    each type, since these are alike."""
+    """Quota cells that lie on the leaves' node already; where no leaf is bound, also single leaves and one empty cell
+    of each type, since these are alike."""
     layout, node = allocator.layout, leaves[0][0]
     key = vc, layout.chains[node]
     found = [layout.quotas[number] for number in allocator.homes(*key).get(node, ())]
@@ -175,7 +174,7 @@ def _virtual_for(
 
 
 class Promotions:
-    """Promotions of a pass. `unmoved` are virtual clusters of which a job could not move in where it is."""
+    """The promotions of a cycle. `unmoved`: virtual clusters of which a job could not be promoted where it runs."""
 
     def __init__(self, cycle: Cycle) -> None:
         self.cycle = cycle
@@ -183,8 +182,8 @@ class Promotions:
         self.unmoved: set[str] = set()
 
     def turn(self, running: Running, job: Job, progress: QueueProgress) -> set[str]:
-        """Promotion in place; where it cannot be, the cells that the job would have stay its own. Answers with the
-        chains where it could not be."""
+        """Promotes the job where it runs, or reserves the cells that it would have. Returns the chains on which it
+        stays on loan."""
         state = self.state
         cause = state.demotions.get(running.job.id)
         if cause is not None and (cause.cause in state.running or cause.cause in state.claims):
@@ -195,8 +194,8 @@ class Promotions:
         return behind
 
     def parts(self, running: Running, job: Job) -> list[Lent]:
-        """What of the job moves together: all that a gang has on loan, else each task. Nothing of what is leaving. It
-        is worked out once for as long as the job runs as it does."""
+        """What of the job is promoted together: all that a gang has on loan, else each task; nothing that is leaving.
+        Worked out once for as long as the job runs as it does."""
         known = self.state.memory.lent
         found = known.get(running.job.id)
         if found is None or found[0] is not running or found[1] is not job:
@@ -218,7 +217,7 @@ class Promotions:
         return found
 
     def _move(self, name: str, part: Lent, progress: QueueProgress) -> frozenset[str]:
-        """These tasks of the job, all or none; answers with their chains where they stay on loan."""
+        """Promotes these tasks of the job, all or none; returns their chains where they stay on loan."""
         state, running = self.state, self.state.running[name]
         tasks, shape, number = part
         if number < 0 or not progress.blocked_chains.isdisjoint(shape.choices[number].chains):
@@ -246,8 +245,8 @@ class Promotions:
     def _assignments(
         self, job: Job, shape: JobShape, number: int, reserved: ReservedCells
     ) -> list[VirtualPlacement] | None:
-        """Where its tasks would go if they started now. That follows from the virtual cluster's own cells and those
-        that are owed to others: it is worked out once for as long as these stay what they are."""
+        """The virtual leaves that its tasks would get if they started now. That follows from the virtual cluster's own
+        cells and those reserved for others: worked out once for as long as these stay what they are."""
         placer, unit = self.state.placer, shape.choices[number].units[0]
         known = self.state.memory.assignments_of(job.vc).of(placer.allocator.virtual_state.get(job.vc, -1))
         key = reserved.number, shape.number, number
@@ -256,8 +255,8 @@ class Promotions:
         return known[key]
 
     def _reserve_below(self, job: Job, shape: JobShape, number: int, reserved: ReservedCells) -> list[VirtualPlacement]:
-        """Cells of lower priorities of its team, which the job would have if it did not run on loan instead, are owed
-        to it: those behind it may have the others. Answers with them; none where these are not enough."""
+        """Reserves cells of lower priorities, which the job could have by right if it were not on loan: later jobs may
+        have the others. Returns them; none where they are not enough."""
         below = self.state.placer.lower.below(job)
         if below is None:
             return []
@@ -268,7 +267,7 @@ class Promotions:
         return found
 
     def reserve(self, answer: Preempt, shape: JobShape, progress: QueueProgress) -> list[VirtualPlacement]:
-        """The cells that the job could have now are owed to it, as if it ran on loan; answers with them."""
+        """Reserves the cells that the job could have now, as if it ran on loan; returns them."""
         number, before = self._lies_in(answer.placements, shape.choices), progress.reserved.number
         fresh = self._assignments(answer.job, shape, number, progress.reserved)
         if fresh is None:

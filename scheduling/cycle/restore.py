@@ -1,4 +1,4 @@
-"""Who runs and who claims, entered into an empty allocator: after a restore, or when the cluster has changed."""
+"""Enters running jobs and claims into an empty allocator: after a restore, or when the cluster has changed."""
 
 from collections.abc import Iterable, Mapping
 
@@ -15,9 +15,9 @@ from scheduling.queue.queue import rank
 def entered(
     layout: CellIndex, running: dict[str, Running], claims: Claims, waiting: Mapping[str, Job]
 ) -> tuple[Allocator, dict[str, Demotion]]:
-    """The allocator with all of them in it, and who has fallen: guaranteed jobs whose virtual cells are no longer to be
-    had are on loan from now on, in `running` too. Of several it is those of lower priority and later submission; those
-    that nobody may preempt come last.
+    """The allocator with all of them, and the demotions: guaranteed jobs whose virtual cells are gone are on loan from
+    now on, in `running` too. Where there are cells for some, those of higher priority and earlier submission keep
+    theirs, non-preemptible ones before all others.
     """
     allocator, without_quota = Allocator(layout), dict[str, Demotion]()
     leaves = {claim.leaf for claim in claims.all()}
@@ -46,7 +46,7 @@ def check_start(start: Start, running: Running | None, claims: Claims) -> None:
 
 
 def _allocate_all(allocator: Allocator, job: str, placements: Iterable[TaskPlacement]) -> bool:
-    """All tasks of a job with the virtual cells they have; nothing of it when these are not to be had."""
+    """Enters all tasks of a job with their virtual cells, or none of them where these are not to be had."""
     layout = allocator.layout
     try:
         with allocator.transaction():
@@ -65,7 +65,7 @@ def _allocate_all(allocator: Allocator, job: str, placements: Iterable[TaskPlace
 
 
 def _claim_all(allocator: Allocator, claims: Claims, waiting: Mapping[str, Job]) -> None:
-    """Each claim with its virtual leaf, where that is to be had."""
+    """Enters each claim, with its virtual leaf where that is to be had."""
     for claimant in sorted(claims):
         needs = needs_of(waiting.get(claimant), claims.of(claimant).values())
         for leaf, claim in claims.of(claimant).items():

@@ -1,4 +1,4 @@
-"""An engine brought to the next snapshot by what differs: between two ticks few jobs of many have changed."""
+"""Brings the engine to the next snapshot by what differs: between two ticks few jobs of many have changed."""
 
 from collections.abc import Iterable
 
@@ -12,8 +12,8 @@ from scheduling.queue.job_index import JobIndex
 
 
 def caught_up(job_index: JobIndex, allocator: Allocator, snapshot: Snapshot) -> bool:
-    """Make both what they are in the snapshot. False where what runs or claims does not go together, so that somebody
-    has to give way: then they are to be made anew. Rows that are the objects they were cost next to nothing."""
+    """Brings both to the snapshot. False where jobs or claims contradict each other, so that somebody has to give way:
+    then both are to be made anew. Rows that are the same objects as before cost next to nothing."""
     try:
         _claims_give_up(job_index, allocator, snapshot)
         _running_follow(job_index, allocator, snapshot)
@@ -23,7 +23,7 @@ def caught_up(job_index: JobIndex, allocator: Allocator, snapshot: Snapshot) -> 
         return False
     job_index.demotions = {one.job: one for one in snapshot.demotions}
     job_index.freed = snapshot.freed
-    job_index.book.begin(snapshot.usage)
+    job_index.usage_history.begin(snapshot.usage)
     return True
 
 
@@ -40,7 +40,7 @@ def _running_follow(job_index: JobIndex, allocator: Allocator, snapshot: Snapsho
 
 
 def _places_follow(job_index: JobIndex, allocator: Allocator, changed: Iterable[Running]) -> None:
-    """First all leave who go, since others may come where they were."""
+    """Releases those that are gone before it enters others, which may be where they were."""
     leaves = {claim.leaf for claim in job_index.claims.all()}
     virtual = {claim.virtual_cell for claim in job_index.claims.all()}
     come: list[tuple[str, RunningTask]] = []
@@ -68,7 +68,7 @@ def _waiting_follow(job_index: JobIndex, snapshot: Snapshot) -> None:
 
 
 def _claims_give_up(job_index: JobIndex, allocator: Allocator, snapshot: Snapshot) -> None:
-    """Those that are no more, or are for another task or virtual cell; their victims have theirs again."""
+    """Drops claims that are gone or have changed; their victims have their virtual cells again."""
     after = {claim.leaf: _right(claim) for claim in snapshot.claims}
     gone = [claim for claim in job_index.claims.all() if after.get(claim.leaf) != _right(claim)]
     for claim in gone:

@@ -1,4 +1,4 @@
-"""What the rules of a virtual cluster let one user, or the jobs of a high class, hold together, and what it borrows."""
+"""What a virtual cluster's rules allow one user, or jobs of a high priority, to hold together, and to borrow."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ _NOTHING: Mapping[str, int] = {}
 
 
 def over_cap(state: CycleState, job: Job, needs: Mapping[str, int]) -> Reason | None:
-    """Which limit the job would pass with these GPUs (by leaf type) more; None: none."""
+    """The limit that the job would exceed with these GPUs (by leaf type) more, as a reason; None: none."""
     mine, of_class = state.limit_usage.of_user(job.vc, job.user), state.limit_usage.of_class(job.vc)
     limit = limit_exceeded(state.placer.allocator.layout, job, needs, mine, of_class)
     if limit is None:
@@ -29,14 +29,14 @@ def is_capped(state: CycleState, vc: str) -> bool:
 
 
 def within_caps(state: CycleState, job: Job, choices: tuple[Choice, ...]) -> tuple[Choice, ...]:
-    """What of these choices the rules of its virtual cluster leave a guaranteed job now."""
+    """Those of the choices that the rules allow a guaranteed job now."""
     if job.opportunistic or not is_capped(state, job.vc):
         return choices
     return tuple(one for one in apart(choices, job.gang) if over_cap(state, job, needs_of(one, job.gang)) is None)
 
 
 def cap_exceeded(state: CycleState, job: Job, shape: JobShape) -> Reason | None:
-    """Which limit of its virtual cluster's rules the guaranteed job would pass whatever it chose; None: none."""
+    """The limit that a guaranteed job would exceed whatever it chose, as a reason; None: none."""
     if not is_capped(state, job.vc) or within_caps(state, job, shape.choices):
         return None
     needs = min((needs_of(choice, job.gang) for choice in shape.choices), key=lambda one: sum(one.values()), default={})
@@ -44,8 +44,8 @@ def cap_exceeded(state: CycleState, job: Job, shape: JobShape) -> Reason | None:
 
 
 def may_borrow(state: CycleState, job: Job, choice: Choice, given: Mapping[str, int] = _NOTHING) -> bool:
-    """Whether the limits of borrowing and lending leave the job what it needs at least, when so many GPUs (by leaf
-    type) are `given` back for it."""
+    """Whether the limits of borrowing and lending leave room for the job, once so many GPUs (by leaf type) are `given`
+    back for it."""
     needs = {kind: count - given.get(kind, 0) for kind, count in needs_of(choice, job.gang).items()}
     vc = state.placer.allocator.layout.team(job.vc)
     return not (state.loans.within_own(vc, needs) or state.loans.within_lent(state.placer.allocator, needs))

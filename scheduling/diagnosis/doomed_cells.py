@@ -41,7 +41,7 @@ def doomed_among(bindings: Bindings) -> tuple[Doomed, ...]:
 
 
 def doomed_in(allocator: Allocator, vc: str, chain: str) -> dict[str, int]:
-    """The doomed cells of a virtual cluster in one chain by their type, read from the books; those that are none are
+    """The doomed cells of a virtual cluster in one chain by their type, by the allocator; types without any are
     left out."""
     layout = allocator.layout
     free: Counter[str] = Counter()

@@ -110,7 +110,7 @@ class Demotion:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All decisions of one pass, each made as if those before it were carried out.
+    """All decisions of one cycle, each made as if those before it were carried out.
 
     The order of carrying out: `releases` (claims that nobody needs any more, by leaf), `demotions` (of jobs whose
     quota is gone), what the starts and preemptions release and demote (it may make room for any of them),

@@ -38,7 +38,7 @@ class Claim(NamedTuple):
     """A leaf cell kept for one task of a job (`claimant`) while the last holder (`victim`, None: gone) leaves it.
 
     The claims of a job are its placement: it starts there, in these virtual cells, when all victims are gone. Without a
-    virtual cell the job will have the leaf on loan: whoever is owed it takes it all the same.
+    virtual cell the job will have the leaf on loan: a job that has a right to it takes it all the same.
     """
 
     leaf: str

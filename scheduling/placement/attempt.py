@@ -1,4 +1,4 @@
-"""One job on its way onto hardware: the leaves, CPU and memory that it takes, and who must leave for it."""
+"""One attempt to put a job on hardware: the leaves, CPU and memory that it takes, and who must leave for it."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,20 +18,19 @@ Task = tuple[str, TaskRef]
 
 @dataclass(slots=True)
 class PlacementAttempt:
-    """The allocator as this job would change it; everything is done in a trial and taken back in the end.
+    """The allocator as this job would change it, in a transaction that is rolled back in the end.
 
-    `allowed` are the nodes it may use. `doomed` tasks lose their places in any case, so that taking their leaves
-    costs nothing more; without `evict` nobody else may lose a place. `alone`: it is about one task, so nothing
-    comes after it that would have to find its leaves taken. `swap`: single leaves of doomed tasks may be used though
-    others than theirs are wanted. `resting` (a mask by node) are leaves that idle too shortly for what the job would
-    have on loan there. `taken` are the tasks that must leave.
+    `allowed`: the nodes it may use. `ending`: tasks that end in any case, so that their leaves cost nothing more.
+    `evict`: others may be preempted. `alone`: it is about one task, so no later one has to find its leaves taken.
+    `swap`: single leaves of ending tasks may be used although others than theirs are wanted. `resting`: leaves (a mask
+    by node) too fresh to be lent to the job. `taken`: the tasks that must leave.
     """
 
     allocator: Allocator
     job: Job
     allowed: int
     costs: VictimCosts
-    doomed: frozenset[Task] = frozenset()
+    ending: frozenset[Task] = frozenset()
     evict: bool = True
     alone: bool = False
     swap: bool = False
@@ -41,7 +40,7 @@ class PlacementAttempt:
     spent: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def attempt(self, action: Callable[[], bool]) -> bool:
-        """Do it, or leave everything as it was when it fails or the trees forbid it."""
+        """Does it, or leaves everything as it was when it fails or the trees forbid it."""
         before = dict(self.leaves), set(self.taken), dict(self.spent)
         self.allocator.begin()
         try:
@@ -56,37 +55,37 @@ class PlacementAttempt:
         return done
 
     def own_leaves(self) -> dict[int, int]:
-        """The leaves (a mask by node) that the job's tasks have got so far: they idle no more."""
+        """The leaves (a mask by node) that the job's tasks have so far."""
         found: dict[int, int] = {}
         for number, mine in self.leaves.values():
             found[number] = found.get(number, 0) | sum(1 << bit for bit, _ in mine)
         return found
 
     def forget(self) -> None:
-        """Nothing is placed yet; for a job of one task."""
+        """Starts over; for a job of one task."""
         self.leaves.clear()
         self.taken.clear()
         self.spent.clear()
 
-    def doomed_on(self, number: int) -> int:
-        """Leaves of a node that doomed tasks hold."""
-        if not self.doomed:
+    def ending_on(self, number: int) -> int:
+        """Leaves of a node that ending tasks have."""
+        if not self.ending:
             return 0
         tasks = self.allocator.tasks[number]
-        return sum(self.allocator.mask_of(tasks[task]) for task in self.doomed.intersection(tasks))
+        return sum(self.allocator.mask_of(tasks[task]) for task in self.ending.intersection(tasks))
 
     def idle(self, number: int) -> int:
-        """Leaves of a node that a borrower may take: those that idle, and those that doomed tasks leave."""
+        """Leaves of a node that a borrower may take: those that idle, and those that ending tasks leave."""
         allocator = self.allocator
         return (
-            allocator.healthy[number] & ~allocator.claimed[number] & ~(allocator.busy[number] & ~self.doomed_on(number))
+            allocator.healthy[number] & ~allocator.claimed[number] & ~(allocator.busy[number] & ~self.ending_on(number))
         )
 
     def unbound_on(self, number: int) -> int:
-        """Leaves of a node that lie in no quota cell, or singly in one that a doomed task leaves."""
+        """Leaves of a node that lie in no quota cell, or singly in one that a ending task leaves."""
         allocator = self.allocator
         free = allocator.full[number] & ~allocator.bound[number]
-        for bit in bits(self.doomed_on(number) & allocator.bound[number]) if self.swap else ():
+        for bit in bits(self.ending_on(number) & allocator.bound[number]) if self.swap else ():
             assignment = allocator.virtual_of.get(number << KEY_SHIFT | bit)
             if (
                 assignment is not None
@@ -97,17 +96,16 @@ class PlacementAttempt:
         return free
 
     def price(self, number: int, mask: int, count: int) -> tuple[Cost, int]:
-        """At what cost `count` held leaves in the mask can be taken back on a node, and which are then free."""
-        in_use = mask & self.allocator.busy[number] & ~self.doomed_on(number)
+        """The cost of taking back `count` busy leaves in the mask on a node, and which are then free."""
+        in_use = mask & self.allocator.busy[number] & ~self.ending_on(number)
         return self.costs.cheapest(self.allocator, number, in_use, count, self._gone())
 
     def at_least(self, blocks: Iterable[tuple[int, int]]) -> list[Cost]:
-        """What all lose who hold leaves of a block (node, mask), for each: the least that it costs to have a cell
-        there."""
+        """The least that a cell on each block (node, mask) costs: the loss of all jobs with leaves there."""
         busy = self.allocator.busy
         in_use = [(number, mask & busy[number]) for number, mask in blocks]
-        if self.doomed:
-            in_use = [(number, mask & ~self.doomed_on(number)) for number, mask in in_use]
+        if self.ending:
+            in_use = [(number, mask & ~self.ending_on(number)) for number, mask in in_use]
         return self.costs.at_least(self.allocator, in_use, self._gone() if self.taken else ())
 
     def least_first(self, nodes: int, losses: Callable[[int], Iterable[Loss]]) -> Iterator[Loss]:
@@ -118,8 +116,8 @@ class PlacementAttempt:
         return {job for job, _ in self.taken if self.costs.is_gang(job)}
 
     def pay(self, number: int, mask: int, demands: Iterable[Demand], *, make_room: bool = True) -> bool:
-        """The holders of these leaves leave; whether the node then has the CPU and memory for one task of each, also by
-        taking some back where it may `make_room`."""
+        """Evicts the holders of these leaves. Returns whether the node then has CPU and memory for one task of each
+        demand, also by taking some back (`make_room`)."""
         if self.resting and not self.has_rested(number, demands):
             return False
         in_use = mask & self.allocator.busy[number]
@@ -135,14 +133,13 @@ class PlacementAttempt:
         return make_room and self.evict and self._within_right(number, demands) and self._make_room(number)
 
     def _within_right(self, number: int, demands: Iterable[Demand]) -> bool:
-        """Whether no task wants more of the node than the share of its GPUs. Else two that do could end each other in
-        turns."""
+        """Whether no task wants more of the node than the share of its GPUs; otherwise two that do could preempt each
+        other in turns."""
         cpu, memory = self.allocator.layout.shares[number]
         return all(one.cpu_milli <= cpu * one.gpus and one.memory_mb <= memory * one.gpus for one in demands)
 
     def has_rested(self, number: int, demands: Iterable[Demand]) -> bool:
-        """Whether tasks may have on loan there what they want beyond the share of their GPUs: that belongs to the idle
-        GPUs of the node."""
+        """Whether tasks may borrow there what they want beyond the share of their GPUs, which belongs to idle GPUs."""
         return not self.resting.get(number, 0) & self.allocator.idle(number) or self._within_right(number, demands)
 
     def _leave(self, job: str, number: int, mask: int) -> None:
@@ -157,11 +154,11 @@ class PlacementAttempt:
         allocator = self.allocator
         cpu, memory = allocator.cpu[number], allocator.memory[number]
         if allocator.claimed[number]:
-            kept = kept_beside(allocator, number, self.taken | self.doomed)
+            kept = kept_beside(allocator, number, self.taken | self.ending)
             cpu, memory = cpu - kept[0], memory - kept[1]
-        if self.taken or self.doomed:
+        if self.taken or self.ending:
             for task, placement in allocator.tasks[number].items():
-                if task in self.taken or task in self.doomed:
+                if task in self.taken or task in self.ending:
                     cpu += placement.cpu_milli
                     memory += placement.memory_mb
         spent = self.spent.get(number, (0, 0))
@@ -172,7 +169,7 @@ class PlacementAttempt:
         return cpu >= 0 and memory >= 0
 
     def _make_room(self, number: int) -> bool:
-        """Take CPU and memory back from as few as needed of those who have them on loan, as `_loans` orders them."""
+        """Takes CPU and memory back from as few borrowers as needed, in the order of `_loans`."""
         gone: list[set[Task]] = []
         for tasks in self._loans(number):
             if self._suffices(number):
@@ -188,8 +185,8 @@ class PlacementAttempt:
         return True
 
     def _loans(self, number: int) -> list[set[Task]]:
-        """Who may have to give CPU and memory of the node back, those first who end anyway, then opportunistic ones,
-        then as GPUs are taken back, last who may not be preempted: each time what ends together there.
+        """Who may have to give CPU and memory of the node back: those that end anyway, opportunistic jobs, then others
+        as for GPUs, last non-preemptible ones; each with what ends together there.
 
         What is on loan: all that a task has whose GPUs are, or that has none; and what a task has beyond the share of
         its GPUs, where that is short. Inside the virtual cluster only strictly lower priorities give way, and tasks
@@ -201,7 +198,7 @@ class PlacementAttempt:
         ranked = []
         for task, placement in tasks.items():
             job, ref = task
-            if task in self.taken or task in self.doomed or job == self.job.id:
+            if task in self.taken or task in self.ending or job == self.job.id:
                 continue
             over_cpu, over_memory = self._beyond(number, placement)
             on_loan = self.allocator.borrows(number, placement) or costs.is_opportunistic(job)
@@ -221,7 +218,7 @@ class PlacementAttempt:
         return placement.cpu_milli > cpu * gpus, placement.memory_mb > memory * gpus
 
     def bind(self, number: int, pairs: dict[int, int], assignment: VirtualPlacement) -> None:
-        """The seat's virtual leaves onto these bits of the node; who held one by right holds it so no more.
+        """Binds the assignment's virtual leaves to these bits of the node, which whoever had them by right loses.
 
         Raises PlacementConflict where the trees or safety forbid it.
         """
@@ -240,7 +237,7 @@ class PlacementAttempt:
         self.leaves[assignment.task] = number, sorted([(bit, virtual) for virtual, bit in pairs.items()])
 
     def placement(self, assignment: VirtualPlacement) -> TaskPlacement:
-        """The guaranteed place of a seated task."""
+        """The guaranteed placement of a task that is bound."""
         layout = self.allocator.layout
         number, mine = self.leaves[assignment.task]
         ids, cells, right = layout.leaf_ids[number], layout.virtual_addresses[assignment.cell], Standing.GUARANTEED
@@ -278,7 +275,7 @@ class IdleNodes(Bins):
         own = placing.own_leaves()
         for number, mask in placing.resting.items() if lent else ():
             own[number] = own.get(number, 0) | mask
-        apart = -1 if placing.doomed else sum(1 << number for number in own)
+        apart = -1 if placing.ending else sum(1 << number for number in own)
         found: dict[tuple[Sizes, int], int] = {}
         for (shape, bound, _, busy, blocked), members in allocator.groups.items():
             members &= self._allowed
@@ -291,7 +288,7 @@ class IdleNodes(Bins):
                 found[key] = found.get(key, 0) | alike
             for number in bits(members & apart):
                 mine = allocator.full[number] & ~blocked & (placing.unbound_on(number) if unbound else -1)
-                key = sizes, mine & ~(busy & ~placing.doomed_on(number)) & ~own.get(number, 0)
+                key = sizes, mine & ~(busy & ~placing.ending_on(number)) & ~own.get(number, 0)
                 found[key] = found.get(key, 0) | 1 << number
         groups = [Group(sizes, free, members) for (sizes, free), members in found.items()]
         super().__init__(groups, placing.allocator.layout.mask_of(placing.job.warm_nodes))

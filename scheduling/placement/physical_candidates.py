@@ -56,7 +56,7 @@ class PhysicalCandidates:
         self.quota = quota
 
     def place(self, assignments: list[VirtualPlacement], then: Callable[[], bool]) -> bool:
-        """All seats of the quota cell onto the first hardware with which `then` is so, too."""
+        """Puts the assignments of the quota cell on the first hardware with which `then` succeeds, too."""
         cells: dict[int, list[VirtualPlacement]] = {}
         for assignment in assignments:
             cells.setdefault(assignment.cell, []).append(assignment)
@@ -73,7 +73,7 @@ class PhysicalCandidates:
         )
 
     def place_one(self, assignment: VirtualPlacement) -> bool:
-        """The same for the only seat: nothing has changed where a spot will not do."""
+        """The same for the only assignment: a spot that will not do has changed nothing."""
         if self.quota.upper:
             return self.place([assignment], done)
         place = self.allocator.place[self.quota.number]
@@ -85,8 +85,8 @@ class PhysicalCandidates:
         return False
 
     def _idles(self, assignment: VirtualPlacement, spot: PhysicalCell) -> bool:
-        """Whether the only seat's very leaves idle there, beside enough CPU and memory: nearly always so, and then
-        there is nothing to match and nobody to leave."""
+        """Whether the only assignment's very leaves idle there, with enough CPU and memory. It is nearly always so, and
+        then there is nothing to match and nobody to evict."""
         allocator, placing, number = self.allocator, self.placing, spot.node
         if not placing.allowed >> number & 1 or assignment.leaves << spot.base & ~allocator.idle(number):
             return False
@@ -214,20 +214,20 @@ class PhysicalCandidates:
         return found
 
     def _by_loss(self, sorts: list[Ranked]) -> Iterator[PhysicalCell]:
-        """Cells from which leaves are taken back, the least loss first: each stands in line with what it costs at
+        """Cells from which leaves are taken back, the least loss first: each is queued with what it costs at
         least, and when its turn comes, with what it costs."""
         size = self.quota.shape.width
         full = (1 << size) - 1
-        line: list[tuple[Cost, tuple[int, int, int], int, int, int]] = []
+        heap: list[tuple[Cost, tuple[int, int, int], int, int, int]] = []
         for rank, _, base, members, evicted in sorts:
             numbers = list(bits(members))
             costs = self.placing.at_least([(number, self._usable(number, full << base)) for number in numbers])
-            line += [(cost, rank, number, base, evicted) for cost, number in zip(costs, numbers, strict=True)]
-        heapify(line)
-        while line:
-            _, rank, number, base, evicted = heappop(line)
+            heap += [(cost, rank, number, base, evicted) for cost, number in zip(costs, numbers, strict=True)]
+        heapify(heap)
+        while heap:
+            _, rank, number, base, evicted = heappop(heap)
             if evicted:
-                heappush(line, (self._loss(number, full << base, evicted), rank, number, base, 0))
+                heappush(heap, (self._loss(number, full << base, evicted), rank, number, base, 0))
             elif self.allocator.safe(PhysicalCell(number, base), size):
                 yield PhysicalCell(number, base)
 
@@ -251,7 +251,7 @@ class PhysicalCandidates:
     # Leaves
 
     def _at(self, cell: int, spot: PhysicalCell, assignments: list[VirtualPlacement], make_room: bool = True) -> bool:
-        """The seats of one cell node onto the block at the spot, if they find leaves, CPU and memory there."""
+        """Puts the assignments of one cell node on the block at the spot, if they find leaves, CPU and memory there."""
         if not self.placing.allowed >> spot.node & 1:
             return False
         found = self._match(cell, spot, wanted(assignments))
@@ -265,7 +265,7 @@ class PhysicalCandidates:
         return True
 
     def _match(self, cell: int, spot: PhysicalCell, leaves: int) -> dict[int, int] | None:
-        """Bits of the node for the virtual leaves; those that a job holds stay where they are."""
+        """Bits of the node for the virtual leaves; used ones stay where they are."""
         allocator, placing = self.allocator, self.placing
         number, base = spot.node, spot.base
         block = (1 << self.quota.shape.width) - 1
@@ -279,7 +279,7 @@ class PhysicalCandidates:
             return None
         bound = sum(1 << bit for bit in pairs.values())
         usable = (allocator.healthy[number] & ~allocator.claimed[number]) >> base & block & ~bound
-        cheap = usable & ~((allocator.busy[number] & ~placing.doomed_on(number)) >> base)
+        cheap = usable & ~((allocator.busy[number] & ~placing.ending_on(number)) >> base)
         new = leaves & ~sum(1 << virtual for virtual in in_use)
         alike = all(virtual == bit for virtual, bit in pairs.items())
         if alike and new & cheap == new:
@@ -314,7 +314,7 @@ def _match(sizes: Sizes, pairs: dict[int, int], new: int, free: int, cheap: int)
 
 
 def wanted(assignments: list[VirtualPlacement]) -> int:
-    """All virtual leaves of these seats of one cell node."""
+    """All virtual leaves of these assignments of one cell node."""
     mask = 0
     for assignment in assignments:
         mask |= assignment.leaves

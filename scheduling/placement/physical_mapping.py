@@ -1,4 +1,4 @@
-"""From virtual leaves to physical ones: which hardware a job's quota cells lie on.
+"""Maps virtual leaves to physical ones: which hardware a job's quota cells are bound to.
 
 The virtual leaves are fixed; here only hardware is chosen: cells in service, split as little as safety allows
 (buddy allocation), with the fewest borrowed leaves, so that as little as possible is taken back. HiveD maps its
@@ -35,7 +35,7 @@ class Blocked(NamedTuple):
 def map_to_hardware(
     placing: PlacementAttempt, assignments: list[VirtualPlacement], others: tuple[Demand, ...]
 ) -> PhysicalMapping | Blocked:
-    """Hardware for all seats and for the tasks without GPUs (`others`); the allocator is left as it was."""
+    """Hardware for all assignments and for the tasks without GPUs (`others`); the allocator is left as it was."""
     placing.allocator.begin()
     try:
         return _map_one(placing, assignments[0]) if placing.alone else _map(placing, assignments, others)
@@ -44,7 +44,7 @@ def map_to_hardware(
 
 
 def _map_one(placing: PlacementAttempt, assignment: VirtualPlacement) -> PhysicalMapping | Blocked:
-    """The only seat: nothing comes after it, so the first hardware that will do is the answer."""
+    """The only assignment: nothing comes after it, so the first hardware that will do is the answer."""
     layout = placing.allocator.layout
     quota = layout.quotas[layout.cell_quota[assignment.cell]]
     placed = (

@@ -1,7 +1,5 @@
-"""One job against the cells: does it start, and where; else whom it may take cells from; else nothing.
-
-Nothing here leaves the allocator changed.
-"""
+"""Places one job: where it starts, else whose cells it takes by preemption, else nothing. The allocator is left as it
+was."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -38,15 +36,14 @@ from scheduling.queue.dominant_share import DominantShares
 from scheduling.queue.loan_cooldown import LoanCooldown
 
 ReservedLeaves = Mapping[int, int]
-"""Virtual leaves (a mask by cell node) that others are to have."""
+"""Virtual leaves (a mask by cell node) that are reserved for others."""
 
 _NOTHING: Freed = {}
 
 
 class PlacementOptions(NamedTuple):
-    """How a job may be placed: whether by taking places from borrowers (`evict`) and from lower
-    priorities of its own virtual cluster (`inside`); which virtual leaves are others'; whether single leaves that
-    somebody holds come before those that nobody has (`used_first`)."""
+    """How a job may be placed: by preempting borrowers (`evict`), by preempting lower priorities of its own virtual
+    cluster (`inside`), not in `reserved` virtual leaves, and (`used_first`) in used single leaves before free ones."""
 
     evict: bool
     inside: bool
@@ -84,16 +81,15 @@ class Placer:
         reserved: ReservedLeaves | None = None,
         one: bool = False,
     ) -> Start | Preempt | None:
-        """All of a gang, or as many tasks (`one`: at most one) of another job as find a place, the largest first.
+        """Places all of a gang, or as many tasks of another job as find a place (`one`: at most one), largest first.
 
-        `may_preempt` allows taking places from anybody, `inside` from lower priorities of the same virtual
-        cluster. `reserved` virtual leaves are others'.
+        `may_preempt` allows preempting anybody, `inside` lower priorities of the same virtual cluster.
         """
         ask = PlacementOptions(may_preempt, may_preempt and inside, reserved)
         return self._unit(job, choice.units[0], ask) if job.gang else self._singly(job, choice, ask, one)
 
     def _singly(self, job: Job, choice: Choice, ask: "PlacementOptions", one: bool) -> Start | Preempt | None:
-        """Tasks that need nobody's place, up to the first that does; the first that may take one where none is.
+        """Places tasks that preempt nobody inside the quota, up to the first that would; where there is none, that one.
 
         Which task gets which virtual leaves never depends on who has to leave for it.
         """
@@ -130,7 +126,7 @@ class Placer:
         return self._preempting(job, unit, allowed, ask) if ask.inside else None
 
     def enough_quota(self, job: Job, unit: Unit) -> bool:
-        """A quick look: whether there are as many free virtual leaves at all."""
+        """Quick check: whether there are as many free virtual leaves at all."""
         return all(pool.leaves <= self.allocator.quota_free(job.vc, pool.chain) for pool in unit.pools)
 
     def assign(
@@ -143,7 +139,7 @@ class Placer:
         *,
         used_first: bool = False,
     ) -> list[VirtualPlacement] | None:
-        """Virtual leaves for the unit, from the virtual cluster's own cells alone; those `freed` count as free."""
+        """Assigns virtual leaves of the virtual cluster's own cells to the unit; `freed` ones count as free."""
         found: list[VirtualPlacement] = []
         for pool in unit.pools:
             view = QuotaView(
@@ -158,7 +154,7 @@ class Placer:
     def _in_quota(
         self, job: Job, unit: Unit, allowed: int, over: frozenset[str], ask: "PlacementOptions"
     ) -> PhysicalMapping | None:
-        """Hardware for the unit's virtual leaves; other leaves are tried where the hardware fails."""
+        """Maps the unit's virtual leaves to hardware; where that fails, other virtual leaves."""
         banned = 0
         freed = freed_by(self.allocator, job.vc, over) if over else _NOTHING
         while True:
@@ -166,14 +162,14 @@ class Placer:
             if found is None:
                 return None
             alone = len(found) == 1 and not unit.others
-            doomed: frozenset[Task] = self._ending(over, found) if over else frozenset()
+            ending: frozenset[Task] = self._ending_tasks(over, found) if over else frozenset()
             resting = self.resting.for_job(job)
             placing = PlacementAttempt(
-                self.allocator, job, allowed, self.costs, doomed, ask.evict, alone, resting=resting
+                self.allocator, job, allowed, self.costs, ending, ask.evict, alone, resting=resting
             )
             mapped = map_to_hardware(placing, found, unit.others)
             if isinstance(mapped, PhysicalMapping):
-                return PhysicalMapping(mapped.placements, mapped.taken | doomed) if doomed else mapped
+                return PhysicalMapping(mapped.placements, mapped.taken | ending) if ending else mapped
             self.blocked = True
             if not mapped.cells:
                 return None
@@ -182,7 +178,7 @@ class Placer:
     # Preemption inside the virtual cluster
 
     def _preempting(self, job: Job, unit: Unit, allowed: int, ask: "PlacementOptions") -> Start | Preempt | None:
-        """Cells of strictly lower priorities too: the fewest jobs, and those whose work is the least loss."""
+        """Takes cells of strictly lower priorities too: of the fewest jobs, and of those that lose least work."""
         if self.lower.lowest(job.vc) >= job.priority:
             return None
         chosen = self._fewest(job, unit, ask) if unit.pools else None
@@ -194,7 +190,7 @@ class Placer:
     def _over(
         self, job: Job, unit: Unit, allowed: int, chosen: set[str], ask: "PlacementOptions"
     ) -> Start | Preempt | None:
-        """In the cells of these jobs, too."""
+        """The answer when the cells of these jobs may be used, too."""
         self.allocator.begin()
         try:
             every = chosen | self._give_up(chosen)
@@ -213,7 +209,7 @@ class Placer:
         )
 
     def _past_faults(self, job: Job, unit: Unit, allowed: int, ask: "PlacementOptions") -> Start | Preempt | None:
-        """Where what is free of the quota could only lie on bad hardware: as few lower priorities in its place."""
+        """Preempts as few lower priorities as needed where the free quota could only lie on bad hardware."""
         ask = ask._replace(used_first=True)
 
         def uses(chosen: set[str]) -> set[str] | None:
@@ -250,23 +246,23 @@ class Placer:
         return all(below.fits(pool, job.priority) for pool in mine)
 
     def _give_up(self, chosen: Iterable[str]) -> set[str]:
-        """Claims of the chosen are given up; answers with the victims who have their virtual cells again by it."""
+        """Drops the claims of the chosen; returns the victims that have their virtual cells again by it."""
         claims = [self.claims[name][leaf] for name in sorted(chosen) for leaf in sorted(self.claims.get(name, ()))]
         for claim in claims:
             self.allocator.unclaim(claim.claimant, [claim.leaf])
         return give_back(self.allocator, self.running, claims)
 
     def _set_aside(self, chosen: Iterable[str]) -> set[str]:
-        """Those of the chosen that allow it become borrowers; answers with them."""
+        """Puts on loan those of the chosen that allow it (lazy preemption); returns them."""
         lazy = {name for name in chosen if name in self.running and self.running[name].job.lazy_preemption}
         for name in sorted(lazy):
             for task in self.running[name].tasks:
                 self.allocator.lend(name, task.placement)
         return lazy
 
-    def _ending(self, over: frozenset[str], assignments: Iterable[VirtualPlacement]) -> frozenset[Task]:
-        """Tasks of these jobs that hold a wanted virtual leaf, of gangs with all the others: they end wherever the
-        new tasks will lie, so that who ends follows from the virtual leaves alone."""
+    def _ending_tasks(self, over: frozenset[str], assignments: Iterable[VirtualPlacement]) -> frozenset[Task]:
+        """Tasks of these jobs that have a wanted virtual leaf, and all others of their gangs. They end wherever the new
+        tasks will lie, so that the victims follow from the virtual leaves alone."""
         address = self.allocator.layout.virtual_address
         wanted = {address(assignment.cell, bit) for assignment in assignments for bit in bits(assignment.leaves)}
         found: set[Task] = set()
@@ -278,7 +274,7 @@ class Placer:
         return frozenset(found)
 
     def _answer(self, job: Job, mapped: PhysicalMapping, lazy: frozenset[str]) -> Start | Preempt:
-        """Start when nobody has to leave, else Preempt. A lazy one on a wanted leaf is demoted and has to leave."""
+        """Start where nobody has to leave, else Preempt. A lazy one on a wanted leaf is demoted and has to leave."""
         taken = [one for one in mapped.taken if one[0] in self.running] if mapped.taken else ()
         gone = victims(self.running, taken) if taken else ()
         losers = self._losers(job, mapped) if self.claims else ()
@@ -305,14 +301,14 @@ class Placer:
 
     # On loan
 
-    def borrowed(self, job: Job, choice: Choice, *, doomed: frozenset[Task] = frozenset()) -> Start | None:
-        """A place on idle cells, taken from nobody: for all of a gang, else for one task, the largest first. What
-        `doomed` tasks leave counts as idle."""
+    def borrowed(self, job: Job, choice: Choice, *, ending: frozenset[Task] = frozenset()) -> Start | None:
+        """Places all of a gang, else one task, the largest first, on idle cells; what `ending` tasks leave counts as
+        idle."""
         tried, resting = self._tried(job), self.resting.for_job(job)
         units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
         for unit in units:
             for nodes in tried:
-                placing = PlacementAttempt(self.allocator, job, nodes, self.costs, doomed, evict=False, resting=resting)
+                placing = PlacementAttempt(self.allocator, job, nodes, self.costs, ending, evict=False, resting=resting)
                 found = on_loan(placing, unit)
                 if found:
                     return Start(job, tuple(found), self.now)
@@ -328,12 +324,12 @@ class Placer:
         return next((tuple(found) for found in answers if found is not None), None)
 
     def roomy(self, choice: Choice, gang: bool) -> bool:
-        """A quick look: whether idle leaves could hold the largest tasks of a gang, or the smallest task."""
+        """Quick check: whether idle leaves could hold the largest tasks of a gang, or the smallest task."""
         pools = (choice.units[0] if gang else choice.units[-1]).pools
         return all(self._roomy(pool.chain, pool.parts[0].gpus, pool.parts[0].count if gang else 1) for pool in pools)
 
     def _roomy(self, chain: str, gpus: int, count: int) -> bool:
-        """A quick look: whether the open nodes' idle leaves could hold so many tasks."""
+        """Quick check: whether the open nodes' idle leaves could hold so many tasks."""
         holes = self.allocator.holes.get(chain, ())
         left = count
         for size in range(len(holes) - 1, gpus - 1, -1):
@@ -350,8 +346,8 @@ class Placer:
         return nodes if job.only_nodes is None else nodes & self.allocator.layout.mask_of(job.only_nodes)
 
     def _tried(self, job: Job) -> tuple[int, ...]:
-        """The nodes on which a place is looked for: those that the job does not avoid, and then all, so that it never
-        waits for others while only those could take it."""
+        """The nodes to try: those that the job does not avoid, then all, so that it never waits while only avoided ones
+        could take it."""
         allowed = self.allowed(job)
         rest = allowed & ~self.allocator.layout.mask_of(job.avoid_nodes) if job.avoid_nodes else allowed
         return (allowed,) if rest == allowed else (rest, allowed)

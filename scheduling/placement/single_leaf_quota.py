@@ -14,14 +14,14 @@ from scheduling.preemption.victim_cost import Loss
 
 
 def place_loose(placing: PlacementAttempt, quota: Quota, assignments: list[VirtualPlacement]) -> bool:
-    """Leaves for all seats: those of the tasks that end for them; such as nobody holds, on the fewest nodes; else one
-    task after the other where least is taken back.
+    """Binds all assignments: to leaves of the tasks that end for them, to idle ones on the fewest nodes, else one task
+    after the other where least is taken back.
 
     Only where that fails may other leaves of ending tasks do: their virtual leaves would be free before the tasks
     are gone, and stand open to jobs that come after theirs.
     """
     rest = [assignment for assignment in assignments if not _in_place(placing, assignment)]
-    ways = (False, True) if placing.doomed else (False,)
+    ways = (False, True) if placing.ending else (False,)
     if placing.alone and rest and _at_once(placing, quota, rest[0]):
         return True
     return not rest or any(placing.attempt(partial(_place, placing, quota, rest, swap)) for swap in ways)
@@ -29,7 +29,7 @@ def place_loose(placing: PlacementAttempt, quota: Quota, assignments: list[Virtu
 
 def _at_once(placing: PlacementAttempt, quota: Quota, assignment: VirtualPlacement) -> bool:
     """The only task, where nobody's leaves are wanted: what `_place` finds first."""
-    if placing.doomed or assignment.leaves & placing.allocator.used[assignment.cell]:
+    if placing.ending or assignment.leaves & placing.allocator.used[assignment.cell]:
         return False
     nodes = placing.allocator.layout.nodes_of_chain.get(quota.chain, 0)
     fills = find(IdleNodes(placing, nodes, unbound=True), (assignment.demand,))
@@ -62,11 +62,11 @@ def _place(placing: PlacementAttempt, quota: Quota, assignments: list[VirtualPla
 
 
 Plan = list[tuple[int, VirtualPlacement]]
-"""Seats, each with its node."""
+"""Assignments, each with its node."""
 
 
 def _idle_plan(placing: PlacementAttempt, nodes: int, assignments: list[VirtualPlacement]) -> Plan | None:
-    """The fewest of these nodes that have leaves for all seats which nobody holds."""
+    """The fewest of these nodes that have idle leaves for all assignments."""
     fills = find(IdleNodes(placing, nodes, unbound=True), _demands(assignments))
     if fills is None:
         return None
@@ -82,7 +82,7 @@ def _elsewhere(
     plan: Plan,
     wrong: Callable[[PlacementAttempt, Plan], int],
 ) -> bool:
-    """Where a plan would split a cell that is owed to somebody: other plans, each without the nodes that are `wrong` in
+    """Where a plan would split a cell that is reserved: tries other plans, each without the nodes that are `wrong` in
     the one before."""
     found: Plan | None = plan
     while found is not None:
@@ -95,7 +95,7 @@ def _elsewhere(
 
 
 def _demands(assignments: list[VirtualPlacement]) -> tuple[Demand, ...]:
-    """The seats' tasks, equal ones together, largest first."""
+    """The tasks, equal ones together, largest first."""
     alike: dict[tuple[int, int, int], list[VirtualPlacement]] = {}
     for assignment in assignments:
         demand = assignment.demand
@@ -117,7 +117,7 @@ def _give_up(placing: PlacementAttempt, assignments: list[VirtualPlacement]) -> 
 
 def _free(placing: PlacementAttempt, number: int) -> int:
     allocator = placing.allocator
-    in_use = allocator.busy[number] & ~placing.doomed_on(number)
+    in_use = allocator.busy[number] & ~placing.ending_on(number)
     return allocator.healthy[number] & ~allocator.claimed[number] & placing.unbound_on(number) & ~in_use
 
 
@@ -180,7 +180,7 @@ def _bind_evicting(placing: PlacementAttempt, nodes: int, assignments: list[Virt
 
 def _leaf_by_leaf(placing: PlacementAttempt, nodes: int, demand: Demand) -> Iterator[tuple[int, int]]:
     """Every leaf that one GPU may have, those that split the fewest larger cells first: where the leaf that is taken
-    back at the least loss would break a cell that is owed to somebody, another one never does."""
+    back at the least loss would break a reserved cell, another one never does."""
     if demand.gpus != 1:
         return
     allocator, ranked = placing.allocator, []
@@ -200,7 +200,7 @@ def _choices(placing: PlacementAttempt, nodes: int, demand: Demand) -> tuple[lis
     for (shape, bound, _, busy, blocked), members in allocator.groups.items():
         members &= nodes & placing.allowed
         sound = allocator.shapes[shape].full & ~blocked
-        if placing.doomed:
+        if placing.ending:
             alike = [(sound & placing.unbound_on(one), _free(placing, one), 1 << one) for one in bits(members)]
         else:
             alike = [(sound & ~bound, sound & ~bound & ~busy, members)]

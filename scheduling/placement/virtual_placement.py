@@ -1,4 +1,4 @@
-"""A job inside the quota of its virtual cluster: which virtual leaves its tasks get.
+"""Assigns virtual leaves, inside the quota of its virtual cluster, to a job's tasks.
 
 Chosen from the virtual cluster's own cells and guaranteed jobs alone, so that what others do changes nothing
 (`docs/scheduling.md`, the guarantee). Cells of different size are used best-fit.
@@ -31,11 +31,11 @@ Alike = dict[tuple[Sizes, int], int]
 
 @dataclass(slots=True)
 class QuotaView:
-    """What a job may look at: the quota cells of a virtual cluster in one chain, or one pinned cell (`pool`).
+    """The quota cells of a virtual cluster in one chain, or one pinned cell (`pool`), as a job may use them.
 
-    `freed` are virtual leaves (a mask by cell node) that count as free though lower priorities have them; `banned`
-    are cell nodes that cannot be used now; `taken` virtual leaves are others'. `known` is what `alike` would answer.
-    `used_first`: of single leaves that are free those that somebody holds come first.
+    `freed`: virtual leaves (a mask by cell node) of lower priorities that count as free; `banned`: cell nodes that
+    cannot be used now; `taken`: virtual leaves reserved for others. `known`: what `alike` would answer. `used_first`:
+    of the single leaves that count as free, used ones come first.
     """
 
     allocator: Allocator
@@ -91,9 +91,8 @@ class QuotaView:
 
 
 class ReservedCells(dict[int, int]):
-    """Virtual leaves (a mask by cell node) that are owed to jobs ahead in the queue of a virtual cluster. What is free
-    beside them is kept up as more is owed. `number` says which are owed: 0 nothing, else as whoever adds to them
-    counts."""
+    """Virtual leaves (a mask by cell node) reserved for jobs ahead in the queue of a virtual cluster; what is free
+    beside them is kept up to date. `number` identifies what is reserved: 0 is nothing."""
 
     def __init__(self, allocator: Allocator, vc: str) -> None:
         super().__init__()
@@ -103,7 +102,7 @@ class ReservedCells(dict[int, int]):
         self._alike: dict[str, tuple[int, Alike]] = {}
 
     def view(self, pool: str) -> QuotaView:
-        """What the next in the queue may look at."""
+        """The cells that the next job in the queue may use."""
         state = self._allocator.virtual_state.get(self._vc, -1)
         known = self._alike.get(pool)
         if known is None or known[0] != state:
@@ -111,7 +110,7 @@ class ReservedCells(dict[int, int]):
         return QuotaView(self._allocator, self._vc, pool, taken=self, known=known[1])
 
     def reserve(self, assignments: Iterable[VirtualPlacement], number: int) -> None:
-        """These are owed, too, from here on."""
+        """Reserves these, too."""
         allocator, layout = self._allocator, self._allocator.layout
         for assignment in assignments:
             cell, pool = assignment.cell, layout.cell_pool[assignment.cell]
@@ -129,7 +128,7 @@ class ReservedCells(dict[int, int]):
         self.number = number
 
     def settle(self, assignments: Iterable[VirtualPlacement]) -> None:
-        """These are taken by whom they were owed to. For the end of a pass: nobody is owed anything after it."""
+        """Ends the reservation of these, which their jobs take now. For the end of a cycle: `number` is not kept."""
         self._alike.clear()
         for assignment in assignments:
             self[assignment.cell] &= ~assignment.leaves
@@ -212,7 +211,7 @@ def _loose_only(view: QuotaView, parts: Sequence[Demand]) -> list[VirtualPlaceme
 
 
 def _lowest(view: QuotaView, cell: int, free: int, count: int) -> int:
-    """The lowest leaves that nobody holds (`used_first`: that somebody does), then the lowest of the others."""
+    """The lowest unused leaves (`used_first`: used ones), then the lowest of the others."""
     in_use = free & view.allocator.used[cell]
     before = in_use if view.used_first else free & ~in_use
     some = min(count, before.bit_count())

@@ -1,4 +1,4 @@
-"""Whom to take cells from: never more than needed, and those whose loss costs least.
+"""The cost of victims: whom to take cells from so that the loss is least.
 
 Across virtual clusters only what is borrowed is taken back: first from the virtual cluster with the largest
 weighted borrowed share, there the least lost work; or, by the cluster's policy, the least lost work whose ever it
@@ -46,8 +46,8 @@ priority as it counts."""
 
 
 class Block(NamedTuple):
-    """What all who hold some leaves of a node cost: at which turnover of the node that was so, who pays (a number), the
-    rest of the cost."""
+    """What all jobs on some leaves of a node cost: the node's turnover at the time, who pays (a number), the rest of
+    the cost."""
 
     turnover: int
     payers: int
@@ -55,8 +55,8 @@ class Block(NamedTuple):
 
 
 class VictimCosts:
-    """What it costs to end running jobs, at one moment (ms). `borrowed` are the shares on loan; `by_share`: who has the
-    largest pays first; `begun`: who starts in this pass."""
+    """What it costs to end running jobs, at one moment (ms). `borrowed`: shares on loan; `by_share`: the largest pays
+    first; `begun`: jobs that start in this cycle."""
 
     def __init__(self, running: Mapping[str, Running], borrowed: DominantShares, now: int, policy: Policy) -> None:
         self._running = running
@@ -113,7 +113,7 @@ class VictimCosts:
 
     def gives_way(self, job: str, taker: Job, *, bare: bool) -> bool:
         """Whether the running job gives back what it has on loan for this one: inside a virtual cluster only to a
-        higher priority, but where it has no GPUs there (`bare`); and never in the pass in which it starts."""
+        higher priority, but where it has no GPUs there (`bare`); and never in the cycle in which it starts."""
         running = self._running.get(job)
         if running is None or job in self.begun:
             return False
@@ -279,14 +279,14 @@ class VictimCosts:
 
 
 def _numbers(allocator: Allocator, running: Running) -> set[int]:
-    """The nodes where it holds GPUs."""
+    """The nodes where it has GPUs."""
     position = allocator.layout.position
     places = (one.placement.node for one in running.tasks if one.placement.leaves)
     return {position[one] for one in places if one in position}
 
 
 def _unclaimed(allocator: Allocator, running: Running) -> int:
-    """The nodes (a mask) where it holds GPUs that nobody has claimed."""
+    """The nodes (a mask) where it has GPUs that are not claimed."""
     used, claimed, name = allocator.leaves_by_job, allocator.claimed, running.job.id
     return sum(1 << one for one in _numbers(allocator, running) if used[one].get(name, 0) & ~claimed[one])
 
@@ -312,8 +312,8 @@ def victims(running: Mapping[str, Running], taken: Iterable[tuple[str, TaskRef]]
 
 
 def give_back(allocator: Allocator, running: Mapping[str, Running], claims: Iterable[Claim]) -> set[str]:
-    """Victims of claims that were given up, as far as they still run, have their virtual cells again; answers with
-    those that have. A leaf whose virtual cell is another's by now stays on loan."""
+    """Gives victims of dropped claims that still run their virtual cells again; returns those that have them. A leaf
+    whose virtual cell is another's by now stays on loan."""
     regained = set()
     for claim in claims:
         victim = running.get(claim.victim or "")

@@ -1,4 +1,4 @@
-"""Inside a virtual cluster: whose virtual leaves a job of higher priority takes, never more than it needs.
+"""Chooses victims inside a virtual cluster: whose virtual leaves a higher priority takes, and no more than it needs.
 
 Tasks are counted, not placed: equal tasks find virtual cells exactly where the cells' free leaves, divided by what
 one task needs, are enough of them.
@@ -39,7 +39,7 @@ class VictimCandidates:
         self._order = sorted(self._known.values())
         self._below: dict[int, Freed] = {}
         self._counts: dict[tuple[str, int], Mapping[int, int]] = {}
-        allocator.stirred[vc] = set()
+        allocator.changed_jobs[vc] = set()
 
     def below(self, priority: int) -> list[str]:
         """Those of strictly lower priority, in order."""
@@ -66,10 +66,10 @@ class VictimCandidates:
         return self._below[priority]
 
     def _refresh(self) -> None:
-        stirred = self._allocator.stirred[self._vc]
-        if not stirred:
+        changed_jobs = self._allocator.changed_jobs[self._vc]
+        if not changed_jobs:
             return
-        for name in stirred:
+        for name in changed_jobs:
             before = self._known.pop(name, None)
             if before is not None:
                 del self._order[bisect_left(self._order, before)]
@@ -77,7 +77,7 @@ class VictimCandidates:
             if now is not None:
                 self._known[name] = now
                 insort(self._order, now)
-        stirred.clear()
+        changed_jobs.clear()
         self._below.clear()
         self._counts.clear()
 
@@ -207,8 +207,8 @@ def spare_untouched(order: Sequence[Item], uses: Callable[[set[Item]], set[Item]
 
 
 class LowerPriorities:
-    """The lower priorities of one pass. `running` and `claimants` are the engine's own; `lowest` gives the lowest
-    priority that runs or claims inside a virtual cluster."""
+    """The possible victims of a cycle, by virtual cluster. `lowest` gives the lowest priority that runs or claims
+    inside one."""
 
     def __init__(
         self,
@@ -241,7 +241,7 @@ class LowerPriorities:
         return len(below.below(job.priority)) if below is not None else 0
 
     def came(self, job: Job) -> None:
-        """The job runs inside its quota or claims cells since this pass, of which `lowest` does not know."""
+        """Notes a job that runs inside its quota or claims cells since this cycle: `lowest` does not know of it."""
         self._came[job.vc] = min(job.priority, self._came.get(job.vc, job.priority))
 
     def _of(self, vc: str) -> VictimCandidates:

@@ -1,4 +1,4 @@
-"""What the rules of a virtual cluster let one user, or its jobs of a high class, hold together, and what they hold."""
+"""Limits on what one user, or jobs of a high priority, may hold together in a virtual cluster, and what they hold."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -16,8 +16,8 @@ def capped(rules: Rules) -> bool:
 
 
 class LimitUsage:
-    """GPUs of guaranteed jobs, those on loan too, and those that are being taken. They are counted at the first
-    question; from then on whoever changes `running` or `claims` says so."""
+    """GPUs that guaranteed jobs have, on loan too, or claim. Counted at the first question; from then on every change
+    of `running` or `claims` is told."""
 
     def __init__(
         self,
@@ -80,8 +80,8 @@ class LimitUsage:
 
 
 class Limit(NamedTuple):
-    """One that would be passed. `kind`: the leaf type that it counts, empty for all GPUs together; `lowest`: it counts
-    the jobs of this priority and above, None: those of one user; `factor`: it is this part of the quota."""
+    """A limit that would be exceeded. `kind`: the leaf type that it counts, empty for all GPUs together; `lowest`: it
+    counts the jobs of this priority and above, None: those of one user; `factor`: it is this part of the quota."""
 
     kind: str
     used: int
@@ -94,7 +94,7 @@ class Limit(NamedTuple):
 def limit_exceeded(
     layout: CellIndex, job: Job, needs: Mapping[str, int], mine: Mapping[str, int], of_class: int
 ) -> Limit | None:
-    """The limit that the guaranteed job would pass with these GPUs (by leaf type) more; None: none. `mine`: what its
+    """The limit that the guaranteed job would exceed with these GPUs (by leaf type) more; None: none. `mine`: what its
     user holds, `of_class`: what the jobs of the limited class hold."""
     rules = layout.team(job.vc).rules
     for kind, need in needs.items():

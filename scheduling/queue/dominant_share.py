@@ -91,7 +91,7 @@ class DominantShares:
 def turns(shares: DominantShares, queues: Mapping[str, Iterable[Item]]) -> Iterator[tuple[str, Item]]:
     """Progressive filling: whose turn it is, and the next of its queue.
 
-    1. The smallest weighted dominant share; 2. the earlier of `queues`. Whoever asks books what it gives with
+    1. The smallest weighted dominant share; 2. the earlier of `queues`. Whoever asks enters what it gives with
     `shares.take` before it asks again; what finds no room is passed over. A claimant whose queue ends is out.
     """
     waiting = {name: iter(queue) for name, queue in queues.items()}

@@ -1,4 +1,4 @@
-"""The jobs beside the cells: who runs, who waits in which queue, and the sums that follow from it."""
+"""Running and waiting jobs, their queues, and the sums that follow from them."""
 
 from collections.abc import Iterable
 
@@ -44,7 +44,7 @@ class JobIndex:
 
     def __init__(self, snapshot: Snapshot, claims: Claims) -> None:
         self.claims = claims
-        self.book = UsageHistory(snapshot.cluster, snapshot.usage)
+        self.usage_history = UsageHistory(snapshot.cluster, snapshot.usage)
         self.running: dict[str, Running] = {one.job.id: one for one in snapshot.running}
         self.waiting: dict[str, Job] = {job.id: job for job in snapshot.waiting}
         self.demotions: dict[str, Demotion] = {one.job: one for one in snapshot.demotions}
@@ -66,7 +66,7 @@ class JobIndex:
         for running in self.running.values():
             self._note_leaving(running)
             self.ranks.set(running.job.id, running.job)
-            self.book.update(running.job, running.tasks)
+            self.usage_history.update(running.job, running.tasks)
         for name in self.claims:
             self.rank(name)
         for name in sorted({*self.running, *self.waiting}):
@@ -166,7 +166,7 @@ class JobIndex:
         place = task.placement
         if cells.isdisjoint(use.virtual_cell for use in place.leaves):
             return task
-        self.book.ended(job, task, now)
+        self.usage_history.ended(job, task, now)
         lost = LeafUse("", None, Standing.BORROWED)
         leaves = tuple(lost._replace(leaf=use.leaf) if use.virtual_cell in cells else use for use in place.leaves)
         return task._replace(placement=place._replace(leaves=leaves), right_ms=now)
@@ -183,15 +183,15 @@ class JobIndex:
         name = running.job.id
         before = self.running.get(name)
         for task in before.tasks if before else ():
-            self.loans.book(running.job, task.placement, -1)
+            self.loans.count(running.job, task.placement, -1)
             for use in task.placement.leaves if task.leaving else ():
                 self._leaving.pop(use.virtual_cell or "", None)
         self._note_leaving(running)
         for task in running.tasks:
-            self.loans.book(running.job, task.placement, 1)
+            self.loans.count(running.job, task.placement, 1)
             if task.leaving:
                 self.loans.leave(running.job, task.placement)
-        self.book.update(running.job, running.tasks)
+        self.usage_history.update(running.job, running.tasks)
         if running.tasks:
             self.running[name] = running
         else:

@@ -1,4 +1,4 @@
-"""GPUs that were given back a moment ago: not lent to whoever lost loans of late, lest they are taken back again."""
+"""Cooldown of loans: fresh idle GPUs are not lent to a job that lost loans of late, lest they are taken back again."""
 
 from collections.abc import Iterable, Mapping
 
@@ -10,7 +10,7 @@ _NONE: Mapping[int, int] = {}
 
 
 class LoanCooldown:
-    """Those of a pass, which is at `now` (ms)."""
+    """The freed GPUs that still cool down at `now` (ms)."""
 
     def __init__(self, leaf_at: Mapping[str, LeafAt], freed: Iterable[Freed], now: int) -> None:
         self._leaf_at = leaf_at

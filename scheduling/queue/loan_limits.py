@@ -14,7 +14,7 @@ from scheduling.queue.usage_history import CPU, MEMORY
 
 
 class Loans:
-    """What is on loan now, by virtual cluster and by leaf type, kept up as a pass goes on."""
+    """What is on loan now, by virtual cluster and by leaf type, kept up to date during a cycle."""
 
     def __init__(self, layout: CellIndex, total: Amounts, shares: DominantShares) -> None:
         self._layout = layout
@@ -40,7 +40,7 @@ class Loans:
         loans = cls(layout, total, DominantShares(total, weights))
         for one in running.values():
             for task in one.tasks:
-                loans.book(one.job, task.placement, 1)
+                loans.count(one.job, task.placement, 1)
                 if task.leaving:
                     loans.leave(one.job, task.placement)
         return loans
@@ -55,8 +55,8 @@ class Loans:
         twin._apart_at = self._apart_at.copy()
         return twin
 
-    def book(self, job: Job, placement: TaskPlacement, sign: int) -> None:
-        """A task on loan comes (1) or goes (-1); without effect for one inside its quota."""
+    def count(self, job: Job, placement: TaskPlacement, sign: int) -> None:
+        """Counts a task on loan that comes (1) or goes (-1); without effect for one inside its quota."""
         amounts = self.amounts(job, placement)
         if not amounts:
             return

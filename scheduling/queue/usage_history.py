@@ -1,4 +1,4 @@
-"""How much of its team's share each user had of late: use that counts half after a half-life.
+"""Each user's recent use of a virtual cluster's quota; it counts half after a half-life.
 
 A user's share is what the user's guaranteed tasks held, as a part of what the virtual cluster owns, averaged over
 the past with weights that halve every `Policy.half_life_ms`; of several resources the largest part counts (the
@@ -115,11 +115,10 @@ def _owned_leaves(cluster: Cluster) -> dict[str, dict[str, int]]:
 
 
 class UsageHistory:
-    """Who holds what since when, and what has been: kept up as things happen, asked once per pass.
+    """Who has what since when, and past use: kept up to date by events, asked once per cycle.
 
     Past use is one row for each user and resource: rows of earlier hours are folded into the newest by the
-    half-life, which weighs the same. What is held are sums. A book made from `rows()` and the running jobs is equal
-    to this one.
+    half-life, which weighs the same. One made of `rows()` and the running jobs equals this one.
     """
 
     def __init__(self, cluster: Cluster, usage: Iterable[Usage] = ()) -> None:
@@ -203,8 +202,8 @@ class UserShares:
     come together take turns. An hour's past use counts as in the middle of its hour.
     """
 
-    def __init__(self, book: UsageHistory, now: int) -> None:
-        self._book = book
+    def __init__(self, history: UsageHistory, now: int) -> None:
+        self._history = history
         self._now = now
         self._base: dict[Account, dict[str, float]] = {}
         self._added: dict[Account, dict[str, int]] = {}
@@ -219,7 +218,7 @@ class UserShares:
         return found[loose]
 
     def add(self, vc: str, user: str, amounts: Amounts) -> None:
-        """The user gets this in the pass that goes on."""
+        """Adds what the user gets in this cycle."""
         _add(self._added.setdefault((vc, user), {}), amounts, 1)
         self._known.pop((vc, user), None)
 
@@ -228,7 +227,7 @@ class UserShares:
         if base is None:
             base = self._base[account] = self._until_now(account)
         added, weight = self._added.get(account, {}), self._weight(self._now)
-        owned = self._book.owned.get(account[0], {})
+        owned = self._history.owned.get(account[0], {})
         share = loose = 0.0
         for one in {*base, *added}:
             if owned.get(one):
@@ -242,19 +241,19 @@ class UserShares:
     def _until_now(self, account: Account) -> dict[str, float]:
         """Each resource, times the part of the whole weighted past it was held for."""
         parts: dict[str, list[float]] = {}
-        for started, amounts in self._book.held.get(account, {}).items():
+        for started, amounts in self._history.held.get(account, {}).items():
             weight = self._weight(started)
             for resource, amount in amounts.items():
                 parts.setdefault(resource, []).append(amount * weight)
-        half_life, now = self._book.half_life_ms, self._now
-        for row in self._book.past.get(account, {}).values():
+        half_life, now = self._history.half_life_ms, self._now
+        for row in self._history.past.get(account, {}).values():
             age = max(0, now - row.hour_ms - HOUR_MS // 2)
             parts.setdefault(row.resource, []).append(row.amount * log(2) / half_life * 0.5 ** (age / half_life))
         return {resource: fsum(found) for resource, found in parts.items()}
 
     def _weight(self, started_ms: int) -> float:
         """What part of the whole weighted past has passed since then; an hour at least."""
-        return 1.0 - exp2(-max(self._now - started_ms, HOUR_MS) / self._book.half_life_ms)
+        return 1.0 - exp2(-max(self._now - started_ms, HOUR_MS) / self._history.half_life_ms)
 
 
 def _add(sums: dict[str, int], amounts: Amounts, sign: int) -> None:

@@ -29,7 +29,7 @@ class HivedEngine:
 
     def decide(self, job: Job, now: int, nodes: NodeIds, may_preempt: bool = True) -> Start | Preempt | Wait:
         """What would become of a job."""
-        placer, choices = self.engine._basis.placer(now), self.engine._context.shapes.of(job).choices
+        placer, choices = self.engine._engine_context.placer(now), self.engine._context.shapes.of(job).choices
         for choice in apart(choices, job.gang):
             answer = (
                 self._on_loan(placer, job, choice, nodes)
@@ -63,14 +63,14 @@ class HivedEngine:
         allocator.begin()
         try:
             lazy = placer._set_aside(chosen)
-            doomed = placer._ending(frozenset(chosen - lazy), found)
+            ending = placer._ending_tasks(frozenset(chosen - lazy), found)
             allowed = placer.allowed(job) & self._mask(nodes)
-            hardware = mapped(PlacementAttempt(allocator, job, allowed, placer.costs, doomed), found)
+            hardware = mapped(PlacementAttempt(allocator, job, allowed, placer.costs, ending), found)
         finally:
             allocator.rollback()
         if hardware is None:
             return None
-        taken = PhysicalMapping(hardware.placements, hardware.taken | doomed)
+        taken = PhysicalMapping(hardware.placements, hardware.taken | ending)
         return placer._answer(job, taken, frozenset(lazy))
 
     def _on_loan(self, placer: Placer, job: Job, choice: Choice, nodes: NodeIds) -> Start | None:

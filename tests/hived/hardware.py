@@ -130,7 +130,7 @@ def _match(
     if any(not allocator.healthy[number] >> base + leaf & 1 for leaf in held.values()):
         return None
     free = usable & ~sum(1 << leaf for leaf in bound.values())
-    cheap = free & ~((allocator.busy[number] & ~placing.doomed_on(number)) >> base)
+    cheap = free & ~((allocator.busy[number] & ~placing.ending_on(number)) >> base)
     wanted = [bit for bit in bits(leaves) if bit not in held]
     found = _matched(quota.shape.sizes[::-1], (0, 0), wanted, bound, (free, cheap))
     return None if found is None else held | found

@@ -99,7 +99,7 @@ def check_sums(made: Engine, plan: Plan) -> None:
 
 def check_a_pass(made: Engine, now: int) -> None:
     made._allocator.begin()
-    state = made._basis.state(now, (), CycleMemory())
+    state = made._engine_context.state(now, (), CycleMemory())
     users = {(one.job.vc, one.job.user) for one in state.running.values()}
     users |= {(one.vc, one.user) for one in state.waiting.values()}
     state.limit_usage.of_class("")

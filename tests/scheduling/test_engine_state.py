@@ -1,4 +1,4 @@
-"""After every event of random worlds: the books are right, a restored engine goes on alike, nothing goes round."""
+"""After every event of random worlds: the state is right, a restored engine goes on alike, nothing goes round."""
 
 from dataclasses import replace
 from functools import partial
@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from scheduling import Borrow, Engine, Plan, Snapshot
-from tests.scheduling.books import books_of, check_amounts, check_told
 from tests.scheduling.builders import cluster, engine, job, node, role, running
 from tests.scheduling.cellworlds import ANY, World, worlds
+from tests.scheduling.engine_state import check_amounts, check_told, state_of
 from tests.scheduling.playing import Player
 
 Row = TypeVar("Row")
@@ -24,14 +24,14 @@ def watch(follower: Engine, made: Engine, carried_out: Plan) -> None:
     check_amounts(state)
     again = Engine.restore(state)
     assert again.snapshot() == state
-    assert books_of(again) == books_of(made)
-    before = books_of(made)
+    assert state_of(again) == state_of(made)
+    before = state_of(made)
     plan = made.plan(now)
-    assert books_of(made) == before
+    assert state_of(made) == before
     assert again.plan(now) == plan
     assert Engine.restore(shuffled(state, Random(now))).plan(now) == plan
     follower.follow(replace(shuffled(state, Random(now)), cluster=state.cluster))
-    assert (follower.snapshot(), books_of(follower)) == (state, before)
+    assert (follower.snapshot(), state_of(follower)) == (state, before)
     assert follower.plan(now) == plan
     check_told(made, plan)
     assert again.advance(now) == replace(plan, waits=())
@@ -60,7 +60,7 @@ def check_world(world: World) -> None:
     run = Player(made, world.lasts, partial(watch, Engine(world.cluster))).play(world.arrivals)
     state = made.snapshot()
     assert (state.running, state.claims) == ((), ())
-    assert books_of(made) == books_of(Engine(world.cluster))
+    assert state_of(made) == state_of(Engine(world.cluster))
     wanting = {one.id for one in state.waiting}
     assert {one.id for _, one in world.arrivals} - run.ended.keys() == wanting
     assert all(not role.gpus for one in state.waiting for role in one.roles)
@@ -68,7 +68,7 @@ def check_world(world: World) -> None:
 
 @settings(max_examples=40)
 @given(worlds(ANY))
-def test_books_restoring_order_of_rows_and_reasons_hold_after_every_event_and_all_cells_merge_again(
+def test_state_restoring_order_of_rows_and_reasons_hold_after_every_event_and_all_cells_merge_again(
     world: World,
 ) -> None:
     check_world(world)
@@ -124,10 +124,10 @@ def test_a_job_moves_into_the_quota_that_a_demotion_of_the_same_plan_has_left() 
 def test_tasks_on_loan_that_are_told_to_leave_one_after_the_other_are_paid_for_once() -> None:
     made = running(cluster(node("a", 4), vision=4), job("lent", role(count=2, gpus=1), priority=-1))
     first, second = (task.placement.task for task in made.snapshot().running[0].tasks)
-    assert books_of(made)["on_loan"]
+    assert state_of(made)["on_loan"]
     made.leave("lent", [first])
     made.leave("lent", [second])
-    assert books_of(made)["on_loan"] == {}
+    assert state_of(made)["on_loan"] == {}
 
 
 def test_nobody_is_started_only_to_be_preempted_in_the_same_plan() -> None:

@@ -1,4 +1,4 @@
-"""The engine's books read again from its snapshot, by ways of their own."""
+"""What the engine keeps, checked against its snapshot by ways of its own."""
 
 from collections import Counter
 from copy import deepcopy
@@ -6,7 +6,7 @@ from copy import deepcopy
 from scheduling import Engine, Plan, Snapshot, Standing
 
 
-def books_of(made: Engine) -> dict[str, object]:
+def state_of(made: Engine) -> dict[str, object]:
     """All that the allocator counts, but for how often something was given back; copies, for it goes on counting."""
     allocator = made._allocator
     tasks = [
@@ -19,8 +19,8 @@ def books_of(made: Engine) -> dict[str, object]:
     return {"tasks": tasks, "on_loan": {vc: held for vc, held in on_loan.items() if held}, "lent_to": lent} | {
         name: deepcopy(getattr(allocator, name))
         for name in (
-            "healthy", "open_nodes", "busy", "lent", "claimed", "bound", "held", "cpu", "memory", "used",
-            "owners", "pairs", "home", "place", "seated", "seat_at", "bound_nodes", "free_leaves", "groups",
+            "healthy", "open_nodes", "busy", "lent", "claimed", "bound", "leaves_by_job", "cpu", "memory", "used",
+            "owners", "pairs", "home", "place", "leaves_used", "virtual_of", "bound_nodes", "free_leaves", "groups",
             "holes", "cell_groups", "slack",
         )
     }  # fmt: skip
