@@ -6,7 +6,7 @@ from __future__ import annotations
 from django.utils.translation import gettext, gettext_noop
 
 from portal.common.sentences import reworded
-from scheduling.config import Words
+from scheduling.config.faults import Words
 
 FORMS = (
     gettext_noop("%(kind)s (%(value)s)"),

@@ -6,9 +6,3 @@ its `chain`, so that cells of several types can stand in for each other, as node
 it the chain is the cell's type, as in HiveD. `cpuTasks` of a node, `cpuNodes` beside the `physicalCells` and
 `hostNetwork` of a virtual cluster are what Berth's docs/admin/quotas.md says of them.
 """
-
-from scheduling.config.faults import ConfigError, Fault, Words
-from scheduling.config.reading import machine, read
-from scheduling.config.writing import write
-
-__all__ = ["ConfigError", "Fault", "Words", "machine", "read", "write"]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from scheduling.config import read
+from scheduling.config.reading import read
 from scheduling.model.cluster import Cluster, ClusterError
 from scheduling.model.description import CellType, Leaf, Node, QuotaLine, UpperCell, VirtualCluster
 

@@ -17,19 +17,13 @@ from typing import NamedTuple
 
 from portal.scheduler.management.simulation.chart import draw
 from scheduling import Cluster
-from scheduling.simulator import (
-    Figures,
-    Outcome,
-    Settings,
-    Sharing,
-    TraceJob,
-    compare,
-    of_equal_nodes,
-    read_trace,
-    simulate,
-    summary,
-    timeline,
-)
+from scheduling.simulator.clusters import of_equal_nodes
+from scheduling.simulator.loop import Outcome
+from scheduling.simulator.metrics import Figures, summary
+from scheduling.simulator.policies import Settings, Sharing, compare, simulate
+from scheduling.simulator.timeline import timeline
+from scheduling.simulator.trace import TraceJob
+from scheduling.simulator.trace import read as read_trace
 from tests.support.facts import DATA
 
 TRACES = DATA / "traces"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from scheduling.config import ConfigError
+from scheduling.config.faults import ConfigError
 from tests.hived.cases import CaseFile, read
 from tests.hived.run import Tally, replay
 

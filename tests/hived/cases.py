@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from scheduling.config import ConfigError
-from scheduling.config.faults import Faults
+from scheduling.config.faults import ConfigError, Faults
 from scheduling.model.job import OPPORTUNISTIC, Job, Role, TaskRef, all_tasks
 
 HIGHEST = 1000

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduling.cells.allocator import PlacementConflict
-from scheduling.config import ConfigError
-from scheduling.config import read as read_cluster
+from scheduling.config.faults import ConfigError
+from scheduling.config.reading import read as read_cluster
 from scheduling.model.cluster import Cluster
 from tests.hived.cases import Case, CaseFile
 from tests.hived.checks import Checks

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from scheduling.config import ConfigError, machine
-from scheduling.config import read as read_cluster
+from scheduling.config.faults import ConfigError
+from scheduling.config.reading import machine
+from scheduling.config.reading import read as read_cluster
 from scheduling.model.cluster import Cluster
 from tests.hived.cases import Request
 from tests.hived.forced import recover

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scheduling.config import ConfigError
+from scheduling.config.faults import ConfigError
 from tests.hived.cases import read
 from tests.hived.compare import Difference
 from tests.hived.reference import Reference

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scheduling.config import read as read_cluster
+from scheduling.config.reading import read as read_cluster
 from tests.hived.cases import Request
 from tests.hived.checks import Checks
 from tests.hived.invariants import broken

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from scheduling.cells.binding import Grid
-from scheduling.config import machine
+from scheduling.config.reading import machine
 from scheduling.model.cluster import Cluster
 from scheduling.model.description import Node, NodeState
 from scheduling.model.job import Job, LeafUse, Standing, TaskPlacement, TaskRef

@@ -8,7 +8,9 @@ import pytest
 import yaml
 
 from scheduling import CellType, Cluster, Node, PinnedCell, QuotaLine, UpperCell, VirtualCluster
-from scheduling.config import ConfigError, machine, read, write
+from scheduling.config.faults import ConfigError
+from scheduling.config.reading import machine, read
+from scheduling.config.writing import write
 from tests.scheduling.builders import node
 from tests.support.facts import hived_cases, hived_streams
 

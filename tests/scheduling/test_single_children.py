@@ -7,7 +7,7 @@ import pytest
 
 from scheduling import Cluster, Engine, Role, Start
 from scheduling.cells.binding import Bindings
-from scheduling.config import read
+from scheduling.config.reading import read
 from tests.scheduling.builders import job, role
 
 

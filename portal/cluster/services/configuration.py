@@ -37,7 +37,8 @@ from portal.teams.services.quota_checks import quota_faults
 from portal.teams.services.quotas import Wish, lines_resolve, lines_write
 from portal.teams.services.rules import vc_set_rules
 from portal.teams.services.teams import vc_create
-from scheduling import config
+from scheduling.config import reading, writing
+from scheduling.config.faults import ConfigError
 from scheduling.model.cell_tree import chain_of
 
 NAME_LENGTH = 64
@@ -54,8 +55,8 @@ def configuration_read(document: Any) -> scheduling.Cluster:
         message = gettext("the file says nothing of a cluster, and would take every quota away")
         raise Invalid([Fault("physicalCluster", message, "empty")])
     try:
-        found = _parts_named(config.read(document))
-    except config.ConfigError as error:
+        found = _parts_named(reading.read(document))
+    except ConfigError as error:
         raise Invalid([Fault(one.path, configuration_words(one.words), "invalid") for one in error.faults]) from error
     if faults := [*_name_faults(found), *_node_faults(found)]:
         raise Invalid(faults)
@@ -64,7 +65,7 @@ def configuration_read(document: Any) -> scheduling.Cluster:
 
 def _parts_named(found: scheduling.Cluster) -> scheduling.Cluster:
     """The cluster where the lesser part of a machine in two chains has a name that a node may have."""
-    names = {node.id: f"{config.machine(node)}_{node.chain}" for node in found.nodes if "@" in node.id}
+    names = {node.id: f"{reading.machine(node)}_{node.chain}" for node in found.nodes if "@" in node.id}
     if not names:
         return found
     nodes = [
@@ -113,7 +114,7 @@ def configuration_export() -> dict[str, Any]:
     here = cluster_read()
     cluster = here.cluster if lines == quota_book().lines else here.with_quotas(lines)
     if (last := _exported) is None or last[0] is not cluster:
-        last = _exported = cluster, config.write(cluster)
+        last = _exported = cluster, writing.write(cluster)
     return last[1]
 
 

@@ -5,8 +5,16 @@ from collections import Counter
 import pytest
 
 from scheduling import Cluster, ClusterError
-from scheduling.simulator import of_configuration, of_equal_nodes
-from scheduling.simulator.clusters import PLENTY, POOL, alone, counted_in_gpus, leaves_in, undivided
+from scheduling.simulator.clusters import (
+    PLENTY,
+    POOL,
+    alone,
+    counted_in_gpus,
+    leaves_in,
+    of_configuration,
+    of_equal_nodes,
+    undivided,
+)
 from tests.scheduling.simulator.traces import equal_nodes
 
 RACKS: dict[str, dict[str, object]] = {

@@ -3,8 +3,10 @@
 import pytest
 
 from scheduling.model.job import Standing
-from scheduling.simulator import Attempt, Later, Moment, Outcome, Sharing, Spread, summary, timeline
-from scheduling.simulator.metrics import percentile, spread
+from scheduling.simulator.loop import Attempt, Outcome
+from scheduling.simulator.metrics import Later, Spread, percentile, spread, summary
+from scheduling.simulator.policies import Sharing
+from scheduling.simulator.timeline import Moment, timeline
 from tests.scheduling.simulator.traces import equal_nodes, row, run, trace
 
 CLUSTER = equal_nodes(2, 4, vision=1, speech=1)

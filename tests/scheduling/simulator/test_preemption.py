@@ -1,7 +1,9 @@
 """Lending and taking back, on traces small enough to be worked by hand."""
 
 from scheduling.model.job import Standing
-from scheduling.simulator import Happening, Moment, Result, Settings, Sharing, simulate, timeline
+from scheduling.simulator.loop import Happening
+from scheduling.simulator.policies import Result, Settings, Sharing, simulate
+from scheduling.simulator.timeline import Moment, timeline
 from tests.scheduling.simulator.traces import equal_nodes, of, row, run, times, trace
 
 HALVES = equal_nodes(2, 1, vision=1, speech=1)

@@ -6,9 +6,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scheduling import Cluster, Engine, Plan
-from scheduling.simulator import Outcome, Result, Settings, Sharing, TraceJob, compare, simulate
-from scheduling.simulator.loop import Loop, restart_cost
-from scheduling.simulator.policies import worlds
+from scheduling.simulator.loop import Loop, Outcome, restart_cost
+from scheduling.simulator.policies import Result, Settings, Sharing, compare, simulate, worlds
+from scheduling.simulator.trace import TraceJob
 from tests.scheduling.simulator.traces import equal_nodes, row, times, trace
 
 CLUSTER = equal_nodes(4, 4, vision=2, speech=1)

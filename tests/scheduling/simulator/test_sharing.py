@@ -2,8 +2,9 @@
 
 import pytest
 
-from scheduling.simulator import Attempt, Outcome, Settings, Sharing, TraceError, compare, simulate
-from scheduling.simulator.loop import restart_cost
+from scheduling.simulator.loop import Attempt, Outcome, restart_cost
+from scheduling.simulator.policies import Settings, Sharing, compare, simulate
+from scheduling.simulator.trace import TraceError
 from tests.scheduling.simulator.traces import equal_nodes, of, row, run, times, trace
 
 ONE_EACH = equal_nodes(2, 4, vision=1, speech=1)

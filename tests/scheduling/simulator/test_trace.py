@@ -2,7 +2,8 @@
 
 import pytest
 
-from scheduling.simulator import TraceError, read_trace
+from scheduling.simulator.trace import TraceError
+from scheduling.simulator.trace import read as read_trace
 from tests.scheduling.simulator.traces import HEADER, equal_nodes, row, trace
 
 CLUSTER = equal_nodes(4, 8, vision=2, speech=1)

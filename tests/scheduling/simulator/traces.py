@@ -1,7 +1,11 @@
 """Small clusters and traces for the simulator's tests."""
 
 from scheduling import Cluster
-from scheduling.simulator import Outcome, Result, Settings, Sharing, TraceJob, of_equal_nodes, read_trace, simulate
+from scheduling.simulator.clusters import of_equal_nodes
+from scheduling.simulator.loop import Outcome
+from scheduling.simulator.policies import Result, Settings, Sharing, simulate
+from scheduling.simulator.trace import TraceJob
+from scheduling.simulator.trace import read as read_trace
 
 HEADER = "job_id,submit_time_s,vc,user,gpus,nodes,gpus_per_node,cpu,mem_gb,duration_s,status,priority"
 

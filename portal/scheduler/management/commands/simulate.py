@@ -16,18 +16,10 @@ from portal.scheduler.management.simulation.chart import NoPlots, draw, ensure_d
 from portal.scheduler.management.simulation.inputs import InputError, cluster_of, told, trace_of
 from portal.scheduler.management.simulation.outputs import table_of, write_events, write_results
 from scheduling import Cluster, Order
-from scheduling.simulator import (
-    Result,
-    Settings,
-    Sharing,
-    Summary,
-    TraceError,
-    TraceJob,
-    compare,
-    simulate,
-    summary,
-    timeline,
-)
+from scheduling.simulator.metrics import Summary, summary
+from scheduling.simulator.policies import Result, Settings, Sharing, compare, simulate
+from scheduling.simulator.timeline import timeline
+from scheduling.simulator.trace import TraceError, TraceJob
 
 
 class Command(BaseCommand):

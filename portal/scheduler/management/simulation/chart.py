@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scheduling.simulator import Moment
+from scheduling.simulator.timeline import Moment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,8 +11,10 @@ from typing import Any
 import yaml
 
 from scheduling import Cluster, ClusterError
-from scheduling.config import ConfigError
-from scheduling.simulator import TraceError, TraceJob, of_configuration, of_equal_nodes, read_trace
+from scheduling.config.faults import ConfigError
+from scheduling.simulator.clusters import of_configuration, of_equal_nodes
+from scheduling.simulator.trace import TraceError, TraceJob
+from scheduling.simulator.trace import read as read_trace
 
 SHOWN_FAULTS = 20
 """As many are printed; the rest are counted."""

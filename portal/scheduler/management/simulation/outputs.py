@@ -12,7 +12,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from scheduling.simulator import Event, Figures, Outcome, Settings, Summary
+from scheduling.simulator.loop import Event, Outcome
+from scheduling.simulator.metrics import Figures, Summary
+from scheduling.simulator.policies import Settings
 
 
 def write_results(path: Path, settings: Settings, summary: Summary, wall_s: float, jobs: Iterable[Outcome]) -> None:
