@@ -7,9 +7,10 @@ from scheduling.cells.allocator import Allocator
 from scheduling.cells.claims import Claims, needs_of
 from scheduling.cycle.context import ClusterContext, EngineContext
 from scheduling.cycle.cycle import Overtaken, make_plan
-from scheduling.cycle.cycle_state import CycleMemory, CycleState, leaving, lent
+from scheduling.cycle.cycle_state import CycleState, leaving, lent
 from scheduling.cycle.decide import decide
 from scheduling.cycle.gc_pause import paused
+from scheduling.cycle.memory import CycleMemory
 from scheduling.cycle.restore import check_start, entered
 from scheduling.cycle.sync import caught_up
 from scheduling.diagnosis.feasible_at_submit import JobRefused

@@ -41,6 +41,10 @@ class Unit:
         """All demands of the unit."""
         return (*(part for pool in self.pools for part in pool.parts), *self.others)
 
+    def alone(self) -> "Unit":
+        """What of it starts by itself: all of a gang, else the first of the equal tasks."""
+        return self.of(self.tasks[0]) if self.tasks else self
+
     def of(self, task: TaskRef) -> "Unit":
         """The same for another one of the equal tasks."""
         pools = tuple(

@@ -31,7 +31,7 @@ class Reservation:
 def reserve(placer: Placer, job: Job, choice: Choice, *, with_reasons: bool = True) -> Reservation:
     """When and where the job could start if the running jobs of its virtual cluster end by their time limits, and
     (`with_reasons`) whether that can be promised."""
-    unit = choice.units[-1] if job.gang else choice.units[-1].of(choice.units[-1].tasks[0])
+    unit = choice.units[-1].alone()
     ending = sorted(
         (max(task.started_ms for task in one.tasks) + one.job.time_limit_ms, one.job.id)
         for one in placer.running.values()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from scheduling.cells.request import Choice, JobShape, apart
-from scheduling.cycle.cycle_state import Cycle, QueueProgress, Unplaced, on_loan
+from scheduling.cycle.cycle_state import Cycle, QueueProgress, Unplaced
 from scheduling.cycle.preemptors import Preemptors
 from scheduling.cycle.promotion import Promotions
 from scheduling.cycle.within_caps import may_borrow, within_caps
@@ -76,7 +76,7 @@ class BorrowBeforePreempting:
         names = [gone.job for gone in answer.victims]
         if answer.demotes or answer.releases:
             return False
-        if not self._by_loss and all(any(map(on_loan, running[name].tasks)) for name in names):
+        if not self._by_loss and all(any(task.on_loan for task in running[name].tasks) for name in names):
             return False
         return sum(costs.of(name)[2] for name in names) >= WORTH_MS * gpus
 

@@ -7,7 +7,8 @@ from scheduling.cells.allocator import Allocator
 from scheduling.cells.cell_index import CellIndex
 from scheduling.cells.claims import Claims
 from scheduling.cells.request import JobShapes
-from scheduling.cycle.cycle_state import CycleMemory, CycleState
+from scheduling.cycle.cycle_state import CycleState
+from scheduling.cycle.memory import CycleMemory
 from scheduling.diagnosis.feasible_at_submit import Refusal, refusals_on
 from scheduling.model.cluster import Cluster
 from scheduling.model.job import Job

@@ -158,13 +158,10 @@ def right_missing(state: CycleState, job: Job, shape: JobShape, reserved: Mappin
 
 def _that_may_start(state: CycleState, job: Job, shape: JobShape) -> list[tuple[Unit, ...]]:
     """What starts by itself under each choice; of a guaranteed job what the quota holds at all, if there is any."""
-    every = [
-        choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units) for choice in shape.choices
-    ]
-    idle = state.placer.idle
-    within = (
-        [] if job.opportunistic else [tuple(one for one in units if holds_unit(idle, job.vc, one)) for units in every]
-    )
+    every, idle = [tuple(map(Unit.alone, choice.units)) for choice in shape.choices], state.placer.idle
+    if job.opportunistic:
+        return every
+    within = [tuple(one for one in units if holds_unit(idle, job.vc, one)) for units in every]
     return [units for units in within if units] or every
 
 
@@ -251,8 +248,7 @@ def room_missing(state: CycleState, job: Job, choices: tuple[Choice, ...]) -> Re
     allowed = layout.all_nodes() if job.only_nodes is None else layout.mask_of(job.only_nodes)
     reasons = []
     for choice in choices:
-        units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
-        for unit in reversed(units):
+        for unit in map(Unit.alone, reversed(choice.units)):
             missing = _loan_missing if job.opportunistic else _cells_missing
             if missing(state, job, unit) is not None:
                 continue  # not this unit, but another one has a right to cells

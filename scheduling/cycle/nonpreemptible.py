@@ -3,7 +3,8 @@ virtual cluster are demoted."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from scheduling.cycle.cycle_state import Cycle, Lent
+from scheduling.cycle.cycle_state import Cycle
+from scheduling.cycle.memory import Lent
 from scheduling.cycle.promotion import Promotions, promote
 from scheduling.model.job import TaskPlacement
 from scheduling.model.plan import Demotion

@@ -7,7 +7,8 @@ from scheduling.cells.cell_index import LeafAt, Quota
 from scheduling.cells.cell_state import KEY_MASK
 from scheduling.cells.node_bits import Match
 from scheduling.cells.request import Choice, JobShape, Unit
-from scheduling.cycle.cycle_state import LIMIT, Cycle, Lent, QueueProgress, on_loan
+from scheduling.cycle.cycle_state import Cycle, QueueProgress
+from scheduling.cycle.memory import LIMIT, Lent
 from scheduling.model.job import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.model.plan import Preempt
 from scheduling.model.snapshot import Running
@@ -205,7 +206,7 @@ class Promotions:
         return found[2]
 
     def _work_out(self, running: Running, job: Job) -> list[Lent]:
-        lent = tuple([task.placement.task for task in running.tasks if on_loan(task) and not task.leaving])
+        lent = tuple([task.placement.task for task in running.tasks if task.on_loan and not task.leaving])
         if not lent or running.job.gang and any(task.leaving for task in running.tasks):
             return []
         found = []

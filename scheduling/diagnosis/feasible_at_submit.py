@@ -183,9 +183,8 @@ def _limit_words(vc: str, limit: Limit) -> str:
 
 def _no_room(idle: Allocator, job: Job, choice: Choice) -> Refusal | None:
     """The tasks against the empty cells and nodes: what would not start there, nobody's end would let start."""
-    units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
     placer = placer_of(idle, idle)
-    for unit in units:
+    for unit in map(Unit.alone, choice.units):
         if not job.opportunistic and placer.assign(job, unit) is None:
             cells = ", ".join(sorted({_cells(idle.layout, job.vc, pool.name) for pool in unit.pools}))
             return Refusal(None, "roles", f"{_listed(unit.parts)} do not fit the cells of team {job.vc} ({cells})")

@@ -22,6 +22,11 @@ class RunningTask(NamedTuple):
     right_ms: int | None = None
 
     @property
+    def on_loan(self) -> bool:
+        """Whether it holds borrowed leaves."""
+        return None in [address for _, address, _ in self.placement.leaves]
+
+    @property
     def since_ms(self) -> int:
         """From when on what it uses counts as what it is now: inside the quota, or on loan."""
         return self.started_ms if self.right_ms is None else max(self.started_ms, self.right_ms)

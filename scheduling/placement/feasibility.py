@@ -3,7 +3,7 @@
 from typing import Final
 
 from scheduling.cells.allocator import Allocator
-from scheduling.cells.request import Choice, JobShape, Pool, Unit
+from scheduling.cells.request import JobShape, Pool, Unit
 from scheduling.placement.virtual_placement import QuotaView, assign
 from scheduling.preemption.victim_selection import fits, free_counts
 
@@ -35,12 +35,9 @@ class QuotaFeasibility:
         if known is None:
             if len(self._shapes) >= LIMIT:
                 self._shapes.clear()
-            known = self._shapes[shape.number] = any(self._any_unit(vc, choice) for choice in shape.choices)
+            units = (unit.alone() for choice in shape.choices for unit in choice.units)
+            known = self._shapes[shape.number] = any(holds_unit(self._idle, vc, unit) for unit in units)
         return known
-
-    def _any_unit(self, vc: str, choice: Choice) -> bool:
-        alone = (unit.of(unit.tasks[0]) if unit.tasks else unit for unit in choice.units)
-        return any(holds_unit(self._idle, vc, unit) for unit in alone)
 
 
 def holds_unit(idle: Allocator, vc: str, unit: Unit) -> bool:

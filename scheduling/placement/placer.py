@@ -111,7 +111,7 @@ class Placer:
             self.allocator.rollback()
         if placed or not ask.inside:
             return Start(job, tuple(placed), self.now) if placed else None
-        answers = (self._unit(job, unit.of(unit.tasks[0]), ask) for unit in choice.units)
+        answers = (self._unit(job, unit.alone(), ask) for unit in choice.units)
         return next((answer for answer in answers if answer is not None), None)
 
     def _unit(self, job: Job, unit: Unit, ask: PlacementOptions) -> Start | Preempt | None:
@@ -305,8 +305,7 @@ class Placer:
         """Places all of a gang, else one task, the largest first, on idle cells; what `ending` tasks leave counts as
         idle."""
         tried, resting = self._tried(job), self.resting.for_job(job)
-        units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
-        for unit in units:
+        for unit in map(Unit.alone, choice.units):
             for nodes in tried:
                 placing = PlacementAttempt(self.allocator, job, nodes, self.costs, ending, evict=False, resting=resting)
                 found = on_loan(placing, unit)

@@ -128,7 +128,7 @@ class JobIndex:
         job = self.waiting.get(name)
         if job is None:
             running = self.running.get(name)
-            if running is None or running.job.opportunistic or not _on_loan(running):
+            if running is None or running.job.opportunistic or not any(one.on_loan for one in running.tasks):
                 return
             job = running.job.wanting(tuple(task.placement.task for task in running.tasks))
         queues = self.opportunistic if job.opportunistic else self.queues
@@ -199,11 +199,3 @@ class JobIndex:
             self.demotions.pop(name, None)
         self.rank(name)
         self._place_in_queue(name)
-
-
-def _on_loan(running: Running) -> bool:
-    for task in running.tasks:
-        for _, address, _ in task.placement.leaves:
-            if address is None:
-                return True
-    return False

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from scheduling import Borrow, Code, Engine, NodeState, Plan, Rules
 from scheduling.cycle.cycle import make_plan
-from scheduling.cycle.cycle_state import CycleMemory
+from scheduling.cycle.memory import CycleMemory
 from scheduling.queue.caps import LimitUsage
 from tests.scheduling.builders import cluster, engine, job, node, role, running, wait_of, with_rules
 from tests.scheduling.cellworlds import ANY, World, damaged, worlds
