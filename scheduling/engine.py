@@ -13,6 +13,7 @@ from scheduling.cycle.gc_pause import paused
 from scheduling.cycle.memory import CycleMemory
 from scheduling.cycle.restore import check_start, entered
 from scheduling.cycle.sync import caught_up
+from scheduling.diagnosis.doomed_cells import Doomed, doomed
 from scheduling.diagnosis.feasible_at_submit import JobRefused
 from scheduling.model.cluster import Cluster
 from scheduling.model.description import Node
@@ -233,6 +234,10 @@ class Engine:
         plan = self.plan(now)
         answers: list[Start | Preempt | Wait] = [*plan.waits, *plan.preemptions, *plan.starts]
         return next(one for one in answers if one.job.id == job_id)
+
+    def doomed(self) -> tuple[Doomed, ...]:
+        """Quota cells that could only be bound to bad hardware now (HiveD's doomed bad cells)."""
+        return doomed(self._allocator)
 
     # All of it, as data
 

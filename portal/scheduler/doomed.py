@@ -9,8 +9,7 @@ from datetime import datetime
 
 from portal.hardware.doomed import DoomedCells, doomed_keep
 from portal.scheduler.snapshot import load
-from scheduling import NodeState
-from scheduling.diagnosis.doomed_cells import doomed
+from scheduling import Engine, NodeState
 from scheduling.model.cluster import Cluster
 from scheduling.model.snapshot import Snapshot
 
@@ -33,7 +32,7 @@ def doomed_find(*, now: datetime) -> int:
 
 
 def _doomed(snapshot: Snapshot) -> Counter[Cells]:
-    some = doomed(snapshot) if _some_bad(snapshot.cluster) else ()
+    some = Engine.restore(snapshot).doomed() if _some_bad(snapshot.cluster) else ()
     return Counter({(one.vc, one.chain, one.cell_type): one.cells for one in some})
 
 

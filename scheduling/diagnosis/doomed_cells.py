@@ -4,9 +4,8 @@ from collections import Counter
 from typing import NamedTuple
 
 from scheduling.cells.allocator import Allocator
-from scheduling.cells.binding import SICK, Bindings, Grid
 from scheduling.cells.node_bits import bits
-from scheduling.model.snapshot import Snapshot
+from scheduling.model.description import NodeState
 
 
 class Doomed(NamedTuple):
@@ -18,31 +17,23 @@ class Doomed(NamedTuple):
     cells: int
 
 
-def doomed(snapshot: Snapshot) -> tuple[Doomed, ...]:
+def doomed(allocator: Allocator) -> tuple[Doomed, ...]:
     """The doomed cells of every virtual cluster, by HiveD's rule.
 
     For each virtual cluster by itself: free quota cells of a type beyond those that could be cut out of what no
-    quota is bound to and that have no bad leaf. So none is doomed while each single team could still be served,
-    even if all together could not. Pinned cells are where they are: a bad one shows its own health.
+    quota is bound to and that have no bad leaf. So none is doomed while each virtual cluster alone could still be
+    served, even if all together could not. Pinned cells are where they are: a bad one shows its own health.
     """
-    return doomed_among(Bindings.of(snapshot, Grid(snapshot.cluster)))
-
-
-def doomed_among(bindings: Bindings) -> tuple[Doomed, ...]:
-    """The doomed cells where these bindings hold."""
-    bad = bindings.grid.bad
-    good = {kind: sum(bad.isdisjoint(one) for one in cells) for kind, cells in bindings.whole().items()}
-    found = []
-    for vc in bindings.grid.quota:
-        free = Counter((cell.chain, cell.cell_type) for cell in bindings.free(vc))
-        short = ((kind, count - good.get(kind, 0)) for kind, count in free.items())
-        found += [Doomed(vc, *kind, count) for kind, count in short if count > 0]
+    found = (
+        Doomed(vc, chain, cell_type, cells)
+        for vc, chain in allocator.layout.quotas_of
+        for cell_type, cells in doomed_in(allocator, vc, chain).items()
+    )
     return tuple(sorted(found))
 
 
 def doomed_in(allocator: Allocator, vc: str, chain: str) -> dict[str, int]:
-    """The doomed cells of a virtual cluster in one chain by their type, by the allocator; types without any are
-    left out."""
+    """The doomed cells of a virtual cluster in one chain by their type; types without any are left out."""
     layout = allocator.layout
     free: Counter[str] = Counter()
     for quota in (layout.quotas[number] for number in layout.quotas_of.get((vc, chain), ())):
@@ -69,6 +60,7 @@ def _good(allocator: Allocator, chain: str, cell_type: str) -> int:
 
 
 def _sound(allocator: Allocator, number: int) -> int:
-    """Leaves of a node that nobody's quota is bound to and that are in order."""
+    """Leaves of a node that no quota cell is bound to and that are in order. A cordoned or draining node is spared by
+    choice, not by a fault."""
     node = allocator.layout.nodes[number]
-    return 0 if node.state in SICK else allocator.healthy[number] & ~allocator.bound[number]
+    return 0 if node.state is NodeState.DOWN else allocator.healthy[number] & ~allocator.bound[number]

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from scheduling.cells.binding import Bindings
-from scheduling.diagnosis.doomed_cells import doomed_among
+from tests.hived.binding import Bindings, doomed_among
 from tests.hived.compare import common_cell
 from tests.hived.world import World, leaves_of
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain as joined
 
-from scheduling.cells.binding import Bindings, uses_of
 from scheduling.model.job import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.model.plan import Demotion
+from tests.hived.binding import Bindings, uses_of
 from tests.hived.mapper import Kind, Mapper
 from tests.hived.world import Group, World
 

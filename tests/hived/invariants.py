@@ -7,8 +7,8 @@ from typing import Any
 
 import scheduling
 from scheduling import Engine
-from scheduling.cells.binding import Bindings, Grid, QuotaCell
 from scheduling.model.cell_tree import CellTree
+from tests.hived.binding import Bindings, Grid, QuotaCell
 from tests.hived.cases import Request
 from tests.hived.world import World
 

@@ -6,9 +6,9 @@ one of the virtual cluster, or the one of lowest priority below the job's, whose
 
 from dataclasses import dataclass
 
-from scheduling.cells.binding import Bindings, Bound, Grid, Leaves, QuotaCell, Use
 from scheduling.model.job import Job, TaskPlacement
 from scheduling.model.snapshot import Snapshot
+from tests.hived.binding import Bindings, Bound, Grid, Leaves, QuotaCell, Use
 
 
 @dataclass(frozen=True, slots=True)

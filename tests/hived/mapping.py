@@ -1,7 +1,7 @@
 """Physical leaves for virtual ones: HiveD's section 6, for the oracle of the tests."""
 
-from scheduling.cells.binding import Bindings, Grid, Leaves, QuotaCell
 from scheduling.model.validate import short_of
+from tests.hived.binding import Bindings, Grid, Leaves, QuotaCell
 
 VLeaf = tuple[QuotaCell, int]
 """A leaf of a quota cell by its position."""

@@ -9,14 +9,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from scheduling.cells.allocator import PlacementConflict
-from scheduling.cells.binding import Bindings, Grid, QuotaCell, uses_of
-from scheduling.diagnosis.doomed_cells import doomed_among
 from scheduling.model.cell_tree import CellTree
 from scheduling.model.cluster import Cluster
 from scheduling.model.description import Node
 from scheduling.model.job import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.model.plan import Code, Demotion, Preempt, Reason, Start, Victim, Wait
 from scheduling.model.snapshot import Claim, Running, RunningTask, Snapshot
+from tests.hived.binding import Bindings, Grid, QuotaCell, doomed_among, uses_of
 from tests.hived.mapping import Mapping
 from tests.hived.packing import Picked, View, greedy, rank
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from scheduling.cells.binding import Grid
 from scheduling.config.reading import machine
 from scheduling.model.cluster import Cluster
 from scheduling.model.description import Node, NodeState
 from scheduling.model.job import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.model.plan import Demotion, Preempt, Start, Wait
 from scheduling.model.snapshot import Claim, Snapshot
+from tests.hived.binding import Grid
 from tests.hived.cases import Request
 from tests.hived.engine import HivedEngine, NodeIds
 from tests.hived.mapper import bound_anew

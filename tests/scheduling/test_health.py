@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 
 from scheduling import Code, Engine, Job, NodeState, Plan, Snapshot, Standing
-from scheduling.diagnosis.doomed_cells import Doomed, doomed, doomed_in
+from tests.hived.binding import Bindings, doomed_among
 from tests.scheduling.builders import cluster, engine, job, node, role, running, wait_of
 from tests.scheduling.cellworlds import ANY, World, damaged, worlds
 from tests.scheduling.playing import Player
@@ -14,7 +14,7 @@ HOUR = 3_600_000
 
 
 def doomed_of(made: Engine) -> list[tuple[str, int]]:
-    return [(one.vc, one.cells) for one in doomed(made.snapshot())]
+    return [(one.vc, one.cells) for one in made.doomed()]
 
 
 def test_a_cell_is_doomed_when_its_team_alone_could_not_be_served() -> None:
@@ -37,7 +37,7 @@ def test_a_faulty_gpu_dooms_one_cell_and_a_cordoned_node_none() -> None:
 def test_cells_in_use_are_not_doomed_whatever_becomes_of_their_node() -> None:
     made = running(cluster(node("a", 2), vision=2), job("runs", role(gpus=2)))
     made.set_node(node("a", 2, state=DOWN))
-    assert doomed(made.snapshot()) == ()
+    assert made.doomed() == ()
 
 
 def test_who_waits_for_doomed_cells_is_told_so() -> None:
@@ -126,16 +126,10 @@ def test_nobody_waits_for_bad_hardware_while_a_lower_priority_runs_on_good(world
 
 
 def watch(made: Engine, plan: Plan) -> None:
-    found = [
-        Doomed(vc.id, chain, cell_type, cells)
-        for vc in made.snapshot().cluster.virtual_clusters
-        for chain in sorted({owned for owner, owned in made._allocator.layout.quotas_of if owner == vc.id})
-        for cell_type, cells in doomed_in(made._allocator, vc.id, chain).items()
-    ]
-    assert tuple(sorted(found)) == doomed(made.snapshot())
+    assert made.doomed() == doomed_among(Bindings.of(made.snapshot()))
 
 
 @settings(max_examples=30)
 @given(worlds(ANY, damaged()))
-def test_the_books_and_the_bindings_tell_the_same_doomed_cells(world: World) -> None:
+def test_the_engine_and_the_bindings_of_its_snapshot_tell_the_same_doomed_cells(world: World) -> None:
     Player(Engine(world.cluster), world.lasts, watch).play(world.arrivals)

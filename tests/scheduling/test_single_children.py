@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from scheduling import Cluster, Engine, Role, Start
-from scheduling.cells.binding import Bindings
 from scheduling.config.reading import read
+from tests.hived.binding import Bindings
 from tests.scheduling.builders import job, role
 
 

@@ -6,20 +6,19 @@ cell's parts, so that what is close in the virtual cluster is close in the clust
 are made alike: a leaf's position in either, divided by the size of a level, is its cell of that level.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain as joined
 from typing import NamedTuple
 
+from scheduling.diagnosis.doomed_cells import Doomed
 from scheduling.model.cell_tree import CellTree, Type, chain_of
 from scheduling.model.cluster import Cluster
 from scheduling.model.description import NodeState, VirtualCluster
 from scheduling.model.job import Job
 from scheduling.model.snapshot import Snapshot
 from scheduling.model.validate import Shortage, short_of
-
-SICK = frozenset({NodeState.DOWN})
-"""Node states that count as bad hardware; a cordoned or draining node is spared by choice, not by a fault."""
 
 Leaves = tuple[str, ...]
 """A physical cell: its leaves in the order of its tree."""
@@ -53,7 +52,12 @@ class Grid:
         self.sizes: dict[Type, tuple[int, ...]] = {}
         self.parents = sites.parents()
         self.chain_of_leaf: dict[str, str] = {}
-        self.bad = {leaf.id for node in cluster.nodes for leaf in node.leaves if node.state in SICK or not leaf.healthy}
+        self.bad = {
+            leaf.id
+            for node in cluster.nodes
+            for leaf in node.leaves
+            if node.state is NodeState.DOWN or not leaf.healthy
+        }
         for node in cluster.nodes:
             whole, levels = tuple(leaf.id for leaf in node.leaves), list(sites.levels(node).items())
             for number, (name, size) in enumerate(levels):
@@ -266,3 +270,15 @@ def uses_of(snapshot: Snapshot, without: frozenset[str] = frozenset()) -> list[U
         if one.virtual_cell and one.claimant not in without
     ]
     return uses
+
+
+def doomed_among(bindings: Bindings) -> tuple[Doomed, ...]:
+    """The doomed cells where these bindings hold."""
+    bad = bindings.grid.bad
+    good = {kind: sum(bad.isdisjoint(one) for one in cells) for kind, cells in bindings.whole().items()}
+    found = []
+    for vc in bindings.grid.quota:
+        free = Counter((cell.chain, cell.cell_type) for cell in bindings.free(vc))
+        short = ((kind, count - good.get(kind, 0)) for kind, count in free.items())
+        found += [Doomed(vc, *kind, count) for kind, count in short if count > 0]
+    return tuple(sorted(found))
