@@ -53,10 +53,6 @@ class DominantShares:
             held[resource] = held.get(resource, 0) + amount
         self._settle(name)
 
-    def give(self, name: str, amounts: Amounts) -> None:
-        """The claimant gives these amounts back."""
-        self.take(name, {resource: -amount for resource, amount in amounts.items()})
-
     def set_apart(self, name: str, amounts: Amounts) -> None:
         """Of what the claimant holds, these amounts do not count from now on, and no others."""
         if self._apart.get(name, {}) != amounts:
@@ -66,18 +62,6 @@ class DominantShares:
     def key(self, name: str) -> int:
         """The weighted dominant share as a whole number, to be compared with others of the same object."""
         return self._keys.get(name, 0)
-
-    def share(self, name: str) -> Fraction:
-        """The weighted dominant share: 1 is all there is of a resource, at weight 1."""
-        return Fraction(self.key(name), self._whole * self._scale)
-
-    def smallest_first(self, names: Iterable[str]) -> list[str]:
-        """The names by share; among equal ones in the order given."""
-        return sorted(names, key=self.key)
-
-    def largest(self, names: Iterable[str]) -> str:
-        """Who has the largest share and pays next; among equal ones the smallest name. ValueError for no names."""
-        return min(names, key=lambda name: (-self.key(name), name))
 
     def _settle(self, name: str) -> None:
         unit, apart = self._unit, self._apart.get(name, {})
