@@ -44,30 +44,30 @@ mutants: $(TESTED) ## make small mistakes in the code and see whether tests noti
 
 pictures: $(TESTED) ## take the pictures of docs/pictures anew
 	@BERTH_TEST_SKIP=docker,pooler,postgres,prometheus,redis_tls scripts/test-parts
-	@PYTHONPATH=client $(BIN)/python -m tests.browser.pictures
+	@PYTHONPATH=client $(BIN)/python -m tests.e2e.browser.pictures
 
 examples: $(TESTED) ## ask the REST API anew for the examples of its document
-	@BERTH_TEST_RECORD=1 BERTH_TEST_DATABASE=sqlite $(BIN)/python -m pytest -q tests/common/test_examples.py
+	@BERTH_TEST_RECORD=1 BERTH_TEST_DATABASE=sqlite $(BIN)/python -m pytest -q tests/integration/common/test_examples.py
 
 soak: engine $(TESTED) ## the tests that take hours
 	@scripts/test-parts soak
 	@BERTH_TEST_DATABASE=sqlite $(BIN)/python -m pytest -m "database and once and not fuzz and not soak"
 	@BERTH_TEST_EXAMPLES=200 $(BIN)/python -m pytest -m fuzz
-	@BERTH_TEST_EXAMPLES=2000 $(BIN)/python -m pytest tests/scheduling/test_properties.py
+	@BERTH_TEST_EXAMPLES=2000 $(BIN)/python -m pytest tests/unit/scheduling/test_properties.py
 	@$(BIN)/python -m pytest -m soak
 	@for release in bookworm trixie; do for who in root user; do scripts/fresh-try $$release $$who demo; done; done
 
 compose-test: $(TESTED) ## build the compose stack and try all of it on an Engine of its own: minutes, as root
 	@scripts/test-parts soak
-	@$(BIN)/python -m pytest -m soak tests/compose
+	@$(BIN)/python -m pytest -m soak tests/e2e/compose
 
 chaos: engine $(TESTED) ## kill, cut, fill and jump whatever runs, FAULTS times (1000), drawn by SEED; about 80 minutes
 	@scripts/chaos-parts
-	@PYTHONPATH=.:client $(BIN)/python -m tests.chaos --faults $(or $(FAULTS),1000) $(if $(SEED),--seed $(SEED))
+	@PYTHONPATH=.:client $(BIN)/python -m tests.reliability.chaos --faults $(or $(FAULTS),1000) $(if $(SEED),--seed $(SEED))
 
 endurance: engine $(TESTED) ## two hours of load (MINUTES=120): whether memory and handles of each process stay flat
 	@scripts/chaos-parts
-	@PYTHONPATH=.:client $(BIN)/python -m tests.chaos.soak --minutes $(or $(MINUTES),120) $(if $(SEED),--seed $(SEED))
+	@PYTHONPATH=.:client $(BIN)/python -m tests.reliability.chaos.soak --minutes $(or $(MINUTES),120) $(if $(SEED),--seed $(SEED))
 
 audit: $(DONE)/dev ## ask the advisories of PyPI and npm about our packages: it informs, and fails nothing
 	@scripts/audit

@@ -12,25 +12,46 @@ from tests.support.report import Report
 from tests.support.seed import quick_passwords
 from tests.support.services import SERVICES, Services
 
-pytest_plugins = ["tests.support.fixtures"]
+pytest_plugins = ["tests.support.fixtures", "tests.support.worlds"]
 
 # Five suites share the machine: how long an example takes says nothing of it.
 settings.register_profile("berth", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("berth")
 
 ON_BOTH = (
-    *("accounts/test_audit", "accounts/test_pages_seen", "accounts/test_rights", "accounts/test_tokens"),
-    *("clusters/test_api", "clusters/test_gpus", "clusters/test_quotas", "clusters/test_topology"),
-    *("clusters/test_vc_lists", "common/test_prepared", "common/test_problems", "common/test_row_versions"),
-    *("benchmarks/test_fill", "dispatch/test_job_ends", "dispatch/test_job_life"),
-    *("dispatch/test_overtaken", "dispatch/test_snapshot", "dispatch/test_starting_together", "dispatch/test_usage"),
-    *("dispatch/test_waits", "faults/", "jobs/api/test_jobs", "jobs/api/test_lists", "jobs/api/test_submit"),
-    *("jobs/idle/test_minutes", "jobs/test_order", "jobs/usage/test_folding", "jobs/usage/test_gpu_hours"),
+    "benchmarks/test_fill",
+    "integration/accounts/test_audit",
+    "integration/accounts/test_pages_seen",
+    "integration/accounts/test_rights",
+    "integration/accounts/test_tokens",
+    "integration/cluster/test_api",
+    "integration/cluster/test_gpus",
+    "integration/cluster/test_topology",
+    "integration/common/test_prepared",
+    "integration/common/test_problems",
+    "integration/common/test_row_versions",
+    "integration/idle/test_minutes",
+    "integration/job_pages/api/test_jobs",
+    "integration/job_pages/api/test_lists",
+    "integration/job_pages/api/test_submit",
+    "integration/jobs/test_job_ends",
+    "integration/jobs/test_job_life",
+    "integration/queue/test_order",
+    "integration/queue/test_waits",
+    "integration/scheduler/test_overtaken",
+    "integration/scheduler/test_snapshot",
+    "integration/scheduler/test_starting_together",
+    "integration/teams/test_quotas",
+    "integration/teams/test_vc_lists",
+    "integration/usage/test_folding",
+    "integration/usage/test_gpu_hours",
+    "integration/usage/test_usage",
+    "reliability/faults/",
 )
 """Tests of what the databases do each in their own way: transactions, locks, rows read in bulk, sums, order; and the
 walks through every operation and page, which put each query to both. The others ask for what Berth makes of it."""
 
-FROM_DOCUMENTS = ("common/test_openapi.py", "openpai/test_any_request.py")
+FROM_DOCUMENTS = ("unit/common/test_openapi.py", "unit/openpai/test_any_request.py")
 """Where each operation of a document makes a test: most of the time that it takes to find all tests."""
 
 

@@ -12,9 +12,9 @@ from statistics import median
 from playwright.sync_api import Browser
 
 from tests.benchmarks.machine import machine_told
-from tests.browser.loads import DSL, GOAL, HEADING, MOBILE, Line, Load, first_load
-from tests.browser.pictures import pages, scene
-from tests.browser.site import Site
+from tests.e2e.browser.loads import DSL, GOAL, HEADING, MOBILE, Line, Load, first_load
+from tests.e2e.browser.pictures import pages, scene
+from tests.e2e.browser.site import Site
 from tests.support.browser import launched
 from tests.support.services import Services
 from tests.support.stack import Stack

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from playwright.sync_api import Page, expect
 
 from nodes.protocol.logs import RECORD_HEADER, STDOUT
-from tests.browser.site import Site
+from tests.e2e.browser.site import Site
 from tests.support.browser import launched
 from tests.support.person import alice
 from tests.support.services import Services

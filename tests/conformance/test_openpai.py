@@ -13,7 +13,7 @@ import yaml
 
 from portal.job_file.model import JobSpec
 from portal.job_file.validate import parse
-from tests.openpai import api_table
+from tests.support import openpai_table as api_table
 from tests.support.facts import read_json
 from tests.support.lab6 import JOBS, lab_job
 

@@ -21,12 +21,12 @@ from portal.secrets.models import StoredSecret
 from portal.storages.models import Storage
 from portal.teams.services.quotas import quota_set
 from portal.teams.services.teams import member_set, vc_create
-from tests.clusters.test_simulate import CLUSTER, TRACE
 from tests.hived.test_command import case_file
-from tests.jobs.idle.scenes import Scene
 from tests.support.cast import person
 from tests.support.documents import ROOT
+from tests.support.idle_scenes import Scene
 from tests.support.reader import Reader
+from tests.unit.scheduler.test_simulate import CLUSTER, TRACE
 
 if TYPE_CHECKING:
     from tests.support.world import World

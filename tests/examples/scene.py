@@ -28,8 +28,8 @@ from portal.teams.models import VirtualCluster
 from portal.teams.services.quotas import quota_set
 from portal.teams.services.teams import member_set, vc_create
 from tests.examples.clock import Clock
-from tests.jobs.usage.runs import fold, folded_from, tell
 from tests.support.scripted_node import ScriptedNode
+from tests.support.usage_runs import fold, folded_from, tell
 from tests.support.world import World, job_file
 
 PASSWORD = "correct horse 7"

@@ -19,11 +19,14 @@ NOT_RUN = {
     ): "scripts/fresh-try runs it on systems of its own",
     ("README.md", "make test"): "this run is it",
     ("CONTRIBUTING.md", "BERTH_TEST_SKIP=docker,browser make test"): "this run is it",
-    ("CONTRIBUTING.md", ".venv/bin/python -m pytest tests/scheduling"): "a part of this run",
-    ("CONTRIBUTING.md", "BERTH_TEST_DATABASE=sqlite .venv/bin/python -m pytest tests/jobs"): "a part of this run",
+    ("CONTRIBUTING.md", ".venv/bin/python -m pytest tests/unit/scheduling"): "a part of this run",
     (
         "CONTRIBUTING.md",
-        "BERTH_TEST_PICTURES=1 .venv/bin/python -m pytest tests/browser/test_looks.py",
+        "BERTH_TEST_DATABASE=sqlite .venv/bin/python -m pytest tests/integration/jobs",
+    ): "a part of this run",
+    (
+        "CONTRIBUTING.md",
+        "BERTH_TEST_PICTURES=1 .venv/bin/python -m pytest tests/e2e/browser/test_looks.py",
     ): "a part of this run",
     (
         "docs/user/openpai.md",

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.support.openpai_sdk import ROOT, WITH_NODE
 
-FOLDER = ROOT / "tests" / "openpai" / "nni"
+FOLDER = ROOT / "tests" / "integration" / "openpai" / "nni"
 WANTED = FOLDER / "requirements.txt"
 SITE = ROOT / ".make" / "nni"
 CODE = SITE / "nni_node"

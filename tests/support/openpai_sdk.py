@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FOLDER = ROOT / "tests" / "openpai" / "sdk"
+FOLDER = ROOT / "tests" / "integration" / "openpai" / "sdk"
 MODULES = FOLDER / "node_modules"
 PACKAGE = MODULES / "@microsoft" / "openpai-js-sdk"
 WITH_NODE = ROOT / "scripts" / "with-node"

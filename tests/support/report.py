@@ -16,9 +16,9 @@ KIND = pytest.StashKey[str]()
 
 
 def kind_of(item: pytest.Item) -> str:
-    folder = item.path.relative_to(item.config.rootpath / "tests").parts[0]
-    if folder in FOLDERS:
-        return folder
+    for folder in FOLDERS:
+        if folder in item.path.parts:
+            return folder
     if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
         return "property"
     return "integration" if parts.needed(item) or parts.uses_database(item) else "unit"

@@ -2,7 +2,7 @@
 
 from nodes.agent.runtimes.base import Image
 from nodes.agent.runtimes.process.runtime import ProcessRuntime
-from tests.nodes.portal_side import spec_of
+from tests.support.portal_side import spec_of
 from tests.support.stack import Stack
 
 

@@ -1,0 +1,18 @@
+"""A job that runs on four GPUs, and how long these have been idle."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.support.idle_scenes import Scene
+    from tests.support.world import World
+
+
+@pytest.fixture
+def scene(world: World) -> Scene:
+    from tests.support.idle_scenes import Scene
+
+    return Scene(world)

@@ -1,0 +1,18 @@
+"""A cluster of scripted nodes, and the API as its user meets it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.support.cast import Api
+    from tests.support.world import World
+
+
+@pytest.fixture
+def api(world: World) -> Api:
+    from tests.support.cast import Api
+
+    return Api(world.user)

@@ -1,0 +1,16 @@
+"""The scheduler's faults on SQLite."""
+
+import pytest
+
+from tests.reliability.faults.scheduling import SchedulerFaults
+from tests.support.stack import Stack
+
+
+@pytest.fixture(scope="module")
+def stack(embedded_stack: Stack) -> Stack:
+    return embedded_stack
+
+
+class TestOnSqlite(SchedulerFaults):
+    # All of them die on PostgreSQL, and on both databases in tests/integration/scheduler/test_overtaken.py.
+    step = 3
