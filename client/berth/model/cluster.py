@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -62,7 +62,7 @@ class FirmRight(Answer, frozen=True, kw_only=True):
 
     user: str
     gpus: int
-    last_day: str
+    last_day: date
 
 
 class VirtualClusterDetail(VirtualCluster, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""The client's types and the portal's OpenAPI document say the same: no field is missed, none is expected in vain."""
+"""The client's types and the portal's OpenAPI document agree: the same fields, of the same types, at any depth."""
 
 from __future__ import annotations
 
@@ -7,7 +7,23 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from msgspec.inspect import ListType, StructType, Type, UnionType, type_info
+from msgspec.inspect import (
+    BoolType,
+    DateTimeType,
+    DateType,
+    DecimalType,
+    DictType,
+    FloatType,
+    IntType,
+    ListType,
+    NoneType,
+    StrType,
+    StructType,
+    TupleType,
+    Type,
+    UnionType,
+    type_info,
+)
 
 from berth.model import accounts, base, cluster, jobs, usage
 from tests.support.cast import HOST
@@ -86,7 +102,7 @@ def document() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("operation", ANSWERS, ids=" ".join)
-def test_each_answer_has_the_fields_that_the_portal_documents(
+def test_each_answer_has_the_fields_and_types_that_the_portal_documents(
     document: dict[str, Any], operation: tuple[str, str]
 ) -> None:
     path, method = operation
@@ -96,19 +112,62 @@ def test_each_answer_has_the_fields_that_the_portal_documents(
     assert list(differences(document, schema, type_info(ANSWERS[operation]), path)) == []
 
 
-def differences(document: dict[str, Any], schema: dict[str, Any], kind: Type, where: str) -> Iterator[str]:
-    """Fields that only one side has, at any depth."""
+def differences(
+    document: dict[str, Any], schema: dict[str, Any], kind: Type, where: str, *, optional: bool = False
+) -> Iterator[str]:
+    """Fields that only one side has, and types that differ, at any depth. A field that is ``optional`` for the client,
+    as older servers do not send it, may be None there alone."""
+    ours, theirs = json_types_of(kind), json_types(document, schema)
+    if (
+        ours
+        and theirs
+        and ours - ({"null"} if optional else set()) != theirs - ({"null"} & ours if optional else set())
+    ):
+        yield f"{where}: {sorted(ours)} here, {sorted(theirs)} there"
     if isinstance(kind, UnionType):
         kind = next((one for one in kind.types if isinstance(one, StructType | ListType)), kind)
     schema = resolved(document, schema)
     if isinstance(kind, ListType):
         yield from differences(document, schema["items"], kind.item_type, f"{where}[]")
     elif isinstance(kind, StructType):
-        fields = {field.encode_name: field.type for field in kind.fields}
+        fields = {field.encode_name: field for field in kind.fields}
         named = schema["properties"].keys() - UNREAD.get(kind.cls.__name__, set())
         yield from (f"{where}.{name}" for name in sorted(named ^ fields.keys()))
         for name in named & fields.keys():
-            yield from differences(document, schema["properties"][name], fields[name], f"{where}.{name}")
+            field = fields[name]
+            yield from differences(
+                document, schema["properties"][name], field.type, f"{where}.{name}", optional=not field.required
+            )
+
+
+def json_types(document: dict[str, Any], schema: dict[str, Any]) -> set[str]:
+    """What a value may be by the document, with its format where that is a time; nothing: whatever it likes."""
+    if "$ref" in schema:
+        return json_types(document, document["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
+    choices = schema.get("oneOf") or schema.get("anyOf") or schema.get("allOf") or ()
+    if choices:
+        found = set().union(*(json_types(document, one) for one in choices))
+    else:
+        types = schema.get("type") or ([] if "enum" not in schema else [NAMES[type(one)] for one in schema["enum"]])
+        found = {types} if isinstance(types, str) else {*types}
+    if schema.get("format") in ("date-time", "date"):
+        found = {schema["format"] if one == "string" else one for one in found}
+    return found | ({"null"} if schema.get("nullable") else set())
+
+
+NAMES = {str: "string", int: "integer", type(None): "null"}
+OURS = {
+    IntType: "integer", FloatType: "number", StrType: "string", DecimalType: "string", BoolType: "boolean",
+    NoneType: "null", DateTimeType: "date-time", DateType: "date", DictType: "object", StructType: "object",
+    ListType: "array", TupleType: "array",
+}  # fmt: skip
+
+
+def json_types_of(kind: Type) -> set[str]:
+    """What a value may be by the client; nothing: whatever it likes."""
+    if isinstance(kind, UnionType):
+        return set().union(*map(json_types_of, kind.types))
+    return {OURS[type(kind)]} if type(kind) in OURS else set()
 
 
 def resolved(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
