@@ -111,7 +111,7 @@ class AttemptController:
         try:
             return self._step()
         except RuntimeUnavailable as unavailable:
-            self._state.show(Progress(code="engine", message=unavailable.message))
+            self._state.show(Progress(code="engine", message=str(unavailable)))
             return RETRY_EVERY_S
         except Exception:
             log.exception("step failed", attempt=self.record.attempt)

@@ -132,7 +132,7 @@ class Preparation:
                 spec.code, address=self._code_address, progress=self._state.show, cancelled=self._cancelled
             )
         except CodeUnavailable as unavailable:
-            self._state.show(Progress(code="code_unavailable", message=unavailable.message))
+            self._state.show(Progress(code="code_unavailable", message=str(unavailable)))
             return False
         with archive:
             workspace_make(archive, spec.code, folder)

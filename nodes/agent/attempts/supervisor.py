@@ -313,8 +313,8 @@ class Supervisor:
             try:
                 self._reconcile()
             except RuntimeUnavailable as away:
-                if self._throttle.new(away.message):
-                    log.warning("the runtime does not answer", error=away.message)
+                if self._throttle.new(str(away)):
+                    log.warning("the runtime does not answer", error=str(away))
             except Exception:
                 log.exception("pass failed")
             self._closed.wait(POLL_EVERY_S if self._ready else 1.0)

@@ -53,7 +53,7 @@ def storage_findings(options: Options, helpers: str = HELPERS, timeout_s: float 
     try:
         roots = policy_load(options.policy_file, options.mount_roots).mount_roots
     except PolicyInvalid as invalid:
-        yield failed("policy", invalid.reason, "Correct it: the agent does not start with such a policy.")
+        yield failed("policy", str(invalid), "Correct it: the agent does not start with such a policy.")
         roots = options.mount_roots
     for root in roots:
         yield _storage(probe, root)

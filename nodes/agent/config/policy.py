@@ -28,11 +28,7 @@ _NETWORKS = ("bridge", "host")
 
 
 class PolicyInvalid(Exception):
-    """The policy file cannot be used. ``reason`` is one sentence with the file's name."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    """The policy file cannot be used. Its text is one sentence with the file's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,8 +116,8 @@ class DiskGuard:
         try:
             act()
         except RuntimeUnavailable as away:
-            if throttle.new(away.message):
-                log.warning("the disk cannot be looked after", what=what, error=away.message)
+            if throttle.new(str(away)):
+                log.warning("the disk cannot be looked after", what=what, error=str(away))
         except Exception as error:
             if throttle.new(str(error)):
                 log.exception("the disk cannot be looked after", what=what)

@@ -194,8 +194,8 @@ class SizeWatch:
         try:
             answer = call()
         except RuntimeUnavailable as away:
-            if asked.throttle.new(away.message):
-                log.warning("a size cannot be measured", what=what, error=away.message)
+            if asked.throttle.new(str(away)):
+                log.warning("a size cannot be measured", what=what, error=str(away))
             return None
         except Exception as error:
             if asked.throttle.new(str(error)):

@@ -31,10 +31,6 @@ class Cancelled(Exception):
 class RuntimeUnavailable(Exception):
     """The runtime does not answer now. No container is affected; ask again later."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
-
 
 class ShellEnded(Exception):
     """The program takes no more input."""

@@ -159,7 +159,7 @@ class SshSetup:
         try:
             self._answer = self._runtime.ssh_open(self._attempt, port)
         except RuntimeUnavailable as away:
-            log.info("an SSH server is not started yet", attempt=self._attempt, error=away.message)
+            log.info("an SSH server is not started yet", attempt=self._attempt, error=str(away))
         except Exception:
             log.exception("an SSH server could not be started", attempt=self._attempt)
             self._answer = SshServer(message="its SSH server could not be started")

@@ -208,8 +208,8 @@ class SessionServer:
             try:
                 self._runtime.end_leftover_shells()
             except RuntimeUnavailable as away:
-                if throttle.new(away.message):
-                    log.warning("shells of an earlier agent are not ended yet", error=away.message)
+                if throttle.new(str(away)):
+                    log.warning("shells of an earlier agent are not ended yet", error=str(away))
                 self._closing.wait(SWEEP_AGAIN_S)
             except Exception:
                 log.exception("shells of an earlier agent are not ended yet")

@@ -23,7 +23,7 @@ def shell_serve(channel: SessionChannel, request: ShellRequest, runtime: Runtime
     try:
         shell = _open(request, runtime)
     except RuntimeUnavailable as away:
-        channel.end(SessionEnd(fault=SessionFault.AWAY, message=f"{away.message}."))
+        channel.end(SessionEnd(fault=SessionFault.AWAY, message=f"{away}."))
         return
     except AttemptFailed as failed:
         channel.end(SessionEnd(fault=SessionFault.NOT_RUNNING, message=f"{failed.message}."))
@@ -42,7 +42,7 @@ def shell_serve(channel: SessionChannel, request: ShellRequest, runtime: Runtime
     except ChannelClosed:
         log.info("a shell ends with its session", attempt=request.attempt)
     except RuntimeUnavailable as away:
-        channel.end(SessionEnd(fault=SessionFault.AWAY, message=f"{away.message}."))
+        channel.end(SessionEnd(fault=SessionFault.AWAY, message=f"{away}."))
     finally:
         channel.close()
         shell.hang_up()

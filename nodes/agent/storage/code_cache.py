@@ -40,11 +40,7 @@ _PART = ".part"
 
 
 class CodeUnavailable(Exception):
-    """The code cannot be fetched now; ask again soon. ``message`` is one sentence for people."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
+    """The code cannot be fetched now; ask again soon. Its text is one sentence for people."""
 
 
 class _DownloadFailed(Exception):

@@ -39,11 +39,7 @@ _JOB = re.compile(r".+-[1-9][0-9]*", re.DOTALL)
 
 
 class FolderKept(Exception):
-    """The folder is not deleted, or not all of it. ``message`` is one sentence for people."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
+    """The folder is not deleted, or not all of it. Its text is one sentence for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +174,7 @@ def main() -> int:
     try:
         folder_remove(removal)
     except FolderKept as kept:
-        sys.stdout.write(kept.message)
+        sys.stdout.write(str(kept))
         return KEPT
     return 0
 

@@ -31,11 +31,7 @@ _NAME, _VALUE = re.compile(r"[0-9a-f]{32}"), re.compile(r"[0-9a-f]{64}")
 
 
 class ProofRefused(Exception):
-    """Nothing is written. ``message`` is one sentence for people."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
+    """Nothing is written. Its text is one sentence for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +96,7 @@ def main() -> int:
     try:
         proof_write(proof)
     except ProofRefused as refused:
-        sys.stdout.write(refused.message)
+        sys.stdout.write(str(refused))
         return REFUSED
     return 0
 

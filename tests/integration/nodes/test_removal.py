@@ -61,7 +61,7 @@ def removed(folder: Path, **about: Any) -> None:
 def kept(folder: Path, **about: Any) -> str:
     with pytest.raises(FolderKept) as refusal:
         removed(folder, **about)
-    return refusal.value.message
+    return str(refusal.value)
 
 
 def below(folder: Path) -> set[str]:

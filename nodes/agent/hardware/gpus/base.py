@@ -20,11 +20,7 @@ AttemptByGpu = Callable[[], Mapping[str, str]]
 
 
 class GpusUnavailable(Exception):
-    """The GPUs cannot be read at all: no driver, no library, bad declaration. ``reason`` is one sentence."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    """The GPUs cannot be read at all: no driver, no library, bad declaration. Its text is one sentence."""
 
 
 class GpuBackend(Protocol):

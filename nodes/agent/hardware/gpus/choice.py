@@ -39,7 +39,7 @@ def _real() -> GpuBackend:
     try:
         return NvmlBackend()
     except GpusUnavailable as error:
-        raise GpusUnavailable(f"{error.reason}: {CURE}.") from error
+        raise GpusUnavailable(f"{error}: {CURE}.") from error
 
 
 def _found(setting: str, pci_devices: Path) -> GpuBackend | None:
@@ -48,8 +48,8 @@ def _found(setting: str, pci_devices: Path) -> GpuBackend | None:
     except GpusUnavailable as error:
         cards = nvidia_cards(pci_devices)
         if cards and setting == "auto":
-            raise GpusUnavailable(f"this server has {cards} NVIDIA cards, and {error.reason}: {CURE}.") from error
-        logger.warning("GPUs are simulated: this server has none that answers", reason=error.reason, cure=CURE)
+            raise GpusUnavailable(f"this server has {cards} NVIDIA cards, and {error}: {CURE}.") from error
+        logger.warning("GPUs are simulated: this server has none that answers", reason=str(error), cure=CURE)
         return None
     if backend.inventory():
         return backend

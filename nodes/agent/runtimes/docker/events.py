@@ -50,6 +50,6 @@ class ContainerEvents:
                     for event in self._events:
                         changed(str(event["Actor"]["Attributes"].get(LABEL.ATTEMPT, "")))
             except RuntimeUnavailable as unavailable:
-                if throttle.new(unavailable.message):
-                    log.info("events broke off", error=unavailable.message)
+                if throttle.new(str(unavailable)):
+                    log.info("events broke off", error=str(unavailable))
             self._closed.wait(RETRY_S)

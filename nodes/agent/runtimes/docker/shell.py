@@ -122,7 +122,7 @@ class DockerShell:
         try:
             exec_end(self._client, self._id)
         except RuntimeUnavailable as away:
-            log.warning("a shell may be left behind", error=away.message)
+            log.warning("a shell may be left behind", error=str(away))
         finally:
             self._output.close()
             self._socket.close()

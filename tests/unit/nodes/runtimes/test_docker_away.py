@@ -78,7 +78,7 @@ def test_whatever_is_asked_of_the_runtime_raises_the_whole_sentence(tmp_path: Pa
     for call in calls:
         with pytest.raises(RuntimeUnavailable) as away:
             call()
-        assert away.value.message == f"no Docker Engine answers at {nowhere}: {START}"
+        assert str(away.value) == f"no Docker Engine answers at {nowhere}: {START}"
 
 
 def test_an_engine_that_ends_while_the_agent_runs_is_told_in_the_same_words(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_an_engine_that_ends_while_the_agent_runs_is_told_in_the_same_words(tmp_
     engine.close()
     with pytest.raises(RuntimeUnavailable) as away:
         runtime.facts()
-    assert away.value.message == f"no Docker Engine answers at {engine.url}: {START}"
+    assert str(away.value) == f"no Docker Engine answers at {engine.url}: {START}"
 
 
 def test_that_its_events_broke_off_is_said_once_and_anew_after_it_had_answered(
