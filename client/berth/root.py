@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 from urllib.parse import quote
 
 from berth.calls import LONG, Call, Listing, get, not_none, nothing, send, text
@@ -20,6 +20,17 @@ Scope = Literal["read", "submit", "admin"]
 Alerts = list[Alert]
 AlertSilences = list[AlertSilence]
 Skus = list[Sku]
+
+
+class UsageQuery(TypedDict, total=False):
+    """Days, groups and filters of a usage report."""
+
+    first: date | None
+    last: date | None
+    by: Sequence[str]
+    vc: str | None
+    user: str | None
+    sku: str | None
 
 
 class Tokens(Resource[ExecutorT_co]):
@@ -110,38 +121,20 @@ class RootResource(Resource[ExecutorT_co]):
         return send("PATCH", f"skus/{quote(sku, safe='')}", Sku, body, repeatable=True)
 
     @endpoint
-    def usage(
-        self,
-        *,
-        first: date | None = None,
-        last: date | None = None,
-        by: Sequence[str] = ("vc",),
-        vc: str | None = None,
-        user: str | None = None,
-        sku: str | None = None,
-    ) -> Call[Usage]:
-        """GPU hours held beside those really used, from one day to another (both included, UTC; default: this month),
-        grouped ``by`` vc, user, sku and one of day, week and month."""
-        return get("usage", Usage, _usage(first, last, by, vc, user, sku))
+    def usage(self, **query: Unpack[UsageQuery]) -> Call[Usage]:
+        """GPU hours held beside those really used, from the day ``first`` to ``last`` (both included, UTC; default:
+        this month), grouped ``by`` vc (the default), user, sku and one of day, week and month; those of one ``vc``,
+        ``user`` or ``sku`` alone."""
+        return get("usage", Usage, _usage(query))
 
     @endpoint
-    def usage_csv(
-        self,
-        *,
-        first: date | None = None,
-        last: date | None = None,
-        by: Sequence[str] = ("vc",),
-        vc: str | None = None,
-        user: str | None = None,
-        sku: str | None = None,
-    ) -> Call[str]:
+    def usage_csv(self, **query: Unpack[UsageQuery]) -> Call[str]:
         """The same as CSV."""
-        params = not_none({**_usage(first, last, by, vc, user, sku), "format": "csv"})
+        params = not_none({**_usage(query), "format": "csv"})
         return Call("GET", "usage", text, params, repeatable=True)
 
 
-def _usage(
-    first: date | None, last: date | None, by: Sequence[str], vc: str | None, user: str | None, sku: str | None
-) -> dict[str, Any]:
+def _usage(query: UsageQuery) -> dict[str, Any]:
+    first, last = query.get("first"), query.get("last")
     days = {"from": first.isoformat() if first else None, "to": last.isoformat() if last else None}
-    return {**days, "by": ",".join(by), "vc": vc, "user": user, "sku": sku}
+    return {**query, "first": None, "last": None, **days, "by": ",".join(query.get("by", ("vc",)))}

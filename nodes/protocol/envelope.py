@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Self
 
 import msgspec
 from nacl.encoding import Base64Encoder
@@ -56,6 +57,14 @@ class _Key:
     def __init__(self, signing: SigningKey) -> None:
         self._signing = signing
 
+    @classmethod
+    def generate(cls) -> Self:
+        return cls(SigningKey.generate())
+
+    @classmethod
+    def load(cls, secret: str) -> Self:
+        return cls(SigningKey(secret.encode(), Base64Encoder))
+
     @property
     def public(self) -> str:
         """The public half as text (base64), to be registered on the other side."""
@@ -74,14 +83,6 @@ class _Key:
 class PortalKey(_Key):
     """The portal's signing key."""
 
-    @classmethod
-    def generate(cls) -> PortalKey:
-        return cls(SigningKey.generate())
-
-    @classmethod
-    def load(cls, secret: str) -> PortalKey:
-        return cls(SigningKey(secret.encode(), Base64Encoder))
-
     @staticmethod
     def seal_for(node_public: str, data: bytes) -> str:
         """Encrypts ``data`` for that node's key alone (base64)."""
@@ -96,14 +97,6 @@ def _box(node_public: str) -> SealedBox[PublicKey]:
 
 class NodeKey(_Key):
     """A node's key: signs reports and log batches, opens what is sealed for it."""
-
-    @classmethod
-    def generate(cls) -> NodeKey:
-        return cls(SigningKey.generate())
-
-    @classmethod
-    def load(cls, secret: str) -> NodeKey:
-        return cls(SigningKey(secret.encode(), Base64Encoder))
 
     def unseal(self, sealed: str) -> bytes:
         """The inverse of ``PortalKey.seal_for``. Raises EnvelopeForged when it was sealed for another key."""

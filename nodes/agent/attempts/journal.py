@@ -6,7 +6,6 @@ removed attempt leaves a tombstone for an hour, so that a late message does not 
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from nodes.agent.atomic_file import file_replace
 from nodes.agent.logs.segments import LOST
 from nodes.agent.write_error import NO_ROOM, cannot_write
 from nodes.protocol.decoding import decoded
@@ -126,12 +126,7 @@ class Journal:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def write(self, record: Record) -> None:
-        fresh = self._folder / f"{record.attempt}.new"
-        with fresh.open("wb") as file:
-            file.write(msgspec.json.encode(record))
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self._path(record.attempt))
+        file_replace(self._path(record.attempt), msgspec.json.encode(record))
 
     def read(self, attempt: str) -> Record | None:
         """The record; None where there is none that can be decoded. Raises OSError when it cannot be read now."""

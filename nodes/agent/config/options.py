@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import os
 import re
 import ssl
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -95,24 +97,22 @@ def _amount(value: str) -> int:
     return 0 if value == "0" else _gigabytes(value)
 
 
-def _percent(value: str) -> float:
+def _number(value: str, least: float, most: float, what: str) -> float:
     try:
-        percent = float(value)
+        number = float(value)
     except ValueError:
-        percent = -1.0
-    if not 0 <= percent <= 100:
-        raise ValueError(f"{value!r} is no percentage")
-    return percent
+        number = math.nan
+    if not least <= number <= most:
+        raise ValueError(f"{value!r} is no {what}")
+    return number
+
+
+def _percent(value: str) -> float:
+    return _number(value, 0, 100, "percentage")
 
 
 def _size(value: str) -> float:
-    try:
-        size = float(value)
-    except ValueError:
-        size = -1.0
-    if not 0 < size <= 100_000:
-        raise ValueError(f"{value!r} is no number of GB up to 100000")
-    return size
+    return _number(value, sys.float_info.min, 100_000, "number of GB up to 100000")
 
 
 def _count(value: str) -> int:
@@ -171,16 +171,10 @@ def _option(parse: Callable[[str], Any], default: str | None, help: str) -> Any:
 
 
 def _seconds(least: float, most: float, default: str, help: str) -> Any:
-    def parse(value: str) -> float:
-        try:
-            seconds = float(value)
-        except ValueError:
-            seconds = -1.0
-        if not least <= seconds <= most:
-            raise ValueError(f"{value!r} is no number of seconds from {least:g} to {most:g}")
-        return seconds
-
-    return _option(parse, default, f"{help}; from {least:g} to {most:g}")
+    bounds = f"from {least:g} to {most:g}"
+    return _option(
+        lambda value: _number(value, least, most, f"number of seconds {bounds}"), default, f"{help}; {bounds}"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,6 @@ small file, so that a restarted agent still knows."""
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from nodes.agent.atomic_file import file_replace
 from nodes.agent.write_error import cannot_write
 from nodes.protocol.decoding import decoded
 
@@ -98,13 +98,8 @@ class ImageUses:
         if known == self._known and not self._unwritten:
             return
         self._known = known
-        fresh = self._path.with_suffix(".new")
         try:
-            with fresh.open("wb") as file:
-                file.write(msgspec.json.encode(known))
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(self._path)
+            file_replace(self._path, msgspec.json.encode(known))
             self._unwritten = False
         except OSError as error:  # a full disk is just when it is needed: memory has it, and it is tried again
             if not self._unwritten:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from nodes.agent.atomic_file import file_replace
 from nodes.agent.logs.base import Position
 from nodes.agent.logs.drops import DroppedLines
 from nodes.agent.logs.segments import LOST
@@ -45,12 +45,7 @@ def sidecar_read(path: Path) -> Sidecar | None:
 
 def sidecar_write(path: Path, sidecar: Sidecar) -> None:
     """Replaces the file atomically."""
-    fresh = path.with_suffix(".new")
-    with fresh.open("wb") as file:
-        file.write(msgspec.json.encode(sidecar))
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
+    file_replace(path, msgspec.json.encode(sidecar))
 
 
 def position_after(position: Position, records: Iterable[LogRecord]) -> Position:

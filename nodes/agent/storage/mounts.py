@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 import structlog
 
+from nodes.agent.atomic_file import file_replace
 from nodes.agent.storage.nosuid import MountGuard
 from nodes.agent.storage.probe import FolderProbe, last_line, mounted_at, mounts
 from nodes.protocol.decoding import decoded
@@ -274,9 +275,7 @@ def _options(wish: StorageWish) -> str:
 def _write(path: Path, data: bytes) -> None:
     try:
         if not path.exists() or path.read_bytes() != data:
-            fresh = path.with_suffix(".new")
-            fresh.write_bytes(data)
-            fresh.replace(path)
+            file_replace(path, data)
     except OSError as error:
         log.warning("the list of storages is not kept", path=str(path), error=str(error))
 
