@@ -1,5 +1,5 @@
 """Job folders go some time after their job's end: what is written down of that. Asking the nodes is done in
-``portal.jobs.sessions``."""
+``portal.files.deleting``."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from time import sleep
 from datetime import timedelta
 from django.utils.timezone import now
 from portal.jobs.models import KeptFolder
-from portal.jobs.tasks import expire_folders
+from portal.files.tasks import expire_folders
 untold = KeptFolder.objects.filter(job__ended_at__lt=now() - timedelta(days=30), deleted_at=None, failures=0)
 while untold.exists():
     untold.update(next_at=None)
@@ -77,7 +77,7 @@ class TestOnProcesses(Journeys):
         with embedded_stack.client("root") as root:
             rules = f"/virtual-clusters/{user.vc}"
             assert root.patch(rules, json={"log_quota_gb": 3}).is_success
-            embedded_stack.manage("shell", "-c", "from portal.jobs.tasks import give_way; give_way()")
+            embedded_stack.manage("shell", "-c", "from portal.logs.tasks import give_way; give_way()")
             assert root.patch(rules, json={"log_quota_gb": None}).is_success
         assert "its virtual cluster has no room for more logs" in user.log_text(jobs[0], runs[0])
         assert "second" in user.log_text(jobs[1], runs[1])
