@@ -89,7 +89,7 @@ def test_users_sign_in_submit_tag_store_and_count(alice: Reader, world: World) -
     assert last(alice.section(API, "Code that comes with a job"))["entries"] == 1
     alice.section(API, "Secrets and registry log-ins")
     assert StoredSecret.objects.count() == 2
-    assert last(alice.section(WATCHING, "Being told"))["kinds"] == ["failed", "preempted"]
+    assert last(alice.section(WATCHING, "Notices"))["kinds"] == ["failed", "preempted"]
     alice.section(WATCHING, "GPU hours")
     assert (alice.folder / "may.csv").read_text().startswith("user,sku,period,")
 
