@@ -23,7 +23,7 @@ EXPIRE = """
 from time import sleep
 from datetime import timedelta
 from django.utils.timezone import now
-from portal.jobs.models import KeptFolder
+from portal.files.models import KeptFolder
 from portal.files.tasks import expire_folders
 untold = KeptFolder.objects.filter(job__ended_at__lt=now() - timedelta(days=30), deleted_at=None, failures=0)
 while untold.exists():
