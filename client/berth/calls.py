@@ -216,8 +216,8 @@ def unreachable(url: str, error: BaseException) -> Unreachable:
             return tls_failure(url, cause)
     if isinstance(error, httpx.TimeoutException | TimeoutError):
         return Unreachable(url, "it did not answer in time")
-    said = next((str(cause.strerror) for cause in _chain(error) if isinstance(cause, OSError) and cause.strerror), "")
-    return Unreachable(url, said or str(error) or type(error).__name__)
+    reason = next((str(cause.strerror) for cause in _chain(error) if isinstance(cause, OSError) and cause.strerror), "")
+    return Unreachable(url, reason or str(error) or type(error).__name__)
 
 
 # OpenSSL's numbers (x509_vfy.h) of what is wrong with a certificate.

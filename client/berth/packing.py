@@ -119,11 +119,11 @@ def _rules(folder: Path, inside: PurePosixPath) -> Iterator[tuple[PurePosixPath,
 
 def _ignored(name: PurePosixPath, is_folder: bool, rules: Iterable[tuple[PurePosixPath, GitIgnoreSpec]]) -> bool:
     """Whether the last matching rule ignores it; a deeper folder's rules come after its parents'."""
-    said = False
+    ignored = False
     for inside, spec in rules:
         verdict = spec.check_file(f"{name.relative_to(inside)}{'/' if is_folder else ''}").include
-        said = said if verdict is None else verdict
-    return said
+        ignored = ignored if verdict is None else verdict
+    return ignored
 
 
 def _check(folder: str | Path, found: list[Found], limits: CodeLimits) -> None:

@@ -28,10 +28,10 @@ def portal_skew_s(date: str | None, *, now_ms: int) -> float | None:
     """Seconds by which this clock is ahead of an HTTP ``Date`` header; negative: behind. None where the header has no
     time. Its resolution is one second."""
     try:
-        said = parsedate_to_datetime(date or "")
+        portal_time = parsedate_to_datetime(date or "")
     except ValueError:
         return None
-    return now_ms / 1000 - said.timestamp() - 0.5
+    return now_ms / 1000 - portal_time.timestamp() - 0.5
 
 
 class SystemClock:

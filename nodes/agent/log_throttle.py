@@ -29,5 +29,5 @@ class LogThrottle:
 
     def over(self) -> bool:
         """Resets after a success: the next failure is new. Whether anything was logged before."""
-        said, self._last = bool(self._last), ""
-        return said
+        logged, self._last = bool(self._last), ""
+        return logged

@@ -87,8 +87,8 @@ def _fault(error: BaseException, place: Endpoint, now_ms: int) -> str:
 
 def _is_close(cause: BaseException) -> bool:
     """Whether the connection was closed; clients of Redis and SMTP have their own words for it."""
-    said = str(cause)
-    return isinstance(cause, ConnectionResetError) or "closed by server" in said or "unexpectedly closed" in said
+    message = str(cause)
+    return isinstance(cause, ConnectionResetError) or "closed by server" in message or "unexpectedly closed" in message
 
 
 def _closed(place: Endpoint) -> str:

@@ -235,11 +235,11 @@ def node_table(found: Sequence[Node]) -> Table:
 def _node(node: Node) -> tuple[object, ...]:
     held = sum(gpu.holder is not None for gpu in node.gpus)
     faults = [f"GPU {gpu.index}: {gpu.fault}" for gpu in node.gpus if gpu.fault]
-    said = "; ".join(filter(None, [node.intent_reason, node.health_reason, node.clock_fault, *faults]))
+    reason = "; ".join(filter(None, [node.intent_reason, node.health_reason, node.clock_fault, *faults]))
     return (
         node.name, node.intent, node.health, node.sku, f"{held}/{len(node.gpus)}",
         f"{cores(node.cpu_milli_held)}/{cores(node.cpu_milli)}",
-        f"{memory(node.memory_mb_held)}/{memory(node.memory_mb)}", said,
+        f"{memory(node.memory_mb_held)}/{memory(node.memory_mb)}", reason,
     )  # fmt: skip
 
 

@@ -149,14 +149,14 @@ class StatusLine:
 
     def __init__(self) -> None:
         self._status: Status | None = None
-        self._said = ""
+        self._shown_text = ""
 
     def tell(self, text: str) -> None:
         """Shows the text in place of the one before."""
         text = clean(text)
-        if text == self._said:
+        if text == self._shown_text:
             return
-        self._said = text
+        self._shown_text = text
         if not sys.stderr.isatty():
             say(f"- {text}")
         elif self._status is None:
@@ -170,7 +170,7 @@ class StatusLine:
         if self._status is not None:
             self._status.stop()
             self._status = None
-            self._said = ""
+            self._shown_text = ""
 
 
 class JobFollower:

@@ -57,10 +57,10 @@ def _task(task: Task) -> tuple[object, ...]:
         return task.name, task.state, "", "", "", ""
     newest = task.attempts[0]
     gpus = ",".join(str(gpu.index) for gpu in newest.gpus)
-    return task.name, task.state, newest.node, gpus, newest.exit_code, _said(task)
+    return task.name, task.state, newest.node, gpus, newest.exit_code, _task_message(task)
 
 
-def _said(task: Task) -> str:
+def _task_message(task: Task) -> str:
     """What its node is doing, or why it ended, and when it is retried."""
     newest = task.attempts[0]
     parts = [preparing(task) or newest.stop_message or newest.exit_message]

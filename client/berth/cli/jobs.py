@@ -341,9 +341,9 @@ def tell_estimate(found: Estimate, *, as_json: bool) -> None:
 
 
 def _row(job: Job, *, ends: bool) -> tuple[object, ...]:
-    said = job.waiting_message or (job.end_message if job.state != "succeeded" else "")
+    message = job.waiting_message or (job.end_message if job.state != "succeeded" else "")
     at = job.ended_at if ends else job.submitted_at
-    return job.id, job.label, job.vc, job.state, job.task_count, job.gpu_count, at, ran_words(job), said
+    return job.id, job.label, job.vc, job.state, job.task_count, job.gpu_count, at, ran_words(job), message
 
 
 def ran_words(job: Job) -> str:

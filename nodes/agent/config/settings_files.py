@@ -34,8 +34,8 @@ def settings_read(path: Path) -> dict[str, str]:
 
 def beneath(settings: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
     """Settings that the environment sets neither as a value nor as a file (``…_FILE``)."""
-    said = {name.removesuffix("_FILE") for name in environ}
-    return {name: value for name, value in settings.items() if name.removesuffix("_FILE") not in said}
+    names = {name.removesuffix("_FILE") for name in environ}
+    return {name: value for name, value in settings.items() if name.removesuffix("_FILE") not in names}
 
 
 def is_closed(path: Path) -> bool:

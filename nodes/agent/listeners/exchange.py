@@ -29,22 +29,22 @@ class SocketAddress(NamedTuple):
 
 
 def exchange(
-    place: SocketAddress, said: bytes, ends_at: float, *, tls: bool = False, most: int = MOST,
+    address: SocketAddress, request: bytes, ends_at: float, *, tls: bool = False, most: int = MOST,
     whole: Callable[[bytes], bool] = lambda read: False,
 ) -> bytes:  # fmt: skip
     """Its answer until it closes the connection, the answer is ``whole``, ``most`` bytes have come, or it is
     ``ends_at`` (monotonic seconds); empty where it says nothing. Raises OSError where it takes no connection, or speaks
     no TLS."""
-    family = socket.AF_INET6 if ":" in place.address else socket.AF_INET
-    with closing(socket.socket(family, socket.SOCK_STREAM)) as opened:
-        opened.setblocking(False)
-        plain = _Plain(opened, ends_at)
-        plain.connect(place)
-        line = _Secured(plain) if tls else plain
+    family = socket.AF_INET6 if ":" in address.address else socket.AF_INET
+    with closing(socket.socket(family, socket.SOCK_STREAM)) as sock:
+        sock.setblocking(False)
+        plain = _Plain(sock, ends_at)
+        plain.connect(address)
+        connection = _Secured(plain) if tls else plain
         read = b""
         try:
-            line.send(said)
-            while len(read) < most and not whole(read) and (more := line.read(most - len(read))):
+            connection.send(request)
+            while len(read) < most and not whole(read) and (more := connection.read(most - len(read))):
                 read += more
         except OSError:  # too late, or broken off: what has come counts
             pass
@@ -54,21 +54,21 @@ def exchange(
 class _Plain:
     """A connection that waits for nothing after ``ends_at``."""
 
-    def __init__(self, opened: socket.socket, ends_at: float) -> None:
-        self._socket, self._ends_at = opened, ends_at
+    def __init__(self, sock: socket.socket, ends_at: float) -> None:
+        self._socket, self._ends_at = sock, ends_at
 
-    def connect(self, place: SocketAddress) -> None:
-        code = self._socket.connect_ex(tuple(place))
+    def connect(self, address: SocketAddress) -> None:
+        code = self._socket.connect_ex(tuple(address))
         if code == errno.EINPROGRESS:
             self._wait(select.POLLOUT)
             code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             raise OSError(code, os.strerror(code))
 
-    def send(self, said: bytes) -> None:
+    def send(self, request: bytes) -> None:
         """Sends everything, which is less than a new socket takes at once."""
         self._wait(select.POLLOUT)
-        self._socket.send(said)
+        self._socket.send(request)
 
     def read(self, most: int) -> bytes:
         self._wait(select.POLLIN)
@@ -92,8 +92,8 @@ class _Secured:
         self._tls = _CONTEXT.wrap_bio(self._coming, self._going)
         self._done(self._tls.do_handshake)
 
-    def send(self, said: bytes) -> None:
-        self._done(lambda: self._tls.write(said))
+    def send(self, request: bytes) -> None:
+        self._done(lambda: self._tls.write(request))
 
     def read(self, most: int) -> bytes:
         return self._done(lambda: self._tls.read(most))

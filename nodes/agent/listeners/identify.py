@@ -50,30 +50,30 @@ _LIST = b"\x10listDatabases\0\x01\0\0\0\x08nameOnly\0\x01\x02$db\0\x06\0\0\0admi
 Ask = Callable[..., bytes]
 
 
-def identify(place: SocketAddress, ends_at: float | None = None) -> ListenerKind | None:
+def identify(address: SocketAddress, ends_at: float | None = None) -> ListenerKind | None:
     """The kind of what answers there without authentication; None: nothing known, or not in time."""
     last = time.monotonic() + LISTENER_S
-    ask = partial(_asked, place, min(last, ends_at or last))
+    ask = partial(_asked, address, min(last, ends_at or last))
     try:
         return _kind(ask)
     except OSError:  # gone, or it takes no connection
         return None
 
 
-def _asked(place: SocketAddress, last: float, said: bytes, **how: object) -> bytes:
+def _asked(address: SocketAddress, last: float, request: bytes, **how: object) -> bytes:
     now = time.monotonic()
     if now >= last:
         raise TimeoutError("it has been asked for long enough")
-    return exchange(place, said, min(last, now + ANSWER_S), **how)  # type: ignore[arg-type]
+    return exchange(address, request, min(last, now + ANSWER_S), **how)  # type: ignore[arg-type]
 
 
 def _kind(ask: Ask) -> ListenerKind | None:
-    said = ask(_PING, most=LINE, whole=_is_line)
-    if said.startswith(b"+PONG\r\n"):
+    answer = ask(_PING, most=LINE, whole=_is_line)
+    if answer.startswith(b"+PONG\r\n"):
         return ListenerKind.REDIS
-    if _OTHERS.match(said):
+    if _OTHERS.match(answer):
         return None
-    if not said.startswith(b"HTTP/") and ask(b"version\r\n", most=LINE, whole=_is_line).startswith(b"VERSION "):
+    if not answer.startswith(b"HTTP/") and ask(b"version\r\n", most=LINE, whole=_is_line).startswith(b"VERSION "):
         return ListenerKind.MEMCACHED
     version = ask(_get("/version"))
     if version.startswith(b"HTTP/") and b"HTTPS" not in version:
@@ -128,8 +128,8 @@ def _sized(body: bytes) -> bytes:
 def _lists_databases(ask: Ask) -> bool:
     """Whether a MongoDB lists its databases to anybody."""
     document = struct.pack("<I", len(_LIST) + 5) + _LIST + b"\0"
-    said = ask(
+    answer = ask(
         struct.pack("<IIIIIB", 21 + len(document), 1, 0, 2013, 0, 0) + document,
         whole=lambda read: len(read) >= 4 and len(read) >= struct.unpack_from("<I", read)[0],
     )
-    return b"\x04databases\0" in said and b"\x01ok\0" + struct.pack("<d", 1.0) in said
+    return b"\x04databases\0" in answer and b"\x01ok\0" + struct.pack("<d", 1.0) in answer

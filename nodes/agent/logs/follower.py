@@ -112,7 +112,7 @@ class Follower:
         return end, b"".join(record_encode(record) for record in records if record.payload)
 
     def _run(self) -> None:
-        while self._spool.doubtful:
+        while self._spool.tail_uncertain:
             if self._closing.wait(0.2):
                 return
         delay = RETRY_FIRST_S

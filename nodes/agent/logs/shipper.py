@@ -96,7 +96,7 @@ class Shipper:
             stream = self._streams.get(attempt)
             if stream is None or stream.archived == archived:
                 return
-            stream.taken_back |= stream.archived is not None and archived < stream.archived
+            stream.archive_rewound |= stream.archived is not None and archived < stream.archived
             stream.archived = archived
         self.wake()
 
@@ -143,8 +143,8 @@ class Shipper:
         streams = self._current()
         self._same_server(streams)
         for stream in streams:
-            if stream.taken_back:
-                stream.taken_back = False
+            if stream.archive_rewound:
+                stream.archive_rewound = False
                 stream.lost()
         self._ask([stream for stream in streams if stream.shipped is None])
         if time.monotonic() - self._checked_at >= CHECK_S:
@@ -205,13 +205,13 @@ class Shipper:
 
     def _take_up(self, stream: StreamState, info: dict[str, Any] | None) -> None:
         last = _offset(info["last-generated-id"]) if info else 0
-        if stream.spool.doubtful:
+        if stream.spool.tail_uncertain:
             if stream.archived is None:
                 return
             stream.spool.resume_at(max(last, stream.archived), self._now_ns())
         elif stream.acknowledged > stream.spool.end:
             stream.spool.resume_at(stream.acknowledged, self._now_ns())
-        if info is not None and stream.strange(last):
+        if info is not None and stream.is_foreign(last):
             logger.error("log_stream_not_ours", attempt=stream.attempt, last=last)
             self._client.delete(stream.key)
             info = None

@@ -108,9 +108,9 @@ class Spool:
             return bytes(self._tail[-TAIL:]).decode(errors="replace")
 
     @property
-    def doubtful(self) -> bool:
+    def tail_uncertain(self) -> bool:
         """The machine was started anew since: newest bytes may be lost that others have. See ``resume_at``."""
-        return self._doubtful
+        return self._tail_uncertain
 
     def read(self, offset: int, limit: int = BATCH) -> tuple[int, bytes]:
         """(start, whole records) from ``offset`` on: at most ``limit`` bytes, at least one record; b"" at the end.
@@ -178,7 +178,7 @@ class Spool:
             if offset > self.end:
                 self._begin(offset)
                 self.mark("… this node was started anew: lines around here may be missing or repeated\n", time_ns)
-            self._doubtful, self._sidecar.boot = False, self._boot
+            self._tail_uncertain, self._sidecar.boot = False, self._boot
             self._save()
 
     def close(self) -> None:
@@ -206,8 +206,8 @@ class Spool:
         records = self._segments.open_last(self._sidecar.offset)
         if self._segments.end < self._sidecar.offset:
             self._segments.begin(self._sidecar.offset)
-        self._doubtful = self._sidecar.boot != self._boot and self._segments.end > 0
-        if not self._doubtful:
+        self._tail_uncertain = self._sidecar.boot != self._boot and self._segments.end > 0
+        if not self._tail_uncertain:
             self._sidecar.boot = self._boot
         for record in records:
             self._replay(record)

@@ -43,7 +43,7 @@ class Tail:
 @dataclass(slots=True)
 class StreamState:
     """What the shipper knows of one log. ``shipped``: offset up to which the stream was filled, None: unknown, ask
-    Redis; ``archived``: acknowledged offset, None: not heard yet; ``taken_back``: that offset has become smaller, as
+    Redis; ``archived``: acknowledged offset, None: not heard yet; ``archive_rewound``: that offset has become smaller, as
     after a restore of the archive; ``exists``: the stream is there; ``full``: the window is; ``throttle``: of this
     log's own errors; ``tail``: its unfinished lines."""
 
@@ -52,7 +52,7 @@ class StreamState:
     spool: Spool
     window: int
     archived: int | None = None
-    taken_back: bool = False
+    archive_rewound: bool = False
     shipped: int | None = None
     exists: bool = False
     full: bool = False
@@ -108,7 +108,7 @@ class StreamState:
         self.blocks.clear()
         self._start_at(self.acknowledged, exists=False)
 
-    def strange(self, last: int) -> bool:
+    def is_foreign(self, last: int) -> bool:
         """Whether the stream's last id is none of ours: the spool, which has all that was ever sent, knows no such
         end."""
         return last > self.spool.end or self.spool.boundary_from(last) != last

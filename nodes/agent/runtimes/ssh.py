@@ -112,9 +112,9 @@ def ssh_command(port: int, keys: str) -> list[str]:
     return ["/bin/sh", "-c", _SCRIPT, MARK, str(port), keys]
 
 
-def ssh_answer(said: bytes) -> SshServer:
+def ssh_answer(output: bytes) -> SshServer:
     """Parses what the container said of its server."""
-    line = said.decode(errors="replace").strip().partition("\n")[0]
+    line = output.decode(errors="replace").strip().partition("\n")[0]
     word, _, rest = line.partition(" ")
     user, _, key = rest.partition(" ")
     if word == "open" and _USER.fullmatch(user) and _HOST_KEY.fullmatch(key):

@@ -66,7 +66,7 @@ class SessionChannel:
         self._finished = False
         self._size: Resized | None = None
         self._sizing = threading.Lock()
-        self._heard = self._spoke = clock.monotonic()
+        self._received_at = self._sent_at = clock.monotonic()
         self._untrimmed = 0
 
     @property
@@ -124,7 +124,7 @@ class SessionChannel:
 
     def give(self, entry_id: bytes, fields: dict[bytes, bytes]) -> None:
         """Takes a frame of the portal's. Never waits for more than Redis."""
-        self.last, self._heard = entry_id, self._clock.monotonic()
+        self.last, self._received_at = entry_id, self._clock.monotonic()
         try:
             self._take(self._side.open(entry_id, fields.get(b"frame", b"")))
         except SessionBroken as broken:
@@ -137,9 +137,9 @@ class SessionChannel:
     def tick(self) -> None:
         """Sends a sign of life, and ends where the portal sends none. Raises RedisError."""
         now = self._clock.monotonic()
-        if now - self._heard > self._silence_s:
+        if now - self._received_at > self._silence_s:
             self.end(SessionEnd(fault=SessionFault.BROKEN, message="The portal was silent for too long."))
-        elif now - self._spoke >= ALIVE_EVERY_S:
+        elif now - self._sent_at >= ALIVE_EVERY_S:
             self._send(FrameKind.ALIVE, b"")
 
     def _take(self, frame: Frame) -> None:
@@ -182,4 +182,4 @@ class SessionChannel:
         except redis.RedisError as error:
             self.close()
             raise ChannelClosed from error
-        self._spoke = self._clock.monotonic()
+        self._sent_at = self._clock.monotonic()

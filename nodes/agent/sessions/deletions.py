@@ -57,12 +57,12 @@ class JobFolderDeletions:
             if process.poll() is None:
                 return GOING
             del self._begun[source]
-        said = _said(process)
-        log.info("a job's folder was to be deleted", folder=source, status=process.returncode, kept=said)
+        output = _output(process)
+        log.info("a job's folder was to be deleted", folder=source, status=process.returncode, kept=output)
         if process.returncode == 0:
             return GONE
         otherwise = f"The process that deletes {source} ended with status {process.returncode}."
-        raise FilesFailed(SessionFault.UNFIT, said if process.returncode == KEPT else otherwise)
+        raise FilesFailed(SessionFault.UNFIT, output if process.returncode == KEPT else otherwise)
 
     def close(self) -> None:
         """Ends running deletions; another process continues when the portal asks again."""
@@ -89,7 +89,7 @@ class JobFolderDeletions:
         process.stdin.close()
 
 
-def _said(process: subprocess.Popen[bytes]) -> str:
+def _output(process: subprocess.Popen[bytes]) -> str:
     """Output of a process that has ended."""
     with process:
         assert process.stdout is not None, "it was asked for"

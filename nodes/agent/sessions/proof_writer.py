@@ -51,11 +51,11 @@ class ProofWriter:
             )  # fmt: skip
         proof = Proof(mount=request.mount, roots=self._roots, name=request.name, value=request.value)
         try:
-            said, _ = process.communicate(msgspec.json.encode(proof), timeout=TIMEOUT_S)
+            output, _ = process.communicate(msgspec.json.encode(proof), timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired as error:
             process.kill()  # in vain where the kernel waits for the server
             raise FilesFailed(SessionFault.UNFIT, f"{root} {AWAY}") from error
         if process.returncode:
             otherwise = f"The process that writes in {root} ended with status {process.returncode}."
-            message = said.decode(errors="replace") if process.returncode == REFUSED else otherwise
+            message = output.decode(errors="replace") if process.returncode == REFUSED else otherwise
             raise FilesFailed(SessionFault.UNFIT, message)

@@ -36,7 +36,7 @@ class XidWatch:
         self._newest: dict[str, Xid] = {}
         self._handles: Mapping[str, Any] = {}
         self._registered: dict[str, Any] = {}
-        self._said: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
         self._closing, self._stale = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="gpu-xids", daemon=True)
         self._thread.start()
@@ -86,9 +86,9 @@ class XidWatch:
                     continue
                 with contextlib.suppress(pynvml.NVMLError_Timeout):
                     self._note(pynvml.nvmlEventSetWait_v2(events, WAIT_MS))
-                if self._said.get("") and time.monotonic() - began > self._calm_s:
+                if self._logged.get("") and time.monotonic() - began > self._calm_s:
                     logger.info("xid_events_again")
-                    del self._said[""]
+                    del self._logged[""]
         finally:
             with contextlib.suppress(pynvml.NVMLError):
                 pynvml.nvmlEventSetFree(events)
@@ -108,12 +108,12 @@ class XidWatch:
                 self._say(uuid, error, "xid_events_unavailable")
             else:
                 self._registered[uuid] = handle
-                self._said.pop(uuid, None)
+                self._logged.pop(uuid, None)
 
     def _say(self, uuid: str, error: pynvml.NVMLError, event: str) -> None:
         """Logs each reason once; ``uuid`` is empty where it concerns all GPUs."""
-        if self._said.get(uuid) != str(error):
-            self._said[uuid] = str(error)
+        if self._logged.get(uuid) != str(error):
+            self._logged[uuid] = str(error)
             logger.warning(event, error=str(error), **({"gpu": uuid} if uuid else {}))
 
     def _note(self, event: Any) -> None:

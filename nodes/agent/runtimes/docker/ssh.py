@@ -25,7 +25,7 @@ def ssh_start(client: docker.APIClient, attempt: str, port: int, keys: str) -> S
         try:
             made = client.exec_create(container_name(attempt), ssh_command(port, keys), stderr=False)
             try:
-                return ssh_answer(_said(client.exec_start(made["Id"], stream=True)))
+                return ssh_answer(_output(client.exec_start(made["Id"], stream=True)))
             finally:
                 with contextlib.suppress(RuntimeUnavailable):
                     exec_end(client, made["Id"])
@@ -33,12 +33,12 @@ def ssh_start(client: docker.APIClient, attempt: str, port: int, keys: str) -> S
             raise RuntimeUnavailable(f"the Engine does not start a program: {error.explanation}") from error
 
 
-def _said(pieces: Iterator[bytes]) -> bytes:
+def _output(pieces: Iterator[bytes]) -> bytes:
     """The program's output to its end; of one that says too much or takes too long, what there is."""
-    said, deadline = b"", time.monotonic() + OPEN_WITHIN_S
+    output, deadline = b"", time.monotonic() + OPEN_WITHIN_S
     with contextlib.suppress(requests.RequestException, urllib3.exceptions.HTTPError, TimeoutError):
         for piece in pieces:
-            said += piece
-            if len(said) > ANSWER_LIMIT or time.monotonic() > deadline:
+            output += piece
+            if len(output) > ANSWER_LIMIT or time.monotonic() > deadline:
                 break
-    return said[:ANSWER_LIMIT]
+    return output[:ANSWER_LIMIT]

@@ -309,15 +309,15 @@ def test_after_a_start_of_the_machine_it_goes_on_where_others_know_more(tmp_path
     spool.flush()
 
     again = Spool(tmp_path / "a", boot="two")
-    assert again.doubtful
+    assert again.tail_uncertain
     again.resume_at(5000, time_ns=7)
     again.append(line(9, "after\n"))
 
-    assert not again.doubtful
+    assert not again.tail_uncertain
     assert text_of(all_records(again, 5000)).startswith("… this node was started anew")
     assert text_of(all_records(again, 5000)).endswith("after\n")
     assert text_of(all_records(again, 0)).startswith("kept\n… this node")
-    assert not Spool(tmp_path / "a", boot="two").doubtful
+    assert not Spool(tmp_path / "a", boot="two").tail_uncertain
 
 
 def test_the_doubt_lasts_until_it_is_resolved(tmp_path: Path) -> None:
@@ -325,8 +325,8 @@ def test_the_doubt_lasts_until_it_is_resolved(tmp_path: Path) -> None:
     spool.append(line(1, "kept\n"))
     spool.flush()
 
-    assert Spool(tmp_path / "a", boot="two").doubtful
-    assert Spool(tmp_path / "a", boot="two").doubtful
+    assert Spool(tmp_path / "a", boot="two").tail_uncertain
+    assert Spool(tmp_path / "a", boot="two").tail_uncertain
 
 
 # ---------------------------------------------------------------- a full disk
@@ -434,11 +434,11 @@ def test_a_spool_whose_state_cannot_be_read_asks_others_and_goes_on(tmp_path: Pa
 
     again = Spool(tmp_path / "a", segment=100, boot="one")
 
-    assert again.doubtful
+    assert again.tail_uncertain
     again.resume_at(0, time_ns=1)
     assert (again.position, again.end) == (spool.position, spool.end)
     assert all_records(again) == lines(20)
-    assert not Spool(tmp_path / "a", segment=100, boot="one").doubtful
+    assert not Spool(tmp_path / "a", segment=100, boot="one").tail_uncertain
 
 
 def test_a_segment_that_is_gone_is_passed_over(tmp_path: Path) -> None:
@@ -463,9 +463,9 @@ def test_the_doubt_stays_where_the_disk_cannot_take_what_ends_it(
         full.setattr("nodes.agent.logs.spool.sidecar_write", no_room)
         with pytest.raises(OSError, match="No space"):
             again.resume_at(5000, time_ns=7)
-    assert again.doubtful
+    assert again.tail_uncertain
     again.resume_at(5000, time_ns=7)
-    assert not again.doubtful
+    assert not again.tail_uncertain
     assert text_of(all_records(again, 5000)).startswith("… this node was started anew")
 
 
