@@ -13,15 +13,12 @@ class Clock(Protocol):
 
     def now_ms(self) -> int:
         """Unix time in ms; may jump."""
-        ...
 
     def monotonic(self) -> float:
         """Seconds since the machine started, with those in which it slept; equal for all processes, never backwards."""
-        ...
 
     def boot(self) -> str:
         """The kernel's id of that start."""
-        ...
 
 
 def portal_skew_s(date: str | None, *, now_ms: int) -> float | None:

@@ -63,24 +63,18 @@ class FrameSource(Protocol):
         again after a moment with a newer position. A source that resumes by time gives records of at most
         ``MAX_PAYLOAD`` bytes, since longer ones are split and each piece counts in ``Position.at_last``.
         """
-        ...
 
     def freeze(self) -> None:
         """Pauses every process of the container (docker pause, SIGSTOP). Idempotent."""
-        ...
 
     def thaw(self) -> None:
         """Resumes them. Idempotent; also called for a container that was never frozen."""
-        ...
 
     def open_lines(self) -> Mapping[int, OpenLine]:
         """Unfinished lines by stream, which ``frames`` keeps back until they end; empty where it keeps none back."""
-        ...
 
     def missing(self) -> str:
         """One line about what the log may lack at its end, though it was read whole; empty where it lacks nothing."""
-        ...
 
     def close(self) -> None:
         """Makes a blocked ``frames`` end soon, from another thread. The container runs on."""
-        ...

@@ -43,8 +43,8 @@ class Tail:
 @dataclass(slots=True)
 class StreamState:
     """What the shipper knows of one log. ``shipped``: offset up to which the stream was filled, None: unknown, ask
-    Redis; ``archived``: acknowledged offset, None: not heard yet; ``archive_rewound``: that offset has become smaller, as
-    after a restore of the archive; ``exists``: the stream is there; ``full``: the window is; ``throttle``: of this
+    Redis; ``archived``: acknowledged offset, None: not heard yet; ``archive_rewound``: that offset has become smaller,
+    as after a restore of the archive; ``exists``: the stream is there; ``full``: the window is; ``throttle``: of this
     log's own errors; ``tail``: its unfinished lines."""
 
     attempt: str

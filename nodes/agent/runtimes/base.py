@@ -129,31 +129,24 @@ class Shell(Protocol):
     def read(self) -> tuple[int, bytes] | None:
         """The next (STDOUT or STDERR, output) as soon as there is some; None at the end. On a terminal everything is
         STDOUT."""
-        ...
 
     def write(self, data: bytes) -> None:
         """Writes all of it; waits until it is taken. Raises ShellEnded."""
-        ...
 
     def finish(self) -> None:
         """Ends the input; does nothing on a terminal."""
-        ...
 
     def resize(self, rows: int, columns: int) -> None:
         """Sets the terminal's size."""
-        ...
 
     def wait(self) -> int | None:
         """The exit status after the end of ``read``: 128 + signal for a killed one, None when unknown."""
-        ...
 
     def hang_up(self) -> None:
         """Makes ``read`` and ``write`` end soon. Returns at once; from any thread, also twice."""
-        ...
 
     def close(self) -> None:
         """Ends the program if it still runs, as the loss of its terminal would, and kills what remains."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,31 +183,25 @@ class ImageStore(Protocol):
 
     def images_seen(self) -> None:
         """Notes which images exist, and which of them running tasks use."""
-        ...
 
     def images(self) -> list[StoredImage]: ...
 
     def named(self, names: Iterable[str]) -> set[str]:
         """Ids of the images that these names and digests mean here."""
-        ...
 
     def remove(self, image: StoredImage) -> bool:
         """Removes an image; False when something uses it by now."""
-        ...
 
     def writable_layers(self) -> list[WritableLayer]: ...
 
     def layer(self, container: str, timeout_s: float) -> int | None:
         """Bytes that a container has written into its own layer; None: it is gone."""
-        ...
 
     def volumes(self, timeout_s: float) -> dict[str, int]:
         """Bytes of each volume, by name."""
-        ...
 
     def shares(self, timeout_s: float) -> list[DiskShare]:
         """Everything on the disk by size."""
-        ...
 
 
 class Runtime(Protocol):
@@ -229,11 +216,9 @@ class Runtime(Protocol):
 
     def found(self) -> dict[str, RuntimeContainer]:
         """All containers of this node by task attempt; ``ending`` may be missing here."""
-        ...
 
     def find(self, attempt: str) -> RuntimeContainer | None:
         """One container with all its facts; None when there is none."""
-        ...
 
     def image(
         self,
@@ -245,85 +230,65 @@ class Runtime(Protocol):
     ) -> Image:
         """Brings the spec's image to the node; ``mirrors``: of registries, by host. Raises ``AttemptFailed`` or
         ``Cancelled``."""
-        ...
 
     def code_folder(self, spec: ContainerSpec) -> CodeFolder:
         """The task's working folder where code comes with the job; ``remove`` removes it."""
-        ...
 
     def create(self, spec: ContainerSpec, spec_hash: str, image: Image) -> RuntimeContainer:
         """Creates the container without starting it, or adopts the one with its name. Raises ``AttemptFailed``."""
-        ...
 
     def start(self, spec: ContainerSpec) -> RuntimeContainer:
         """Starts a created container once. Raises ``AttemptFailed``."""
-        ...
 
     def signal(self, attempt: str, number: int) -> None:
         """Sends SIGTERM or SIGKILL; does nothing when the container has ended. Processes that read what others of the
         task write get SIGTERM from ``signal_pipe_readers``."""
-        ...
 
     def signal_pipe_readers(self, attempt: str, *, last: bool) -> bool:
         """Sends SIGTERM, after ``signal``, to readers whose writers have ended; with ``last`` to all that still wait.
         Whether some are left."""
-        ...
 
     def write_notice(self, attempt: str, text: str) -> None:
         """Writes ``text`` to the file that the task knows as BERTH_NOTICE_FILE. Raises OSError."""
-        ...
 
     def remove_notice(self, attempt: str) -> None:
         """Removes that file, if it is there. Raises OSError."""
-        ...
 
     def remove(self, attempt: str) -> None:
         """Removes the container for good, running or not; does nothing when there is none."""
-        ...
 
     def source(self, attempt: str) -> FrameSource:
         """The output of a container that was started."""
-        ...
 
     def shell(self, request: ShellRequest) -> Shell:
         """Starts a program beside a running task, as its user and with no more rights. Raises ``AttemptFailed``."""
-        ...
 
     def end_leftover_shells(self) -> None:
         """Ends shells that a killed agent left running."""
-        ...
 
     def ssh_keys(self, attempt: str, text: str) -> None:
         """Replaces the keys that a task's SSH server accepts, which reads them at each log-in. Raises OSError."""
-        ...
 
     def ssh_open(self, attempt: str, port: int) -> SshServer:
         """Starts the SSH server of a running task, or returns the one started before; may take long."""
-        ...
 
     def watch(self, changed: Callable[[str], None]) -> None:
         """Calls ``changed(attempt)`` soon after a container started or ended, from a thread of its own, until
         ``close``. Events may be lost: they only make it fast."""
-        ...
 
     def owner(self, pid: int) -> str | None:
         """The task attempt whose running container a host process belongs to."""
-        ...
 
     def belongs(self, pid: int, container: str) -> bool:
         """Whether a host process belongs to this container, also to an ended one."""
-        ...
 
     def usage(self) -> dict[str, Usage]:
         """Resource usage of running containers by task attempt, as far as it can be read."""
-        ...
 
     def facts(self) -> RuntimeFacts: ...
 
     def store(self) -> ImageStore | None:
         """The image store; None: the runtime keeps no images."""
-        ...
 
     def close(self) -> None:
         """Detaches. Every container runs on."""
-        ...

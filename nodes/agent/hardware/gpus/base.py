@@ -30,20 +30,15 @@ class GpuBackend(Protocol):
     @property
     def simulated(self) -> bool:
         """Whether the GPUs are declared, not found: containers get no device."""
-        ...
 
     def inventory(self) -> tuple[GpuInfo, ...]:
         """All GPUs seen since the start, in index order, with their health now."""
-        ...
 
     def sample(self, pid_owner: PidOwner) -> tuple[GpuSample, ...]:
         """One reading of every GPU, in index order; None for values that a GPU does not report."""
-        ...
 
     def holders(self, uuid: str) -> tuple[int, ...]:
         """Host pids of the processes on this GPU now; empty when there are none, or it cannot be asked."""
-        ...
 
     def close(self) -> None:
         """Releases the driver. Idempotent."""
-        ...
