@@ -192,7 +192,9 @@ def test_on_its_page_a_lead_lets_it_run_and_the_owner_may_not(world: World) -> N
     words = "Let it run for the team"
     assert words not in Browser(world.user).get(f"/jobs/{job.pk}").text
     lead = Browser(User.objects.get(username="bob"))
-    assert words in lead.get(f"/jobs/{job.pk}").text
+    page = lead.get(f"/jobs/{job.pk}")
+    assert words in page.text
+    assert "estimate" not in page.text, "nothing is to be expected of a job that is held"
     page = lead.send(f"/jobs/{job.pk}/resume", form=f"/jobs/{job.pk}")
     assert words not in page.text
     world.settle()

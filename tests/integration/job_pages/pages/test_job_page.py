@@ -85,6 +85,8 @@ def test_of_code_that_cannot_be_fetched_is_said_why_and_since_when_and_until_whe
     since = run.get().created_at
     page = browser.get(f"/jobs/{job.pk}")
     assert f"Task worker/0 on gpu01 cannot get the job's code. {why} It has been tried since" in page.text
+    assert "gets its code" in page.text
+    assert "gets its image" not in page.text
     for moment in (since, since + timedelta(seconds=1200)):
         assert f'datetime="{moment.isoformat()}"' in page.html
     older = {"code": "code", "percent": None, "message": f"waits for its code: {why}"}

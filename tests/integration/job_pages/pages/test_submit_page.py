@@ -86,6 +86,12 @@ def test_a_form_without_the_sessions_sign_is_not_taken(world: World, browser: Br
     assert not Job.objects.exists()
 
 
+def test_each_field_has_its_own_example(world: World, browser: Browser) -> None:
+    examples = browser.get("/submit").attribute("input", "placeholder")
+    assert examples.count("such as 2h or 1d; none") == 1
+    assert examples.count("paper, figure-2") == 1
+
+
 def test_the_editor_opens_with_an_example_that_would_be_accepted(world: World, browser: Browser) -> None:
     page = browser.get("/submit")
     assert "virtualCluster: vision" in page.text
