@@ -44,11 +44,11 @@ class FileBody:
     def pieces(self) -> Iterator[bytes]:
         """The whole file, from the start."""
         self.file.seek(0)
-        gone = 0
+        sent = 0
         while piece := self.file.read(PIECE):
             yield piece
-            gone += len(piece)
-            self.progress(gone)
+            sent += len(piece)
+            self.progress(sent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,27 +62,27 @@ class Endpoint:
             return _UNREADABLE
 
 
-def connection_fault(error: BaseException, place: Endpoint, *, now_ms: int) -> str:
+def connection_fault(error: BaseException, endpoint: Endpoint, *, now_ms: int) -> str:
     """The sentence. Where the cause is not known, it quotes the library."""
-    words = _fault(error, place, now_ms)
+    words = _fault(error, endpoint, now_ms)
     return words[:1].upper() + words[1:]
 
 
-def _fault(error: BaseException, place: Endpoint, now_ms: int) -> str:
+def _fault(error: BaseException, endpoint: Endpoint, now_ms: int) -> str:
     causes = list(causes_of(error))
     if any(isinstance(cause, ProxyError) for cause in causes):
         return (
-            f"The proxy on the way to {place.at} cannot be used ({_innermost(error)}): correct HTTPS_PROXY or "
-            f"HTTP_PROXY, or name {place.host} in NO_PROXY."
+            f"The proxy on the way to {endpoint.at} cannot be used ({_innermost(error)}): correct HTTPS_PROXY or "
+            f"HTTP_PROXY, or name {endpoint.host} in NO_PROXY."
         )
     for cause in causes:
-        if words := _certificate(cause, place, now_ms) or _network(cause, place) or _account(cause, place):
+        if words := _certificate(cause, endpoint, now_ms) or _network(cause, endpoint) or _account(cause, endpoint):
             return words
     if any(isinstance(cause, redis.TimeoutError) for cause in causes):
-        return _silent(place)
+        return _silent(endpoint)
     if any(_is_close(cause) for cause in causes):
-        return f"{place.at} closed the connection: {_closed(place)}."
-    return f"{place.at} cannot be used ({_innermost(error)}): look at its own log, and at {place.setting}."
+        return f"{endpoint.at} closed the connection: {_closed(endpoint)}."
+    return f"{endpoint.at} cannot be used ({_innermost(error)}): look at its own log, and at {endpoint.setting}."
 
 
 def _is_close(cause: BaseException) -> bool:
@@ -91,11 +91,11 @@ def _is_close(cause: BaseException) -> bool:
     return isinstance(cause, ConnectionResetError) or "closed by server" in message or "unexpectedly closed" in message
 
 
-def _closed(place: Endpoint) -> str:
-    secure = _SECURE.get(place.scheme)
+def _closed(endpoint: Endpoint) -> str:
+    secure = _SECURE.get(endpoint.scheme)
     if secure is None:
         return "it ended, or has begun anew; if it stays so, look at its own log"
-    return f"it ended or has begun anew, or it wants TLS; then {place.setting} begins with {secure}://"
+    return f"it ended or has begun anew, or it wants TLS; then {endpoint.setting} begins with {secure}://"
 
 
 def causes_of(error: BaseException | None) -> Iterator[BaseException]:
@@ -121,13 +121,15 @@ def _innermost(error: BaseException) -> str:
     return str(error)
 
 
-def _certificate(cause: BaseException, place: Endpoint, now_ms: int) -> str:
+def _certificate(cause: BaseException, endpoint: Endpoint, now_ms: int) -> str:
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return _not_trusted(cause, place, now_ms)
+        return _not_trusted(cause, endpoint, now_ms)
     if _no_authorities(cause):
-        return f"The authorities by which {place.at} is known cannot be read ({cause}): correct {place.ca}."
+        return f"The authorities by which {endpoint.at} is known cannot be read ({cause}): correct {endpoint.ca}."
     if isinstance(cause, ssl.SSLError):
-        return f"{place.at} does not speak TLS: correct the port or the beginning of the address in {place.setting}."
+        return (
+            f"{endpoint.at} does not speak TLS: correct the port or the beginning of the address in {endpoint.setting}."
+        )
     return ""
 
 
@@ -138,34 +140,37 @@ def _no_authorities(cause: BaseException) -> bool:
     return isinstance(cause, OSError) and "TLS CA certificate bundle" in str(cause)
 
 
-def _not_trusted(cause: ssl.SSLCertVerificationError, place: Endpoint, now_ms: int) -> str:
+def _not_trusted(cause: ssl.SSLCertVerificationError, endpoint: Endpoint, now_ms: int) -> str:
     today = f"{datetime.fromtimestamp(now_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
     if cause.verify_code == EXPIRED:
-        return f"The certificate of {place.at} has expired: renew it there (or set this clock right: it says {today})."
-    if cause.verify_code == NOT_YET_VALID:
-        return f"The certificate of {place.at} is not valid yet: this server's clock says {today}; set it right."
-    if cause.verify_code in WRONG_NAME:
         return (
-            f"The certificate of {place.at} is for another name: write the name that it has into {place.setting}, "
-            f"or have one made for {'that one' if place.unnamed else place.host}."
+            f"The certificate of {endpoint.at} has expired: renew it there (or set this clock right: it says {today})."
+        )
+    if cause.verify_code == NOT_YET_VALID:
+        return f"The certificate of {endpoint.at} is not valid yet: this server's clock says {today}; set it right."
+    if cause.verify_code in WRONG_NAME:
+        wanted = "that one" if endpoint.unnamed else endpoint.host
+        return (
+            f"The certificate of {endpoint.at} is for another name: write the name that it has into "
+            f"{endpoint.setting}, or have one made for {wanted}."
         )
     return (
-        f"The certificate of {place.at} is signed by an authority that is not known here "
-        f"({cause.verify_message}): name its file in {place.ca}."
+        f"The certificate of {endpoint.at} is signed by an authority that is not known here "
+        f"({cause.verify_message}): name its file in {endpoint.ca}."
     )
 
 
-def _network(cause: BaseException, place: Endpoint) -> str:
+def _network(cause: BaseException, endpoint: Endpoint) -> str:
     if isinstance(cause, socket.gaierror) or _no_name(cause):
-        if place.unnamed:
-            return f"There is no server of the name in {place.setting}: correct that, or this server's DNS."
-        return f"There is no server named {place.host}: correct {place.setting}, or this server's DNS."
+        if endpoint.unnamed:
+            return f"There is no server of the name in {endpoint.setting}: correct that, or this server's DNS."
+        return f"There is no server named {endpoint.host}: correct {endpoint.setting}, or this server's DNS."
     if isinstance(cause, ConnectionRefusedError):
-        return f"Nothing listens where {place.at} should: start it, open its port, or correct {place.setting}."
+        return f"Nothing listens where {endpoint.at} should: start it, open its port, or correct {endpoint.setting}."
     if isinstance(cause, TimeoutError):
-        return _silent(place)
+        return _silent(endpoint)
     if isinstance(cause, OSError) and cause.errno in _NO_WAY:
-        return f"There is no way to {place.at}: look at this server's routes, or correct {place.setting}."
+        return f"There is no way to {endpoint.at}: look at this server's routes, or correct {endpoint.setting}."
     return ""
 
 
@@ -174,10 +179,12 @@ def _no_name(cause: BaseException) -> bool:
     return isinstance(cause, UnicodeError) and not isinstance(cause, UnicodeDecodeError)
 
 
-def _silent(place: Endpoint) -> str:
-    scheme = place.scheme
+def _silent(endpoint: Endpoint) -> str:
+    scheme = endpoint.scheme
     more = ", or it does not speak TLS" if scheme in _SECURE.values() else _WAITS_FOR_TLS.get(scheme, "")
-    return f"{place.at} does not answer: look for a firewall between, or a wrong address in {place.setting}{more}."
+    return (
+        f"{endpoint.at} does not answer: look for a firewall between, or a wrong address in {endpoint.setting}{more}."
+    )
 
 
 _SECURE = {"redis": "rediss", "http": "https", "smtp": "smtps"}
@@ -188,13 +195,13 @@ _NO_WAY = frozenset({101, 113})
 """ENETUNREACH, EHOSTUNREACH."""
 
 
-def _account(cause: BaseException, place: Endpoint) -> str:
+def _account(cause: BaseException, endpoint: Endpoint) -> str:
     if isinstance(cause, redis.OutOfMemoryError):
-        return f"{place.at} has no memory left: raise its maxmemory."
+        return f"{endpoint.at} has no memory left: raise its maxmemory."
     if isinstance(cause, redis.ReadOnlyError):
-        return f"{place.at} is a replica, which takes no writes: name the primary in {place.setting}."
+        return f"{endpoint.at} is a replica, which takes no writes: name the primary in {endpoint.setting}."
     if isinstance(cause, redis.exceptions.NoPermissionError):
-        return f"{place.at} does not allow this account to do it ({cause}): {place.forbidden}."
+        return f"{endpoint.at} does not allow this account to do it ({cause}): {endpoint.forbidden}."
     if isinstance(cause, redis.AuthenticationError):
-        return f"{place.at} does not {place.refused}."
+        return f"{endpoint.at} does not {endpoint.refused}."
     return ""

@@ -99,29 +99,29 @@ def _save(pieces: Iterator[bytes], name: str, output: str) -> None:
             sys.stdout.buffer.write(piece)
         sys.stdout.buffer.flush()
         return
-    place = Path(output)
-    with _write_errors(place):
-        _unpack(pieces, place / name)
-    say(f"- saved as {place / name}")
+    target = Path(output)
+    with _write_errors(target):
+        _unpack(pieces, target / name)
+    say(f"- saved as {target / name}")
 
 
 @contextmanager
-def _write_errors(place: Path) -> Iterator[None]:
+def _write_errors(target: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, tarfile.TarError) as error:
-        raise Misused(f"{place} cannot be written: {getattr(error, 'strerror', None) or error}") from error
+        raise Misused(f"{target} cannot be written: {getattr(error, 'strerror', None) or error}") from error
 
 
-def _save_file(download: Callable[[Held], Iterator[bytes]], name: str, place: Path) -> None:
+def _save_file(download: Callable[[Held], Iterator[bytes]], name: str, target: Path) -> None:
     """Saves a file whole or not at all. A download that breaks off leaves its part beside it, and the next one resumes
     it."""
-    with _write_errors(place):
-        place = place / name if place.is_dir() else place
-        held, old = _begun(place)
+    with _write_errors(target):
+        target = target / name if target.is_dir() else target
+        held, old = _begun(target)
         pieces = download(held)
         first = next(pieces, b"")  # with it one knows whether it goes on
-        part = place.with_name(f".{place.name}.{_named(held.mark) or os.getpid()}.part")
+        part = target.with_name(f".{target.name}.{_named(held.mark) or os.getpid()}.part")
         if old is not None and old != part:
             old.unlink(missing_ok=True)
         if held.begins:
@@ -133,24 +133,24 @@ def _save_file(download: Callable[[Held], Iterator[bytes]], name: str, place: Pa
                 file.write(first)
                 for piece in pieces:
                     file.write(piece)
-            part.replace(place)
+            part.replace(target)
         finally:
             if not _named(held.mark):
                 part.unlink(missing_ok=True)
-    say(f"- saved as {place}")
+    say(f"- saved as {target}")
 
 
-def _begun(place: Path) -> tuple[Held, Path | None]:
+def _begun(target: Path) -> tuple[Held, Path | None]:
     """What an earlier download left there, with its version from its name."""
-    parts = [one for one in place.absolute().parent.glob(f".{glob.escape(place.name)}.*.part") if _mark(place, one)]
+    parts = [one for one in target.absolute().parent.glob(f".{glob.escape(target.name)}.*.part") if _mark(target, one)]
     if not parts:
         return Held(), None
-    part = place.with_name(max(parts, key=lambda one: one.stat().st_mtime).name)
-    return Held(part.stat().st_size, f"{QUOTE}{_mark(place, part)}{QUOTE}"), part
+    part = target.with_name(max(parts, key=lambda one: one.stat().st_mtime).name)
+    return Held(part.stat().st_size, f"{QUOTE}{_mark(target, part)}{QUOTE}"), part
 
 
-def _mark(place: Path, part: Path) -> str:
-    return _named(f"{QUOTE}{part.name[len(place.name) + 2 : -len('.part')]}{QUOTE}")
+def _mark(target: Path, part: Path) -> str:
+    return _named(f"{QUOTE}{part.name[len(target.name) + 2 : -len('.part')]}{QUOTE}")
 
 
 def _named(mark: str) -> str:
@@ -199,11 +199,11 @@ def _stays(member: tarfile.TarInfo, folder: Path) -> bool:
     """Whether a file, a folder, or a link's target lies in the folder. Nothing is unpacked behind a link made before:
     no packed folder has that, and where such a link leads depends on the release of Python."""
     home = os.path.realpath(folder)
-    place = os.path.join(home, member.name)
-    around = os.path.dirname(place)
+    target = os.path.join(home, member.name)
+    around = os.path.dirname(target)
     if os.path.realpath(around) != os.path.normpath(around):
         return False
-    leads = [around, os.path.join(around, member.linkname)] if member.issym() else [place]
+    leads = [around, os.path.join(around, member.linkname)] if member.issym() else [target]
     inside = all(os.path.commonpath((os.path.realpath(one), home)) == home for one in leads)
     return inside and (member.isreg() or member.isdir() or member.issym())
 

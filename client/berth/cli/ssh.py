@@ -35,29 +35,29 @@ def ssh(
     """Log in to a running task by SSH. Its job asks for that, and a key of yours is on your profile."""
     wanted = TaskName.of(task) if task is not None else None
     with session(ctx).client() as client:
-        way = newest_attempt(client, job_id(client, job), wanted).ssh
-    if way is None:
+        access = newest_attempt(client, job_id(client, job), wanted).ssh
+    if access is None:
         raise ShellLost("It is not reached by SSH: it does not run now, or its job file asks for no `ssh` plug-in")
-    if not way.command:
-        raise ShellLost(way.message or "Its SSH server is not there yet; try again in a moment")
+    if not access.command:
+        raise ShellLost(access.message or "Its SSH server is not there yet; try again in a moment")
     options = [part for one in option or [] for part in ("-o", one)]
     if shown:
-        print(shlex.join([*shlex.split(way.command), *options, *(words or [])]))
+        print(shlex.join([*shlex.split(access.command), *options, *(words or [])]))
         return
-    raise typer.Exit(_run(way, options, words or []))
+    raise typer.Exit(_run(access, options, words or []))
 
 
-def _run(way: Ssh, options: list[str], words: list[str]) -> int:
+def _run(access: Ssh, options: list[str], words: list[str]) -> int:
     program = shutil.which("ssh")
     if program is None:
         raise Misused("there is no ssh on this machine; `berth exec` needs none")
     with tempfile.TemporaryDirectory(prefix="berth-ssh-") as folder:
         known = os.path.join(folder, "known_hosts")
         with open(known, "w", encoding="ascii") as file:
-            file.write(f"{way.alias} {way.host_key}\n")
-        own = [f"HostKeyAlias={way.alias}", f'UserKnownHostsFile="{known}"', "StrictHostKeyChecking=yes"]
+            file.write(f"{access.alias} {access.host_key}\n")
+        own = [f"HostKeyAlias={access.alias}", f'UserKnownHostsFile="{known}"', "StrictHostKeyChecking=yes"]
         checked = [part for one in own for part in ("-o", one)]
-        command = [program, "-p", str(way.port), *checked, *options, "--", f"{way.user}@{way.host}", *words]
+        command = [program, "-p", str(access.port), *checked, *options, "--", f"{access.user}@{access.host}", *words]
         try:
             return subprocess.run(command, check=False).returncode
         except KeyboardInterrupt:

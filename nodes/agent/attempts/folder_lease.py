@@ -31,7 +31,7 @@ class LeaseWatch:
 
 def lease_watch(spec: ContainerSpec, still_s: float) -> LeaseWatch | None:
     """The watch that a spec asks for; None when it need not wait."""
-    place = lease_location(spec)
-    if place is None or spec.lease is None or spec.lease_after is None:
+    location = lease_location(spec)
+    if location is None or spec.lease is None or spec.lease_after is None:
         return None
-    return LeaseWatch(root=place[0].root, path=spec.lease, still_s=still_s)
+    return LeaseWatch(root=location[0].root, path=spec.lease, still_s=still_s)

@@ -219,12 +219,12 @@ class Supervisor:
         controller = self._controllers.get(order.attempt)
         if controller is None:
             record = self._journal.read(order.attempt)
-            gone = record if record is not None and record.removed_ms is not None else None
+            finished = record if record is not None and record.removed_ms is not None else None
             if record is None and order.phase in (Phase.PREPARE, Phase.RUN) and self._may_have_run(order):
-                gone = self._lost_record(order)
-            if gone is not None:
+                finished = self._lost_record(order)
+            if finished is not None:
                 if order.phase is not Phase.REMOVE:
-                    self._removed[order.attempt] = gone
+                    self._removed[order.attempt] = finished
                 return
             self._load_spec(order)
             fresh = Record(attempt=order.attempt, spec_hash=order.spec_hash, phase=Phase.PREPARE)

@@ -74,12 +74,12 @@ def _portal(options: Options) -> Iterator[Finding]:
     if not options.portal_url:
         yield warning("clock", "not compared: the portal's address is not known here", PORTAL_CURE)
         return
-    place = Endpoint("the portal", options.portal_url, "BERTH_NODE_PORTAL_URL", "BERTH_NODE_PORTAL_CA")
+    endpoint = Endpoint("the portal", options.portal_url, "BERTH_NODE_PORTAL_URL", "BERTH_NODE_PORTAL_CA")
     trusted = str(options.portal_ca) if options.portal_ca else True
     try:
         answer = requests.get(f"{options.portal_url.rstrip('/')}/healthz", timeout=ANSWER_S, verify=trusted)
     except (requests.RequestException, HTTPError, OSError) as error:
-        text, _, cure = connection_fault(error, place, now_ms=_now_ms()).partition(": ")
+        text, _, cure = connection_fault(error, endpoint, now_ms=_now_ms()).partition(": ")
         yield failed("portal", text, cure[:1].upper() + cure[1:])
         return
     yield _clock(answer)

@@ -185,7 +185,7 @@ def _authority(request: JoinRequest) -> str:
             )  # fmt: skip
             text: bytes = answer.raw.read(AUTHORITY_MOST, decode_content=True)
     except (requests.RequestException, HTTPError, OSError) as error:
-        raise JoinFailed(connection_fault(error, _place(request), now_ms=int(time.time() * 1000))) from error
+        raise JoinFailed(connection_fault(error, _endpoint(request), now_ms=int(time.time() * 1000))) from error
     if hashlib.sha256(text).hexdigest() != request.ca_sha256:
         raise JoinFailed(
             f"{request.url} has another authority than the join line names: copy the line anew from the portal's page; "
@@ -228,13 +228,13 @@ def _ask(request: JoinRequest, body: Mapping[str, str]) -> requests.Response:
             f"{request.url}/api/v1/join", json=body, timeout=ANSWER_S, allow_redirects=False, verify=request.ca or True
         )
     except (requests.RequestException, HTTPError, OSError) as error:
-        raise JoinFailed(connection_fault(error, _place(request), now_ms=int(time.time() * 1000))) from error
+        raise JoinFailed(connection_fault(error, _endpoint(request), now_ms=int(time.time() * 1000))) from error
     if answer.status_code == 201:
         return answer
     raise JoinFailed(_refusal(answer, request))
 
 
-def _place(request: JoinRequest) -> Endpoint:
+def _endpoint(request: JoinRequest) -> Endpoint:
     return Endpoint("the portal", request.url, "the address", "BERTH_JOIN_CA")
 
 

@@ -169,8 +169,8 @@ class DiskGuard:
                 self._guarded("its room", self._see)
 
     def _remove(self, store: ImageStore, image: StoredImage) -> None:
-        gone = store.remove(image)
-        log.info("image removed for room", image=image.name, bytes=image.bytes, done=gone)
+        removed = store.remove(image)
+        log.info("image removed for room", image=image.name, bytes=image.bytes, done=removed)
 
     def _has_room(self) -> bool:
         return not self._images or free_percent(self._images) >= self._limits.clean_percent

@@ -183,31 +183,31 @@ class SizeWatch:
         if found is not None:
             self._counted = _Volumes(found, self._volumes.asked_ms)
 
-    def _is_due(self, asked: _Poll, grace_ms: int | None = None) -> bool:
+    def _is_due(self, poll: _Poll, grace_ms: int | None = None) -> bool:
         """Whether it is due; ``grace_ms``: a time from which on it has to be measured once, too."""
-        late = grace_ms is not None and asked.asked_ms < grace_ms <= self._clock.now_ms()
-        return late or self._clock.monotonic() >= asked.due_s
+        late = grace_ms is not None and poll.asked_ms < grace_ms <= self._clock.now_ms()
+        return late or self._clock.monotonic() >= poll.due_s
 
-    def _ask(self, asked: _Poll, what: str, call: Callable[[], Answer]) -> Answer | None:
+    def _ask(self, poll: _Poll, what: str, call: Callable[[], Answer]) -> Answer | None:
         """The answer; None where there is none, which is logged once."""
-        began, asked.asked_ms = self._clock.monotonic(), self._clock.now_ms()
+        began, poll.asked_ms = self._clock.monotonic(), self._clock.now_ms()
         try:
             answer = call()
         except RuntimeUnavailable as away:
-            if asked.throttle.new(str(away)):
+            if poll.throttle.new(str(away)):
                 log.warning("a size cannot be measured", what=what, error=str(away))
             return None
         except Exception as error:
-            if asked.throttle.new(str(error)):
+            if poll.throttle.new(str(error)):
                 log.exception("a size cannot be measured", what=what)
             return None
         else:
-            asked.throttle.over()
+            poll.throttle.over()
             return answer
         finally:
             now = self._clock.monotonic()
-            asked.slow = now - began >= self._patience.quick_s
-            asked.due_s = now + (now - began) * _AGAIN
+            poll.slow = now - began >= self._patience.quick_s
+            poll.due_s = now + (now - began) * _AGAIN
 
     def _measure_all(self, store: ImageStore | None) -> None:
         """Reports what is largest. Containers measured one by one stand in while the Engine counts, which may take

@@ -71,12 +71,12 @@ def scan(
     there = [one for one in _open_ones() if not held(one.port) and one not in quiet]
     owners = _owners({one.inode for one in there})
     mine = os.getpid()
-    strangers = [one for one in there if not _all(owners.get(one.inode, ()), lambda pid: pid == mine or of_job(pid))]
-    chosen, ends_at = strangers[:MOST_ASKED], time.monotonic() + LOOK_S
+    unowned = [one for one in there if not _all(owners.get(one.inode, ()), lambda pid: pid == mine or of_job(pid))]
+    chosen, ends_at = unowned[:MOST_ASKED], time.monotonic() + LOOK_S
     with ThreadPoolExecutor(AT_ONCE, "listeners") as pool:
         kinds = list(pool.map(lambda one: (None, False) if ended() else _kind(one, ends_at), chosen))
     asked = tuple(Answered(one, kind) for one, (kind, was) in zip(chosen, kinds, strict=True) if was)
-    return Scan(asked, len(strangers) - len(asked))
+    return Scan(asked, len(unowned) - len(asked))
 
 
 def _kind(one: Listening, ends_at: float) -> tuple[ListenerKind | None, bool]:

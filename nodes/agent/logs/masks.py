@@ -117,7 +117,7 @@ def _within(patterns: Sequence[bytes]) -> tuple[list[int], list[int]]:
     """For each sorted pattern, the index of the longest other one with which it begins, and of one far down that chain,
     so that its end is reached in few steps (skew-binary jumps); -1 where there is none."""
     near, far, depth, around = list[int](), list[int](), list[int](), list[int]()
-    for place, pattern in enumerate(patterns):
+    for position, pattern in enumerate(patterns):
         while around and not pattern.startswith(patterns[around[-1]]):
             around.pop()
         above = around[-1] if around else -1
@@ -127,7 +127,7 @@ def _within(patterns: Sequence[bytes]) -> tuple[list[int], list[int]]:
         far.append(beyond if over >= 0 and levels[0] - levels[1] == levels[1] - levels[2] else above)
         near.append(above)
         depth.append(levels[0] + 1)
-        around.append(place)
+        around.append(position)
     return near, far
 
 
@@ -151,13 +151,13 @@ def _patterns(secrets: Iterable[str]) -> Iterator[bytes]:
     """All patterns: first each line as it is, so that no number of others crowds these out."""
     values = [value for value in dict.fromkeys(secrets) if len(value) >= SHORTEST]
     lines = [line for value in values for line in _lines(value)]
-    ways: list[Callable[[], Iterator[bytes]]] = [
+    forms: list[Callable[[], Iterator[bytes]]] = [
         lambda: (line.encode(errors="replace") for line in lines),
-        lambda: (way.encode(errors="replace") for line in lines for way in _quoted(line)),
+        lambda: (form.encode(errors="replace") for line in lines for form in _quoted(line)),
         lambda: (text for value in dict.fromkeys([*values, *lines]) for text in _base64(value)),
     ]
-    for way in ways:
-        for pattern in way():
+    for form in forms:
+        for pattern in form():
             yield from _pieces(pattern)
 
 
@@ -177,7 +177,7 @@ def _pieces(pattern: bytes) -> Iterator[bytes]:
 
 def _quoted(line: str) -> Iterator[str]:
     """The line in the quoted forms of shells and programs; none where it needs no quoting."""
-    for way in (
+    for form in (
         line.replace("'", r"'\''").strip("'"),  # bash -x
         line.replace("'", "'\"'\"'").strip("'"),  # Python's shlex
         re.sub("'+", "'\"\\g<0>\"'", line).strip("'"),  # dash -x, busybox
@@ -194,8 +194,8 @@ def _quoted(line: str) -> Iterator[str]:
         quote(line, safe="!'()*", errors="replace"),  # JavaScript
         quote_plus(line, errors="replace"),  # in forms
     ):
-        if way != line:
-            yield way
+        if form != line:
+            yield form
 
 
 def _ansi_c(character: str, *, ascii_only: bool) -> str:

@@ -115,10 +115,10 @@ class StreamState:
 
     def trimmed_to(self, length: int) -> None:
         """Notes the stream's length: the archiver has removed the oldest entries."""
-        gone = sum(block.count for block in self.blocks) - length
-        while self.blocks and gone >= self.blocks[0].count:
-            gone -= self.blocks.popleft().count
-        if gone > 0:
+        trimmed = sum(block.count for block in self.blocks) - length
+        while self.blocks and trimmed >= self.blocks[0].count:
+            trimmed -= self.blocks.popleft().count
+        if trimmed > 0:
             self.lost()
 
     def _start_at(self, offset: int, *, exists: bool) -> None:

@@ -221,7 +221,7 @@ def _kept(answer: requests.Response, have: int) -> int:
         return 0
     if answer.status_code == requests.codes.gone:
         raise AttemptFailed(Cause.CODE_MISSING, "the portal has its code no more: submit it again with its folder")
-    place = portal_endpoint(answer.url)
-    cure = "look at its own log" if answer.status_code >= 500 else f"look whether {place.setting} leads to it"
-    at = f"{place.at[:1].upper()}{place.at[1:]}"
+    endpoint = portal_endpoint(answer.url)
+    cure = "look at its own log" if answer.status_code >= 500 else f"look whether {endpoint.setting} leads to it"
+    at = f"{endpoint.at[:1].upper()}{endpoint.at[1:]}"
     raise _DownloadFailed(f"{at} does not give the code (HTTP status {answer.status_code}): if it stays so, {cure}.")

@@ -36,15 +36,15 @@ log = structlog.get_logger(__name__)
 def folder_remove_or_log(folder: Path) -> None:
     """Deletes a folder within one of the agent's own; does nothing when there is none. Raises nothing, since a task is
     over whatever it left behind: the log says what stays, and where ``LeftoverFolders`` finds it."""
-    aside = folder.with_name(f"{folder.name}.{secrets.token_hex(4)}{DELETING}")
+    renamed = folder.with_name(f"{folder.name}.{secrets.token_hex(4)}{DELETING}")
     try:
-        folder.rename(aside)  # so that what is half deleted is taken for nothing else
+        folder.rename(renamed)  # so that what is half deleted is taken for nothing else
     except FileNotFoundError:
         return
     except OSError as error:
         log.warning("a folder cannot be deleted", path=str(folder), why=error.strerror)
     else:
-        _delete_or_say(aside)
+        _delete_or_log(renamed)
 
 
 class LeftoverFolders:
@@ -64,7 +64,7 @@ class LeftoverFolders:
     def look(self) -> None:
         for folder in self._folders:
             for left in folder.glob(f"*{DELETING}"):
-                _delete_or_say(left)
+                _delete_or_log(left)
 
     def _run(self) -> None:
         self.look()
@@ -95,7 +95,7 @@ def folder_delete(above: int, name: str, within_s: float = math.inf) -> str:
         os.close(top)
 
 
-def _delete_or_say(folder: Path) -> None:
+def _delete_or_log(folder: Path) -> None:
     try:
         above = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

@@ -63,15 +63,15 @@ def lease_location(spec: ContainerSpec) -> tuple[Mount, PurePosixPath] | None:
     """
     if spec.lease is None:
         return None
-    return _place(spec.lease, [mount for mount in spec.mounts if not mount.read_only], "lease")
+    return _location_of(spec.lease, [mount for mount in spec.mounts if not mount.read_only], "lease")
 
 
 def checkpoint_location(spec: ContainerSpec) -> tuple[Mount, PurePosixPath] | None:
     """The same for the job's checkpoint file, in any of the spec's mounts."""
-    return None if spec.checkpoint is None else _place(spec.checkpoint, spec.mounts, "checkpoint file")
+    return None if spec.checkpoint is None else _location_of(spec.checkpoint, spec.mounts, "checkpoint file")
 
 
-def _place(text: str, mounts: Iterable[Mount], what: str) -> tuple[Mount, PurePosixPath]:
+def _location_of(text: str, mounts: Iterable[Mount], what: str) -> tuple[Mount, PurePosixPath]:
     path = PurePosixPath(text)
     holders = [mount for mount in mounts if PurePosixPath(mount.source) in path.parents]
     if not holders or ".." in path.parts:
@@ -82,8 +82,8 @@ def _place(text: str, mounts: Iterable[Mount], what: str) -> tuple[Mount, PurePo
 
 def lease_target(spec: ContainerSpec) -> str | None:
     """The lease's path inside the container."""
-    place = lease_location(spec)
-    return None if place is None else str(PurePosixPath(place[0].target) / place[1])
+    location = lease_location(spec)
+    return None if location is None else str(PurePosixPath(location[0].target) / location[1])
 
 
 def own_job_folder(spec: ContainerSpec) -> str | None:

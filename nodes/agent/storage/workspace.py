@@ -17,19 +17,19 @@ from nodes.protocol.states import Cause
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-def workspace_make(archive: IO[bytes], code: Code, place: CodeFolder) -> None:
+def workspace_make(archive: IO[bytes], code: Code, target: CodeFolder) -> None:
     """Unpacks the archive into the folder, as its owner's. Unpacked beside it first: what a killed agent began is begun
     anew. Raises ``AttemptFailed``."""
-    fresh = _fresh(place.folder)
+    fresh = _fresh(target.folder)
     folder_remove_or_log(fresh)
     try:
-        place.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        target.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         fresh.mkdir(mode=0o700)  # nobody else may be inside before all is there: no link can appear under our feet
         for entry, data in packed_read(archive, Bounds(unpacked=_tar_bytes(code), entries=code.entries)):
-            _put(fresh, entry, data, place)
-        _give(fresh, place)
-        fresh.chmod(place.mode)
-        fresh.rename(place.folder)
+            _put(fresh, entry, data, target)
+        _give(fresh, target)
+        fresh.chmod(target.mode)
+        fresh.rename(target.folder)
     except PackedInvalid as invalid:
         raise AttemptFailed(Cause.CODE_MISSING, f"its code cannot be unpacked: {invalid.reason}") from invalid
     except OSError as error:
@@ -57,31 +57,31 @@ def _fresh(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.new")
 
 
-def _put(root: Path, entry: Entry, data: Iterator[bytes], place: CodeFolder) -> None:
+def _put(root: Path, entry: Entry, data: Iterator[bytes], target: CodeFolder) -> None:
     path = root / entry.path
-    _folders(root, path if entry.kind is Kind.FOLDER else path.parent, place)
+    _folders(root, path if entry.kind is Kind.FOLDER else path.parent, target)
     if entry.kind is Kind.LINK:
         path.symlink_to(entry.target)
-        _give(path, place)
+        _give(path, target)
     elif entry.kind is Kind.FILE:
         mode = 0o755 if entry.executable else 0o644
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode), "wb") as file:
             for piece in data:
                 file.write(piece)
         path.chmod(mode)
-        _give(path, place)
+        _give(path, target)
 
 
-def _folders(root: Path, path: Path, place: CodeFolder) -> None:
+def _folders(root: Path, path: Path, target: CodeFolder) -> None:
     """Makes the missing folders down to ``path``."""
     if path == root or path.is_dir():
         return
-    _folders(root, path.parent, place)
+    _folders(root, path.parent, target)
     path.mkdir()
     path.chmod(0o755)
-    _give(path, place)
+    _give(path, target)
 
 
-def _give(path: Path, place: CodeFolder) -> None:
-    if place.uid is not None and place.gid is not None and os.geteuid() == 0:
-        os.chown(path, place.uid, place.gid, follow_symlinks=False)
+def _give(path: Path, target: CodeFolder) -> None:
+    if target.uid is not None and target.gid is not None and os.geteuid() == 0:
+        os.chown(path, target.uid, target.gid, follow_symlinks=False)

@@ -99,20 +99,20 @@ class NvmlBackend:
         nvlink = groups_of(len(order), lambda a, b: _nvlinked(order[a], order[b]))
         pcie = groups_of(len(order), lambda a, b: _one_switch(order[a], order[b]))
         described = {}
-        for place, (uuid, handle) in enumerate(handles.items()):
+        for position, (uuid, handle) in enumerate(handles.items()):
             described[uuid] = dataclasses.replace(
-                self._identity(uuid, handle, place), nvlink_group=nvlink[place], pcie_group=pcie[place]
+                self._identity(uuid, handle, position), nvlink_group=nvlink[position], pcie_group=pcie[position]
             )
         return described
 
-    def _identity(self, uuid: str, handle: Any, place: int) -> GpuInfo:
+    def _identity(self, uuid: str, handle: Any, position: int) -> GpuInfo:
         index, memory = _ask(pynvml.nvmlDeviceGetIndex, handle), _memory(handle)
         pci = _ask(pynvml.nvmlDeviceGetPciInfo_v3, handle)
         cuda = _ask(pynvml.nvmlSystemGetCudaDriverVersion)
         bus = _text(pci.busId) if pci else ""
         return GpuInfo(
             uuid=uuid,
-            index=place if index is None else index,
+            index=position if index is None else index,
             model=_ask(pynvml.nvmlDeviceGetName, handle) or "unknown",
             memory_mb=memory.total // MIB if memory else 0,
             pci=bus,

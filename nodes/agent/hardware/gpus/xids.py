@@ -125,8 +125,8 @@ class XidWatch:
 
     def _uuid(self, device: Any) -> str:
         """The UUID as registered: a GPU that fell off the bus with this very error no longer names itself."""
-        place = _address(device)
-        known = next((uuid for uuid, handle in self._registered.items() if _address(handle) == place), "")
+        address = _address(device)
+        known = next((uuid for uuid, handle in self._registered.items() if _address(handle) == address), "")
         if not known:
             with contextlib.suppress(pynvml.NVMLError):
                 known = pynvml.nvmlDeviceGetUUID(device)

@@ -32,12 +32,12 @@ class Segment(NamedTuple):
 class ProcessOutput:
     """``FrameSource`` over a task's folder. It resumes by bytes per stream, so nothing is lost or doubled.
 
-    ``gone``: whether the wrapper has ended; ``send`` signals all processes of the task.
+    ``has_ended``: whether the wrapper has ended; ``send`` signals all processes of the task.
     """
 
-    def __init__(self, folder: Path, gone: Callable[[], bool], send: Callable[[int], None]) -> None:
+    def __init__(self, folder: Path, has_ended: Callable[[], bool], send: Callable[[int], None]) -> None:
         self._out, self._exit = folder / "out", folder / "exit.json"
-        self._gone = gone
+        self._has_ended = has_ended
         self._send = send
         self._closed = threading.Event()
 
@@ -92,7 +92,7 @@ class ProcessOutput:
 
     def _is_last_read(self, segment: Segment, position: int, idle: int) -> bool:
         """Whether nothing can follow what the next read finds: cheap checks often, expensive ones seldom."""
-        if self._exit.exists() or (idle % _ASK_EVERY == _ASK_EVERY - 1 and self._gone()):
+        if self._exit.exists() or (idle % _ASK_EVERY == _ASK_EVERY - 1 and self._has_ended()):
             return True
         return position >= SEGMENT_BYTES and self._segment(segment.number + 1) is not None
 
@@ -107,7 +107,7 @@ class ProcessOutput:
     def _first(self, after: Position) -> Segment | None:
         """The newest segment before which nothing is wanted; waits for the first one."""
         while not self._closed.is_set():
-            ended, segments = self._gone(), self._segments()
+            ended, segments = self._has_ended(), self._segments()
             behind = [s for s in segments if all(s.taken[n] <= after.payload_bytes.get(n, 0) for n in s.taken)]
             if behind or segments or ended:
                 return next(iter(behind[-1:] or segments), None)
