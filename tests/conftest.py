@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.parts import uses_database
-from tests.support.report import Report
-from tests.support.seed import quick_passwords
-from tests.support.services import SERVICES, Services
+from tests.support.cluster.seed import quick_passwords
+from tests.support.run.parts import uses_database
+from tests.support.run.report import Report
+from tests.support.services.services import SERVICES, Services
 
-pytest_plugins = ["tests.support.fixtures", "tests.support.worlds"]
+pytest_plugins = ["tests.support.run.fixtures", "tests.support.cluster.worlds"]
 
 # Five suites share the machine: how long an example takes says nothing of it.
 settings.register_profile("berth", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -67,7 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
         import django
 
         django.setup()
-        from tests.support.emptying import quick_flush
+        from tests.support.run.emptying import quick_flush
 
         quick_passwords()
         quick_flush()

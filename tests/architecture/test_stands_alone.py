@@ -5,7 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 BESIDE = re.compile(r"\.\./shared|[\"'/`]shared[\"'/`]")
-KNOWS = {"tests/support/facts.py", "tests/architecture/test_stands_alone.py"}
+KNOWS = {"tests/support/run/facts.py", "tests/architecture/test_stands_alone.py"}
 """Where the originals of `tests/data` are looked for, to be compared with; this file."""
 
 
@@ -18,4 +18,4 @@ def written() -> list[Path]:
 def test_nothing_but_the_comparison_with_the_originals_names_a_folder_beside_the_clone() -> None:
     names = {path.relative_to(ROOT).as_posix() for path in written() if BESIDE.search(path.read_text(errors="replace"))}
     assert names - KNOWS == set()
-    assert "tests/support/facts.py" in names
+    assert "tests/support/run/facts.py" in names

@@ -24,10 +24,10 @@ from tests.benchmarks.fill import fill
 from tests.benchmarks.filling.sizes import Sizes
 from tests.benchmarks.machine import machine_told
 from tests.benchmarks.wire import Wire
-from tests.support.processes import free_port
-from tests.support.services import Services
-from tests.support.stack import BIN
-from tests.support.waiting import wait_until
+from tests.support.cluster.stack import BIN
+from tests.support.run.waiting import wait_until
+from tests.support.services.processes import free_port
+from tests.support.services.services import Services
 
 CLIENTS = 8
 WORKERS = 2
@@ -80,7 +80,7 @@ def readers() -> list[Reader]:
     from portal.common.wake import redis_once
     from portal.queue.outlook import QUEUE_KEY
     from portal.teams.models import Membership
-    from tests.support.cast import person
+    from tests.support.people.cast import person
 
     redis_once().persist(QUEUE_KEY)
     found = {
@@ -124,7 +124,7 @@ def addresses_of(person: Reader) -> dict[str, list[str]]:
 def allowed(call: Call) -> bool:
     from django.test import Client
 
-    from tests.support.cast import HOST
+    from tests.support.people.cast import HOST
 
     answer = Client(HTTP_HOST=HOST).get(call[1], headers=call[2])
     answer.close()  # a download is under way until somebody has read it
@@ -146,7 +146,7 @@ def queries_of(call: Call) -> int:
     from django.test import Client
     from django.test.utils import CaptureQueriesContext
 
-    from tests.support.cast import HOST
+    from tests.support.people.cast import HOST
 
     with CaptureQueriesContext(connection) as queries:
         Client(HTTP_HOST=HOST).get(call[1], headers=call[2]).close()

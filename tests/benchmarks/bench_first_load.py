@@ -15,9 +15,9 @@ from tests.benchmarks.machine import machine_told
 from tests.e2e.browser.loads import DSL, GOAL, HEADING, MOBILE, Line, Load, first_load
 from tests.e2e.browser.pictures import pages, scene
 from tests.e2e.browser.site import Site
-from tests.support.browser import launched
-from tests.support.services import Services
-from tests.support.stack import Stack
+from tests.support.cluster.stack import Stack
+from tests.support.services.browser import launched
+from tests.support.services.services import Services
 
 RUNS = 5
 MORE = {"nodes": "/cluster/nodes", "node": "/cluster/nodes/gpu01", "help": "/help", "profile": "/profile"}

@@ -18,11 +18,11 @@ from playwright.sync_api import Page, expect
 
 from nodes.protocol.logs import RECORD_HEADER, STDOUT
 from tests.e2e.browser.site import Site
-from tests.support.browser import launched
-from tests.support.person import alice
-from tests.support.services import Services
-from tests.support.stack import Agent, Stack
-from tests.support.waiting import wait_until
+from tests.support.cluster.stack import Agent, Stack
+from tests.support.people.person import alice
+from tests.support.run.waiting import wait_until
+from tests.support.services.browser import launched
+from tests.support.services.services import Services
 
 SIZE = int(os.environ.get("BENCH_LOG_BYTES", 1_000_000_000))
 SEGMENT = 1 << 20

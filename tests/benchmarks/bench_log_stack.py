@@ -13,10 +13,10 @@ from contextlib import closing, contextmanager
 
 from websockets.sync.client import ClientConnection
 
-from tests.support import images
-from tests.support.person import Person
-from tests.support.services import Services
-from tests.support.stack import Agent, Stack
+from tests.support.cluster.stack import Agent, Stack
+from tests.support.images import images
+from tests.support.people.person import Person
+from tests.support.services.services import Services
 
 SECONDS = 20
 SETTLED_S = 5

@@ -31,9 +31,9 @@ from portal.logs.reader import LogReader
 from portal.logs.records import Run
 from portal.logs.stream import LogOf, read_stream, stream_end
 from portal.logs.viewer import Viewer
-from tests.support.processes import free_port
-from tests.support.redis_server import redis_binary
-from tests.support.waiting import wait_until
+from tests.support.run.waiting import wait_until
+from tests.support.services.processes import free_port
+from tests.support.services.redis_server import redis_binary
 
 NODE, ATTEMPT, SECONDS = "gpu07", "4f1d8a3e-0000-4000-8000-000000000001", 10
 TEXT = b"epoch 3 loss 0.123456 lr 1e-4 throughput 1234.5 samples/s, and some more words\n"  # 100 bytes with its time

@@ -11,9 +11,9 @@ from contextlib import closing
 
 from websockets.sync.client import ClientConnection
 
-from tests.support.person import Person, alice
-from tests.support.services import Services
-from tests.support.stack import Agent, Stack
+from tests.support.cluster.stack import Agent, Stack
+from tests.support.people.person import Person, alice
+from tests.support.services.services import Services
 
 KEYS = 500
 MEGABYTES = 200

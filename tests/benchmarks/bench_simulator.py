@@ -24,7 +24,7 @@ from scheduling.simulator.policies import Settings, Sharing, compare, simulate
 from scheduling.simulator.timeline import timeline
 from scheduling.simulator.trace import TraceJob
 from scheduling.simulator.trace import read as read_trace
-from tests.support.facts import DATA
+from tests.support.run.facts import DATA
 
 TRACES = DATA / "traces"
 HEADINGS = (

@@ -14,9 +14,9 @@ from contextlib import closing
 
 from websockets.asyncio.client import connect
 
-from tests.support.person import Person
-from tests.support.services import Services
-from tests.support.stack import Agent, Stack
+from tests.support.cluster.stack import Agent, Stack
+from tests.support.people.person import Person
+from tests.support.services.services import Services
 
 SOCKETS = int(os.environ.get("BENCH_SOCKETS", 200))
 ROUNDS = 3

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 from docker import DockerClient
 
-from tests.support.images import BUSYBOX
-from tests.support.person import Person
-from tests.support.services import Services
-from tests.support.stack import Agent, Stack
+from tests.support.cluster.stack import Agent, Stack
+from tests.support.images.images import BUSYBOX
+from tests.support.people.person import Person
+from tests.support.services.services import Services
 
 RUNS = 20
 LABEL = "berth.bench"

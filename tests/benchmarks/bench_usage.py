@@ -141,7 +141,7 @@ def reports() -> None:
     from portal.accounts.services import token_create
     from portal.teams.models import Membership
     from portal.usage.models import UsageDay
-    from tests.support.cast import HOST, person
+    from tests.support.people.cast import HOST, person
 
     print(f"{UsageDay.objects.count():,} rows of days that are over")
     now = timezone.now()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
 
-from tests.support.services import Services
+from tests.support.services.services import Services
 
 if TYPE_CHECKING:
     from portal.jobs.models import Job, TaskRole
@@ -62,7 +62,7 @@ def teams_make(teams: Sequence[str], users: int) -> None:
     """Teams with so many people each, who are named after the team."""
     from portal.hardware.services.silence import lane_pulse
     from portal.teams.services.teams import member_set, vc_create
-    from tests.support.cast import person
+    from tests.support.people.cast import person
 
     now = timezone.now()
     lane_pulse(now=now)
@@ -77,7 +77,7 @@ def nodes_make(count: int, gpus: int, teams: Sequence[str]) -> None:
     from portal.hardware.models import Gpu, Node
     from portal.teams.models import VirtualCluster
     from portal.teams.services.quotas import quota_set
-    from tests.support.scripted_node import ScriptedNode
+    from tests.support.cluster.scripted_node import ScriptedNode
 
     first = ScriptedNode("gpu0000", gpus=gpus, cpus=96)
     if gpus == 8:
@@ -143,7 +143,7 @@ class Submitter:
 
 
 def _file(wish: Wish) -> str:
-    from tests.support.world import job_file
+    from tests.support.cluster.world import job_file
 
     shape = wish.shape
     resources = {"cpu": shape.cpu * max(shape.gpus, 1), "memoryMB": 4096 * max(shape.gpus, 1), "gpu": shape.gpus}

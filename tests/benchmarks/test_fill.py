@@ -23,10 +23,10 @@ from tests.benchmarks.api_calls import BASE, Reader, operations
 from tests.benchmarks.fill import fill, main
 from tests.benchmarks.filling.present import gpu_sizes
 from tests.benchmarks.filling.sizes import NotFilled, Sizes
-from tests.support.cast import HOST, person
-from tests.support.kept import Kept, kept_scene
-from tests.support.redis_server import RedisServer
-from tests.support.world import World
+from tests.support.cluster.kept import Kept, kept_scene
+from tests.support.cluster.world import World
+from tests.support.people.cast import HOST, person
+from tests.support.services.redis_server import RedisServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

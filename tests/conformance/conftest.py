@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.facts import originals
+from tests.support.run.facts import originals
 
 
 @pytest.fixture(scope="session")

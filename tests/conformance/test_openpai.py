@@ -13,9 +13,9 @@ import yaml
 
 from portal.job_file.model import JobSpec
 from portal.job_file.validate import parse
-from tests.support import openpai_table as api_table
-from tests.support.facts import read_json
-from tests.support.lab6 import JOBS, lab_job
+from tests.support.cluster.lab6 import JOBS, lab_job
+from tests.support.people import openpai_table as api_table
+from tests.support.run.facts import read_json
 
 SAMPLES = (
     *("caffe-mnist", "caffe2-resnet50", "chainer-cifar", "horovod-pytorch-synthetic-benchmark"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.facts import DATA, read_json
+from tests.support.run.facts import DATA, read_json
 
 FILES = {
     "hived/cases.json.gz": "hived/cases.json",

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.compose import sources_copy
-from tests.support.processes import free_port
-from tests.support.reader import Reader, reader_of
-from tests.support.stack import Stack
-from tests.support.systemd import a_server
-from tests.support.waiting import wait_until
+from tests.support.cluster.stack import Stack
+from tests.support.people.reader import Reader, reader_of
+from tests.support.run.waiting import wait_until
+from tests.support.services.compose import sources_copy
+from tests.support.services.processes import free_port
+from tests.support.services.systemd import a_server
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(2400)]
 

@@ -22,14 +22,14 @@ from portal.storages.models import Storage
 from portal.teams.services.quotas import quota_set
 from portal.teams.services.teams import member_set, vc_create
 from tests.hived.test_command import case_file
-from tests.support.cast import person
-from tests.support.documents import ROOT
-from tests.support.idle_scenes import Scene
-from tests.support.reader import Reader
+from tests.support.cluster.idle_scenes import Scene
+from tests.support.people.cast import person
+from tests.support.people.documents import ROOT
+from tests.support.people.reader import Reader
 from tests.unit.scheduler.test_simulate import CLUSTER, TRACE
 
 if TYPE_CHECKING:
-    from tests.support.world import World
+    from tests.support.cluster.world import World
 
 API = "docs/user/api.md"
 WATCHING = "docs/user/api-watching.md"

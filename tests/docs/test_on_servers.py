@@ -22,7 +22,7 @@ from berth.cli.app import app
 from nodes.__main__ import BY_HAND
 from nodes.agent.config.policy import Policy
 from tests.docs.test_register import flags_of, flags_within, options
-from tests.support.documents import ROOT, blocks, pages, spans, split
+from tests.support.people.documents import ROOT, blocks, pages, spans, split
 
 SERVICES = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
 PROFILES = {profile for service in SERVICES.values() for profile in service.get("profiles", [])}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.reader import ALTERING, Reader, reader_of
+from tests.support.people.reader import ALTERING, Reader, reader_of
 
 ACCOUNTS = "docs/admin/accounts.md"
 

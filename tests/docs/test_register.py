@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from berth.cli.app import app
-from tests.support.documents import NOT_RUN, ROOT, Block, blocks, commands, pages, spans, split
+from tests.support.people.documents import NOT_RUN, ROOT, Block, blocks, commands, pages, spans, split
 
 LANGUAGES = {"sh", "ini", "json", "python", "text", "yaml"}
 """What a block may be: commands are `sh`; the others are files, programs, answers."""

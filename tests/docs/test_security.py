@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.support.documents import ROOT
+from tests.support.people.documents import ROOT
 
 PAGE = (ROOT / "docs" / "admin" / "security.md").read_text()
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from tests.support.documents import ROOT
+from tests.support.people.documents import ROOT
 
 PAGES = [*ROOT.glob("docs/*/troubleshooting*.md")]
 HOLE = "\N{HORIZONTAL ELLIPSIS}"

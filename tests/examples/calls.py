@@ -11,7 +11,7 @@ import yaml
 from nodes.protocol.envelope import NodeKey
 from portal.jobs.models import Job
 from tests.examples.scene import PASSWORD, STRANGER, training
-from tests.support.archives import packed
+from tests.support.run.archives import packed
 
 CLAIMS = {
     "cpu_milli": 64000, "memory_mb": 262144, "address": "10.1.0.13", "runtime": "docker", "simulated": False,

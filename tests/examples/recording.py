@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.examples.calls import Call, every_call
 from tests.examples.scene import Scene
-from tests.support.cast import HOST, Api
+from tests.support.people.cast import HOST, Api
 
 MOST_ROWS, MOST_LINES = 2, 8
 ROWS = ("results", "samples")

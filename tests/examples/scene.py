@@ -28,9 +28,9 @@ from portal.teams.models import VirtualCluster
 from portal.teams.services.quotas import quota_set
 from portal.teams.services.teams import member_set, vc_create
 from tests.examples.clock import Clock
-from tests.support.scripted_node import ScriptedNode
-from tests.support.usage_runs import fold, folded_from, tell
-from tests.support.world import World, job_file
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.usage_runs import fold, folded_from, tell
+from tests.support.cluster.world import World, job_file
 
 PASSWORD = "correct horse 7"
 STRANGER = "5c2d2f6e-0d7c-4a54-9a0f-0f3c9f3c7a11"

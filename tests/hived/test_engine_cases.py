@@ -11,7 +11,7 @@ from tests.hived.engine import HivedEngine
 from tests.hived.reference import Reference
 from tests.hived.run import Tally, replay
 from tests.hived.streams import narrow_document, stream
-from tests.support.facts import hived_cases, hived_streams
+from tests.support.run.facts import hived_cases, hived_streams
 
 CASES = hived_cases()
 STREAMS = hived_streams()

@@ -16,7 +16,7 @@ from tests.hived.compare import Difference
 from tests.hived.reference import Reference
 from tests.hived.run import Tally, replay
 from tests.hived.streams import stream
-from tests.support.facts import hived_cases, hived_streams
+from tests.support.run.facts import hived_cases, hived_streams
 
 CASES = hived_cases()
 STREAMS = hived_streams()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from berth import __version__
-from tests.support.reader import reader_of
+from tests.support.people.reader import reader_of
 
 ROOT = Path(__file__).parents[2]
 TAKEN = ("pyproject.toml", "README.md", "LICENSE", "client")

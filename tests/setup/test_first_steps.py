@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.services import Services
+from tests.support.services.services import Services
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ["env", "bash", "sh", "dirname", "id", "stat", "mktemp", "tail", "rm", "grep", "setpriv", "sleep", "tr", "cut"]

@@ -1,4 +1,4 @@
-"""`tests/support/programs.txt` names what tests run on this machine, so that it is there before the first test."""
+"""`tests/support/run/programs.txt` names what tests run on this machine, so that it is there before the first test."""
 
 import ast
 import os
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.services import Services
+from tests.support.services.services import Services
 
 ROOT = Path(__file__).parents[2]
-LIST = ROOT / "tests" / "support" / "programs.txt"
+LIST = ROOT / "tests" / "support" / "run" / "programs.txt"
 PACKAGED = [line.split() for line in LIST.read_text().splitlines() if line and not line.startswith("#")]
 MINIMAL = {
     "apt-cache", "base64", "bash", "cat", "cp", "dpkg", "dpkg-deb", "env", "false", "id", "ldd", "ls", "mount", "nohup",

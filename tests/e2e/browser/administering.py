@@ -8,9 +8,9 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.e2e.browser.looking import PHONE_AT_NIGHT, looked_at, looking
 from tests.e2e.browser.site import SLOW_MS, Site
-from tests.support.person import Person, job_file
-from tests.support.seed import PASSWORD
-from tests.support.stack import Stack
+from tests.support.cluster.seed import PASSWORD
+from tests.support.cluster.stack import Stack
+from tests.support.people.person import Person, job_file
 
 TABLE = "username,password,virtual_clusters\nzoe,staple-horse-7,research\nyan,staple-horse-8,nowhere\n"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKHEChHWDJmrfVzYAIYBZLm3vTZBUvAxqAvNlC4IHCzZ alice@laptop"

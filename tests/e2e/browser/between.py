@@ -6,9 +6,9 @@ from playwright.sync_api import Dialog, Page, expect
 
 from tests.e2e.browser.looking import looked_at
 from tests.e2e.browser.site import SESSION, SLOW_MS, Site
-from tests.support.seed import PASSWORD
-from tests.support.stack import Stack
-from tests.support.waiting import wait_until
+from tests.support.cluster.seed import PASSWORD
+from tests.support.cluster.stack import Stack
+from tests.support.run.waiting import wait_until
 
 REFUSED = ["/profile/password", "/templates/new", "/new-user", "/language", "/users/import", "/users/bob/password"]
 """The paths that are answered with 400 or more."""
@@ -170,7 +170,7 @@ def looked_at_claims(site: Site, stack: Stack) -> list[str]:
     """What is wrong with the page of a server that waits to be accepted, and of one that claims more than was; the
     first is accepted, and both are removed."""
     page, faults, names = site.page, list[str](), ("new1", "grown1")
-    stack.script("tests.support.claiming", *names)
+    stack.script("tests.support.cluster.claiming", *names)
     for name, words in zip(names, ("8 x NVIDIA H100", "128 CPU cores (accepted: 64)"), strict=True):
         site.open(f"/cluster/nodes/{name}")
         expect(page.locator("#node .notice")).to_contain_text(words)
@@ -203,7 +203,7 @@ def looked_at_silent_servers(site: Site, stack: Stack) -> list[str]:
 
     def silent() -> int:
         """Told again where the portal was late in taking reports in meanwhile: then it begins to wait anew."""
-        stack.script("tests.support.silent", *names)
+        stack.script("tests.support.services.silent", *names)
         site.open(f"/cluster/nodes/{names[0]}")
         return given_up.count()
 

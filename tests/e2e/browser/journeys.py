@@ -7,8 +7,8 @@ from playwright.sync_api import Browser, expect
 
 from tests.e2e.browser.site import SLOW_MS, Site
 from tests.e2e.browser.walking import Alone
-from tests.support.person import Person, job_file
-from tests.support.stack import Stack
+from tests.support.cluster.stack import Stack
+from tests.support.people.person import Person, job_file
 
 LINES = 5_000  # more than a piece of a log
 COUNT = f'i=0; while [ $i -lt {LINES} ]; do echo "line $i of $BERTH_TASK_RANK"; i=$((i+1)); done'

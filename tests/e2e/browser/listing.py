@@ -7,8 +7,8 @@ from playwright.sync_api import Locator, Page, expect
 from tests.e2e.browser.looking import NARROW, WIDE
 from tests.e2e.browser.site import SLOW_MS, Site
 from tests.e2e.browser.walking import Together
-from tests.support.person import Person
-from tests.support.stack import Stack
+from tests.support.cluster.stack import Stack
+from tests.support.people.person import Person
 
 ENDS = "true"
 GOES_ON = "sleep 600"

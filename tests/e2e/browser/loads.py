@@ -6,7 +6,7 @@ from typing import Any
 from playwright.sync_api import Browser, CDPSession
 
 from tests.e2e.browser.site import SESSION
-from tests.support.stack import Stack
+from tests.support.cluster.stack import Stack
 
 MOST_KB = 300
 """The goal: of each page, compressed, with all that it fetches by itself."""

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize, expect
 
 from tests.e2e.browser.site import Site
-from tests.support.browser import is_error
-from tests.support.fixtures import ARTIFACTS
-from tests.support.stack import Stack
+from tests.support.cluster.stack import Stack
+from tests.support.run.fixtures import ARTIFACTS
+from tests.support.services.browser import is_error
 
 AXE = Path("frontend/node_modules/axe-core/axe.min.js")
 WIDE: ViewportSize = {"width": 1280, "height": 900}

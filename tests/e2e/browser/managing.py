@@ -8,8 +8,8 @@ from playwright.sync_api import Page, expect
 from tests.e2e.browser.looking import PHONE_AT_NIGHT, looked_at
 from tests.e2e.browser.site import SLOW_MS, Site
 from tests.e2e.browser.walking import Together
-from tests.support.person import Person
-from tests.support.stack import Stack
+from tests.support.cluster.stack import Stack
+from tests.support.people.person import Person
 
 SECRET = "whsec_eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHg="
 PEOPLE = (

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from django.urls import URLPattern, URLResolver, get_resolver, resolve, reverse
 
-from tests.support.person import Person
+from tests.support.people.person import Person
 
 VC = "/virtual-clusters/research"
 ABSENT = "/no-such-page"

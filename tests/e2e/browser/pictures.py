@@ -16,11 +16,11 @@ from playwright.sync_api import Browser, Page, expect
 from tests.e2e.browser.keeping import keep
 from tests.e2e.browser.looking import DRAWN, MODES
 from tests.e2e.browser.site import Site
-from tests.support.browser import launched
-from tests.support.migrated import sqlite_copy
-from tests.support.person import Person, job_file
-from tests.support.services import Services
-from tests.support.stack import ROOT, Agent, Stack
+from tests.support.cluster.stack import ROOT, Agent, Stack
+from tests.support.people.person import Person, job_file
+from tests.support.services.browser import launched
+from tests.support.services.migrated import sqlite_copy
+from tests.support.services.services import Services
 
 FOLDER = ROOT / "docs" / "pictures"
 OTHERWISE = "docs/pictures/{} is not as its page looks now (make pictures; not on a machine with other fonts)"

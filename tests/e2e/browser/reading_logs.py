@@ -9,7 +9,7 @@ from playwright.sync_api import Download, Locator, Page, Route, expect
 from tests.e2e.browser.looking import DRAWN, NARROW, WIDE
 from tests.e2e.browser.site import SLOW_MS, Site
 from tests.e2e.browser.walking import Alone
-from tests.support.person import Person
+from tests.support.people.person import Person
 
 TASKS = 24
 PRINTED = ("hello from {rank}", "done {rank}")

@@ -34,7 +34,7 @@ def people(now: datetime) -> dict[str, str]:
     from portal.teams.models import VirtualCluster
     from portal.teams.services.quotas import quota_set
     from portal.teams.services.teams import member_set, vc_create
-    from tests.support.seed import PASSWORD
+    from tests.support.cluster.seed import PASSWORD
 
     tokens = {}
     for team, shape in TEAMS.items():
@@ -179,7 +179,7 @@ def main() -> None:
     django.setup()
     from django.utils import timezone
 
-    from tests.support.seed import quick_passwords
+    from tests.support.cluster.seed import quick_passwords
 
     quick_passwords()
     if sys.argv[1] == "people":

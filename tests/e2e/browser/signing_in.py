@@ -6,11 +6,11 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.browser.looking import looked_at, looking
 from tests.e2e.browser.site import SESSION
-from tests.support.oidc.provider import CLIENT, SECRET, Provider
-from tests.support.oidc.served import PASSWORD
-from tests.support.processes import free_port
-from tests.support.services import Services
-from tests.support.stack import Stack
+from tests.support.cluster.stack import Stack
+from tests.support.services.oidc.provider import CLIENT, SECRET, Provider
+from tests.support.services.oidc.served import PASSWORD
+from tests.support.services.processes import free_port
+from tests.support.services.services import Services
 
 ROLES = '{"vision-leads": "lead:vision"}'
 EVE = {"preferred_username": "eve", "groups": ["vision-leads"]}

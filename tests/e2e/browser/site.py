@@ -6,8 +6,8 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.support.seed import PASSWORD
-from tests.support.stack import Stack
+from tests.support.cluster.seed import PASSWORD
+from tests.support.cluster.stack import Stack
 
 # A job starts on a machine that runs other tests as well.
 SLOW_MS = 60_000

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.e2e.browser.looking import looked_at
 from tests.e2e.browser.site import SLOW_MS, Site
 from tests.e2e.browser.walking import Alone
-from tests.support.person import Person, job_file
+from tests.support.people.person import Person, job_file
 
 TUNED = "echo lr <% $parameters.lr %>"
 SECRET = "hush-my-baby"

@@ -12,13 +12,13 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.browser.looking import looked_at
 from tests.e2e.browser.site import Site
-from tests.support import nvml_double as double
-from tests.support.docker_engine import DockerEngine
-from tests.support.migrated import postgres_copy
-from tests.support.person import Person, alice, carol
-from tests.support.postgres import PostgresServer
-from tests.support.services import Services
-from tests.support.stack import Agent, Stack
+from tests.support.cluster.stack import Agent, Stack
+from tests.support.people.person import Person, alice, carol
+from tests.support.services import nvml_double as double
+from tests.support.services.docker_engine import DockerEngine
+from tests.support.services.migrated import postgres_copy
+from tests.support.services.postgres import PostgresServer
+from tests.support.services.services import Services
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 

@@ -11,11 +11,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.browser.site import SLOW_MS, Site
-from tests.support.docker_engine import DockerEngine
-from tests.support.jupyter_image import jupyter_image
-from tests.support.person import Person, alice
-from tests.support.stack import Stack
-from tests.support.waiting import wait_until
+from tests.support.cluster.stack import Stack
+from tests.support.images.jupyter_image import jupyter_image
+from tests.support.people.person import Person, alice
+from tests.support.run.waiting import wait_until
+from tests.support.services.docker_engine import DockerEngine
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 

@@ -13,9 +13,9 @@ from tests.e2e.browser.large_map import BORROWED, CORDONED, DRAINING, IDLE, LOST
 from tests.e2e.browser.looking import DRAWN, MODES, looked_at
 from tests.e2e.browser.pictures import OTHERWISE, large_map, take_map
 from tests.e2e.browser.site import Site
-from tests.support.report import Report
-from tests.support.services import Services
-from tests.support.stack import Stack
+from tests.support.cluster.stack import Stack
+from tests.support.run.report import Report
+from tests.support.services.services import Services
 
 GPUS = NODES * 8
 BOUND_MS = 15_000

@@ -21,11 +21,11 @@ from tests.e2e.browser.pages import (
 )
 from tests.e2e.browser.signing_in import sign_in_by_a_provider
 from tests.e2e.browser.site import SLOW_MS, Site
-from tests.support.person import Person, alice, job_file
-from tests.support.seed import PASSWORD
-from tests.support.services import Services
-from tests.support.stack import Stack
-from tests.support.strangers import stranger_begin
+from tests.support.cluster.seed import PASSWORD
+from tests.support.cluster.stack import Stack
+from tests.support.cluster.strangers import stranger_begin
+from tests.support.people.person import Person, alice, job_file
+from tests.support.services.services import Services
 
 COLOURS = r"printf '\033[1;36m== training ==\033[0m\n\033[33mWARNING\033[0m: few GPUs\n\033[31mError\033[0m\n'"
 HEADLINE = r"printf '\033[1;36m== epoch 1 of 3 ==\033[0m\n'"

@@ -15,9 +15,9 @@ from tests.e2e.browser.managing import ManagingJourneys
 from tests.e2e.browser.reading_logs import LogJourneys
 from tests.e2e.browser.site import SLOW_MS, Site
 from tests.e2e.browser.submitting import SubmitJourneys
-from tests.support.person import Person, alice
-from tests.support.stack import Stack
-from tests.support.waiting import wait_until
+from tests.support.cluster.stack import Stack
+from tests.support.people.person import Person, alice
+from tests.support.run.waiting import wait_until
 
 FILES = "mkdir -p $BERTH_JOB_DIR/out; printf 'loss 0.25\\n' > $BERTH_JOB_DIR/out/result.txt; touch $BERTH_JOB_DIR/ready"
 HOSTILE = (

@@ -12,9 +12,9 @@ from tests.e2e.browser.keeping import LARGEST, keep, looks_otherwise
 from tests.e2e.browser.loads import DSL, GOAL, HEADING, MOST_KB, first_load
 from tests.e2e.browser.pictures import FOLDER, OTHERWISE, pages, ready, scene, shape, take
 from tests.e2e.browser.site import Site
-from tests.support.report import Report
-from tests.support.services import Services
-from tests.support.stack import Stack
+from tests.support.cluster.stack import Stack
+from tests.support.run.report import Report
+from tests.support.services.services import Services
 
 LATER = """() => {
     const texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);

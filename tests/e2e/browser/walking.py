@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.e2e.browser.site import Site
-from tests.support.person import Person
-from tests.support.stack import Stack
+from tests.support.cluster.stack import Stack
+from tests.support.people.person import Person
 
 
 class Alone:

@@ -27,7 +27,7 @@ from portal.compose.certificates import (
 )
 from portal.compose.files import caddyfile, files_make, redis_conf
 from portal.compose.refusal import CannotStart
-from tests.support.disk import full_disk
+from tests.support.services.disk import full_disk
 
 NOW = dt.datetime(2026, 3, 2, 9, 0, tzinfo=dt.UTC)
 PLACE = Path("/run/berth-certificate")

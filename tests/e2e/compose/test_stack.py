@@ -17,8 +17,11 @@ import httpx
 import pytest
 
 from portal.compose.certificates import authority_make
-from tests.support.archives import packed
-from tests.support.compose import (
+from tests.support.people.documents import commands
+from tests.support.people.person import job_file
+from tests.support.run.archives import packed
+from tests.support.run.waiting import wait_until
+from tests.support.services.compose import (
     NAME,
     Door,
     Project,
@@ -28,12 +31,9 @@ from tests.support.compose import (
     trusting,
     wait_answering,
 )
-from tests.support.compose_server import Server, new_server
-from tests.support.docker_engine import DockerEngine
-from tests.support.documents import commands
-from tests.support.person import job_file
-from tests.support.services import Services
-from tests.support.waiting import wait_until
+from tests.support.services.compose_server import Server, new_server
+from tests.support.services.docker_engine import DockerEngine
+from tests.support.services.services import Services
 
 pytestmark = [pytest.mark.soak, pytest.mark.docker, pytest.mark.timeout(4800)]
 

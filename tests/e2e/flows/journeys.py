@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nodes.protocol.logs import MARK
-from tests.support.person import Person
+from tests.support.people.person import Person
 
 LINES = 10_000
 COUNT = f'i=0; while [ $i -lt {LINES} ]; do echo "line $i of $BERTH_TASK_RANK"; i=$((i+1)); done'

@@ -15,15 +15,15 @@ from pathlib import Path
 import pytest
 
 from nodes.agent.runtimes.process.runtime import ProcessRuntime
-from tests.support.documents import ROOT
-from tests.support.documents import commands as commands_of_page
-from tests.support.person import Person, alice, job_file
-from tests.support.reader import Reader, reader_of
-from tests.support.seed import PASSWORD
-from tests.support.shell import BERTH, Shell
-from tests.support.stack import Stack
-from tests.support.systemd import a_server
-from tests.support.waiting import wait_until
+from tests.support.cluster.seed import PASSWORD
+from tests.support.cluster.stack import Stack
+from tests.support.people.documents import ROOT
+from tests.support.people.documents import commands as commands_of_page
+from tests.support.people.person import Person, alice, job_file
+from tests.support.people.reader import Reader, reader_of
+from tests.support.people.shell import BERTH, Shell
+from tests.support.run.waiting import wait_until
+from tests.support.services.systemd import a_server
 
 COUNT = 'i=0; while [ $i -lt 60 ]; do echo "line $i"; i=$((i+1)); sleep 0.1; done'
 

@@ -18,8 +18,8 @@ import psutil
 import pytest
 
 from portal.embedded.options import DATA, SIMULATED, Options, jobs_let_through
-from tests.support.services import Services
-from tests.support.waiting import wait_until
+from tests.support.run.waiting import wait_until
+from tests.support.services.services import Services
 
 ROOT = Path(__file__).resolve().parents[3]
 PASSED_ON = ("PATH", "HOME", "LANG")

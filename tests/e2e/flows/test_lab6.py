@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from berth import NotValid
-from tests.support import images
-from tests.support.docker_engine import DockerEngine
-from tests.support.lab6 import IMAGE, lab_job
-from tests.support.migrated import postgres_copy
-from tests.support.person import Person
-from tests.support.postgres import PostgresServer
-from tests.support.services import Services
-from tests.support.stack import Agent, Stack
+from tests.support.cluster.lab6 import IMAGE, lab_job
+from tests.support.cluster.stack import Agent, Stack
+from tests.support.images import images
+from tests.support.people.person import Person
+from tests.support.services.docker_engine import DockerEngine
+from tests.support.services.migrated import postgres_copy
+from tests.support.services.postgres import PostgresServer
+from tests.support.services.services import Services
 
 MAIN = """
 import argparse

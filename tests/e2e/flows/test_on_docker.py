@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from tests.e2e.flows.journeys import Journeys
-from tests.support import images
-from tests.support.docker_engine import DockerEngine
-from tests.support.documents import commands
-from tests.support.git_image import git_image
-from tests.support.person import Person, alice, job_file
-from tests.support.processes import free_port
-from tests.support.reader import reader_of
-from tests.support.ssh_image import ssh_image
-from tests.support.stack import Stack
-from tests.support.waiting import wait_until
+from tests.support.cluster.stack import Stack
+from tests.support.images import images
+from tests.support.images.git_image import git_image
+from tests.support.images.ssh_image import ssh_image
+from tests.support.people.documents import commands
+from tests.support.people.person import Person, alice, job_file
+from tests.support.people.reader import reader_of
+from tests.support.run.waiting import wait_until
+from tests.support.services.docker_engine import DockerEngine
+from tests.support.services.processes import free_port
 
 RENDEZVOUS = """
 import os, torch, torch.distributed as dist

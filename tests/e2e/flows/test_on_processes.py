@@ -11,11 +11,11 @@ import pytest
 
 from berth.model.jobs import Metrics
 from tests.e2e.flows.journeys import TRAINER, Journeys
-from tests.support.mail_server import MailServer
-from tests.support.person import Person, alice
-from tests.support.receiver import Receiver
-from tests.support.stack import Stack
-from tests.support.waiting import wait_until
+from tests.support.cluster.stack import Stack
+from tests.support.people.person import Person, alice
+from tests.support.run.waiting import wait_until
+from tests.support.services.mail_server import MailServer
+from tests.support.services.receiver import Receiver
 
 STILL_THERE = "SELECT count(*) FROM jobs_taskattempt WHERE removed_at IS NULL"
 MONTH_S = 31 * 86_400

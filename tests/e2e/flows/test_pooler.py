@@ -7,13 +7,13 @@ from contextlib import closing
 
 import pytest
 
-from tests.support.invariants import assert_log, counted, counting
-from tests.support.migrated import postgres_copy
-from tests.support.person import Person, alice
-from tests.support.pooler import Pooler
-from tests.support.postgres import PostgresServer
-from tests.support.services import Services
-from tests.support.stack import Agent, Stack
+from tests.support.cluster.invariants import assert_log, counted, counting
+from tests.support.cluster.stack import Agent, Stack
+from tests.support.people.person import Person, alice
+from tests.support.services.migrated import postgres_copy
+from tests.support.services.pooler import Pooler
+from tests.support.services.postgres import PostgresServer
+from tests.support.services.services import Services
 
 CONNECTIONS = 3
 """Fewer than the portal's processes are, so that each is handed on."""

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.support import images
-from tests.support.docker_engine import DockerEngine
-from tests.support.person import Person, alice, carol
-from tests.support.stack import Stack
+from tests.support.cluster.stack import Stack
+from tests.support.images import images
+from tests.support.people.person import Person, alice, carol
+from tests.support.services.docker_engine import DockerEngine
 
 TRAINER = """
 import json, os, signal, sys, time

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.person import Person, alice
-from tests.support.shell import BERTH, Shell
-from tests.support.stack import Stack
-from tests.support.waiting import wait_until
+from tests.support.cluster.stack import Stack
+from tests.support.people.person import Person, alice
+from tests.support.people.shell import BERTH, Shell
+from tests.support.run.waiting import wait_until
 
 WAIT = "echo ready; while :; do sleep 0.2; done"
 

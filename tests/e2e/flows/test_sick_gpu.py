@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.support import nvml_double as double
-from tests.support.migrated import sqlite_copy
-from tests.support.person import Person, alice
-from tests.support.services import Services
-from tests.support.stack import Agent, Stack
-from tests.support.waiting import wait_until
+from tests.support.cluster.stack import Agent, Stack
+from tests.support.people.person import Person, alice
+from tests.support.run.waiting import wait_until
+from tests.support.services import nvml_double as double
+from tests.support.services.migrated import sqlite_copy
+from tests.support.services.services import Services
 
 OFF_THE_BUS = 79
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from tests.support.world import job_file
+from tests.support.cluster.world import job_file
 
 CLAIMS = {
     "cpu_milli": 640_000, "memory_mb": 0, "address": "", "runtime": "docker", "simulated": True,

@@ -9,8 +9,8 @@ from django.conf import settings
 
 from portal.accounts.models import Token, User
 from portal.accounts.services import user_create
-from tests.support.cast import Api, person
-from tests.support.pages import Browser
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "correct-horse-battery"

@@ -22,8 +22,8 @@ from portal.teams.models import Membership
 from portal.teams.services.teams import member_set
 from tests.integration.accounts.matrix import CASES, SILENCED, STRANGER, TOMORROW
 from tests.integration.accounts.test_rights import ask, in_an_order_that_works, kept, scene
-from tests.support.cast import HOST, Api, person
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import HOST, Api, person
 
 pytestmark = pytest.mark.django_db
 

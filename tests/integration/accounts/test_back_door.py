@@ -8,8 +8,8 @@ from django.test import Client
 
 from portal.accounts.models import ClusterRole, User
 from portal.upkeep.tables import tables
-from tests.support.cast import person
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import person
 
 
 def client_of(user: User) -> Client:

@@ -10,8 +10,8 @@ from django.contrib.sessions.models import Session
 from django.utils import timezone
 
 from portal.accounts import sessions, tasks
-from tests.support.cast import person
-from tests.support.pages import Browser
+from tests.support.people.cast import person
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 PAGE = "http://127.0.0.1/jobs?state=live"

@@ -14,9 +14,9 @@ from django.utils import timezone
 from portal.accounts.first import MOST_CODES, first_announce, first_code_make, started
 from portal.accounts.models import AuditEntry, FirstCode, User
 from portal.accounts.services import user_create
-from tests.support.cast import person
-from tests.support.pages import Browser, Page
-from tests.support.waiting import early_in_a_minute
+from tests.support.people.cast import person
+from tests.support.people.pages import Browser, Page
+from tests.support.run.waiting import early_in_a_minute
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "correct-horse-battery"

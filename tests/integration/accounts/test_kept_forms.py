@@ -12,9 +12,9 @@ from django.http import HttpResponse
 
 from portal.accounts.models import ClusterRole
 from portal.jobs.models import Job
-from tests.support.cast import HOST, person
-from tests.support.pages import Browser, Page
-from tests.support.world import World, job_file
+from tests.support.cluster.world import World, job_file
+from tests.support.people.cast import HOST, person
+from tests.support.people.pages import Browser, Page
 
 pytestmark = pytest.mark.django_db
 FILE = "\n" + job_file(name="typed", commands=["echo <b> & 'c'"])

@@ -21,11 +21,11 @@ from portal.accounts.resets import LinkOver, reset_link_make, reset_password
 from portal.accounts.services import user_create
 from portal.accounts.tasks import RETRIES, password_mail
 from portal.common.errors import Refused
-from tests.support.mail_server import MailServer
-from tests.support.pages import Browser, Page
-from tests.support.processes import free_port
-from tests.support.redis_server import RedisServer
-from tests.support.waiting import early_in_a_minute
+from tests.support.people.pages import Browser, Page
+from tests.support.run.waiting import early_in_a_minute
+from tests.support.services.mail_server import MailServer
+from tests.support.services.processes import free_port
+from tests.support.services.redis_server import RedisServer
 
 pytestmark = pytest.mark.django_db
 OLD, NEW = "correct-horse-battery", "another-good-staple"

@@ -10,7 +10,7 @@ from tests.integration.accounts.matrix import PEOPLE
 from tests.integration.accounts.test_rights import kept as kept
 from tests.integration.accounts.test_rights import may
 from tests.integration.accounts.test_rights import scene as scene
-from tests.support.pages import Browser
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db(transaction=True)  # the scene runs the scheduler
 VC = "/virtual-clusters/vision"

@@ -47,12 +47,12 @@ from tests.integration.accounts.matrix import (
     TOMORROW,
     Case,
 )
-from tests.support.archives import HELLO, packed
-from tests.support.cast import HOST, Api, cast_of, person
-from tests.support.kept import Kept, kept_scene
-from tests.support.redis_server import RedisServer
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World, job_file
+from tests.support.cluster.kept import Kept, kept_scene
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World, job_file
+from tests.support.people.cast import HOST, Api, cast_of, person
+from tests.support.run.archives import HELLO, packed
+from tests.support.services.redis_server import RedisServer
 
 pytestmark = pytest.mark.django_db
 

@@ -14,9 +14,9 @@ from django.utils import timezone
 from portal.accounts.models import ClusterRole, User
 from portal.accounts.services import NameTaken, WrongPassword, sign_in, user_create
 from portal.common.errors import RateLimited
-from tests.support.cast import Api
-from tests.support.redis_server import RedisServer
-from tests.support.waiting import early_in_a_minute
+from tests.support.people.cast import Api
+from tests.support.run.waiting import early_in_a_minute
+from tests.support.services.redis_server import RedisServer
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "correct-horse-battery"

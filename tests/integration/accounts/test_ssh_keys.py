@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from portal.accounts.keys import public_key_read
 from portal.accounts.models import AuditEntry, SshKey
 from portal.common.errors import Invalid
-from tests.support.cast import Api, person
-from tests.support.pages import Browser
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
 
 ED25519 = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 

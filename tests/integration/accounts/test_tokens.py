@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from portal.accounts.models import Audited, AuditEntry, ClusterRole, Scope, Token, User
 from portal.accounts.services import TOUCH_EVERY
-from tests.support.cast import HOST, Api, person
+from tests.support.people.cast import HOST, Api, person
 
 pytestmark = pytest.mark.django_db
 

@@ -15,7 +15,7 @@ from portal.accounts.models import AuditEntry, User
 from portal.accounts.people import user_remove
 from portal.accounts.services import NameTaken, user_create
 from portal.common.checks import settings_fit
-from tests.support.cast import person
+from tests.support.people.cast import person
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -12,9 +12,9 @@ from portal.accounts.models import Audited, AuditEntry, ClusterRole, User
 from portal.alerts.models import AlertSilence
 from portal.hardware.models import Node
 from portal.teams.services.teams import member_set
-from tests.support.cast import Api, person
-from tests.support.pages import Browser
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 KEY = "node_lost:node:gpu01"

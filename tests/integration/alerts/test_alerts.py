@@ -29,9 +29,9 @@ from portal.storages.services.storages import storage_create
 from portal.teams.models import KeptLogs, VirtualCluster
 from portal.teams.selectors.kept_logs import GB
 from portal.teams.services.teams import member_set, vc_create
-from tests.support.cast import Api, person
-from tests.support.waiting import wait_until
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
+from tests.support.run.waiting import wait_until
 
 pytestmark = pytest.mark.django_db
 

@@ -32,12 +32,12 @@ from portal.teams.models import KeptLogs, VirtualCluster
 from portal.teams.selectors.kept_logs import GB
 from tests.integration.notices.telling import hook, hook_round, mail_of, mail_round
 from tests.integration.scheduler.looking import looks, quiet_world
-from tests.support.cast import Api, person
-from tests.support.mail_server import MailServer
-from tests.support.pages import Browser
-from tests.support.receiver import Receiver
-from tests.support.waiting import wait_until
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
+from tests.support.run.waiting import wait_until
+from tests.support.services.mail_server import MailServer
+from tests.support.services.receiver import Receiver
 
 pytestmark = pytest.mark.django_db
 STEP = timedelta(seconds=15)

@@ -20,9 +20,9 @@ from portal.storages.services.storages import storage_create
 from portal.teams.services.teams import member_set
 from tests.integration.notices.telling import hook
 from tests.integration.scheduler.looking import looks, quiet_world
-from tests.support.cast import Api, person
-from tests.support.pages import Browser
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 KEY = "storage_missing:storage:jobs"

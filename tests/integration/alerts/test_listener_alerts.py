@@ -13,10 +13,10 @@ from portal.accounts.models import ClusterRole
 from portal.hardware.models import Node, Sku
 from portal.teams.models import LoanLimit, VirtualCluster
 from portal.teams.services.teams import member_set, vc_create
-from tests.support.cast import Api, person
-from tests.support.pages import Browser
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 

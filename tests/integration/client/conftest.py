@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from berth import Client
-from tests.support.proxy import CuttingProxy
-from tests.support.shell import Shell
+from tests.support.people.shell import Shell
+from tests.support.services.proxy import CuttingProxy
 
 if TYPE_CHECKING:
     from portal.accounts.models import User
-    from tests.support.live_web import LiveWeb
-    from tests.support.world import World
+    from tests.support.cluster.world import World
+    from tests.support.people.live_web import LiveWeb
 
 
 def token_for(user: User, **changes: object) -> str:
@@ -31,14 +31,14 @@ def token_for(user: User, **changes: object) -> str:
 
 @pytest.fixture
 def world(transactional_db: None) -> World:
-    from tests.support.world import World
+    from tests.support.cluster.world import World
 
     return World()
 
 
 @pytest.fixture
 def web(world: World) -> Iterator[LiveWeb]:
-    from tests.support.live_web import live_web
+    from tests.support.people.live_web import live_web
 
     with live_web() as running:
         yield running

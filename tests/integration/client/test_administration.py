@@ -13,14 +13,14 @@ from tests.integration.accounts.conftest import _fast_hash as _fast_hash
 from tests.integration.client.conftest import token_for
 
 if TYPE_CHECKING:
-    from tests.support.world import World
+    from tests.support.cluster.world import World
 
 
 @pytest.fixture
 def admin(world: World, url: str) -> Iterator[Client]:
     """An administrator's client."""
     from portal.accounts.models import ClusterRole
-    from tests.support.cast import person
+    from tests.support.people.cast import person
 
     with Client(url, token_for(person("root", ClusterRole.ADMIN)), trust_env=False) as made:
         yield made
@@ -83,7 +83,7 @@ def test_images_are_allowed_and_disallowed(admin: Client, berth: Client) -> None
 
 
 def test_templates_are_kept_and_used(admin: Client, berth: Client, world: World) -> None:
-    from tests.support.world import job_file
+    from tests.support.cluster.world import job_file
 
     world.node("gpu01")
     public = admin.templates.create("all", job_file(name="t"), public=True)
@@ -110,7 +110,7 @@ def test_storages_are_made_changed_and_removed(admin: Client, berth: Client) -> 
 def test_a_server_is_accepted_as_it_was_looked_at_and_opened_for_tasks_without_gpus(
     world: World, admin: Client, berth: Client
 ) -> None:
-    from tests.support.scripted_node import ScriptedNode
+    from tests.support.cluster.scripted_node import ScriptedNode
 
     ScriptedNode("gpu01", accept=False, root="/mnt/data").report()
     pending = admin.nodes.get("gpu01")

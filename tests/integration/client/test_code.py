@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from berth import AsyncClient, Client, FolderTooLarge, NotFound
-from tests.support.proxy import CuttingProxy
-from tests.support.shell import BERTH, Shell
-from tests.support.world import job_file
+from tests.support.cluster.world import job_file
+from tests.support.people.shell import BERTH, Shell
+from tests.support.services.proxy import CuttingProxy
 
 if TYPE_CHECKING:
-    from tests.support.world import World
+    from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

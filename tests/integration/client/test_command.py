@@ -17,15 +17,15 @@ from berth import Client
 from nodes.protocol.messages import Order, Progress, SshServer
 from nodes.protocol.states import ContainerState
 from tests.integration.client.conftest import token_for
-from tests.support.restarted import requeued, restarted
-from tests.support.shell import Shell
-from tests.support.waiting import wait_until
-from tests.support.world import job_file
+from tests.support.cluster.world import job_file
+from tests.support.people.shell import Shell
+from tests.support.run.waiting import wait_until
+from tests.support.services.restarted import requeued, restarted
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.world import World
+    from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -221,7 +221,7 @@ def test_run_tells_an_administrator_in_no_team_which_there_are_and_anybody_else_
     world: World, url: str, tmp_path: Path
 ) -> None:
     from portal.accounts.models import ClusterRole
-    from tests.support.cast import person
+    from tests.support.people.cast import person
 
     refused = {}
     for name, role in (("root", ClusterRole.ADMIN), ("eve", ClusterRole.USER)):
@@ -233,7 +233,7 @@ def test_run_tells_an_administrator_in_no_team_which_there_are_and_anybody_else_
 
 def test_accounts_are_made_listed_and_disabled_by_administrators(world: World, shell: Shell) -> None:
     from portal.accounts.models import ClusterRole
-    from tests.support.cast import person
+    from tests.support.people.cast import person
 
     assert shell.berth("user", "add", "eve", code=77).startswith("berth: ")
     shell.token = token_for(person("root", ClusterRole.ADMIN))
@@ -255,7 +255,7 @@ def test_accounts_are_made_listed_and_disabled_by_administrators(world: World, s
 def test_alerts_say_what_is_wrong_and_what_to_do(world: World, shell: Shell) -> None:
     from portal.accounts.models import ClusterRole
     from portal.hardware.models import Node
-    from tests.support.cast import person
+    from tests.support.people.cast import person
 
     assert shell.berth("alerts") == ""
     world.node("gpu01")

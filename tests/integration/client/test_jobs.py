@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from berth import AsyncClient, Client, Conflict, JobUnfinished, NotFound, NotValid
-from tests.support.world import job_file
+from tests.support.cluster.world import job_file
 
 if TYPE_CHECKING:
-    from tests.support.world import World
+    from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

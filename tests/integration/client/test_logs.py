@@ -20,16 +20,16 @@ from nodes.agent.logs.base import OpenLine
 from nodes.protocol.logs import STDOUT
 from tests.integration.client.conftest import token_for
 from tests.integration.client.test_code import read_terminal
-from tests.support.agent_logs import lines, text_of
-from tests.support.proxy import CuttingProxy
-from tests.support.redis_server import RedisServer
-from tests.support.shell import BERTH, Shell
-from tests.support.waiting import wait_until
+from tests.support.cluster.agent_logs import lines, text_of
+from tests.support.people.shell import BERTH, Shell
+from tests.support.run.waiting import wait_until
+from tests.support.services.proxy import CuttingProxy
+from tests.support.services.redis_server import RedisServer
 
 if TYPE_CHECKING:
     from tests.integration.logs.conftest import RunningLog
-    from tests.support.live_web import LiveWeb
-    from tests.support.world import World
+    from tests.support.cluster.world import World
+    from tests.support.people.live_web import LiveWeb
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LINE = 23
@@ -54,7 +54,7 @@ def world(running_log: RunningLog) -> World:
 
 @pytest.fixture
 def web(world: World) -> Iterator[LiveWeb]:
-    from tests.support.live_web import live_web
+    from tests.support.people.live_web import live_web
 
     with live_web() as running:
         yield running
@@ -186,7 +186,7 @@ def test_what_has_no_end_yet_is_told_and_comes_once(running_log: RunningLog, url
 
 
 def test_who_has_no_token_or_no_right_is_not_tried_again(running_log: RunningLog, url: str) -> None:
-    from tests.support.cast import person
+    from tests.support.people.cast import person
 
     printed(running_log, 1)
     with Client(url, "berth_nonsense", trust_env=False) as nobody, pytest.raises(NotSignedIn):
@@ -327,7 +327,7 @@ def test_a_log_of_a_job_that_is_over_is_printed_though_its_tasks_could_not_be_to
 def test_over_tls_only_a_certificate_that_is_trusted_will_do(
     running_log: RunningLog, shell: Shell, token: str, tmp_path: Path
 ) -> None:
-    from tests.support.live_web import live_web
+    from tests.support.people.live_web import live_web
 
     printed(running_log, 3)
     ended(running_log)

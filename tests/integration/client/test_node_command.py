@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integration.client.conftest import token_for
-from tests.support.shell import Shell
+from tests.support.people.shell import Shell
 
 if TYPE_CHECKING:
-    from tests.support.world import World
+    from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_nodes_are_drained_by_administrators_alone(world: World, url: str, shell: Shell) -> None:
     from portal.accounts.models import ClusterRole
-    from tests.support.cast import person
+    from tests.support.people.cast import person
 
     world.node("gpu01")
     refused = shell.berth("node", "drain", "gpu01", code=77)
@@ -37,8 +37,8 @@ def test_nodes_are_drained_by_administrators_alone(world: World, url: str, shell
 
 def test_a_server_is_accepted_once_its_claims_were_shown(world: World, shell: Shell) -> None:
     from portal.accounts.models import ClusterRole
-    from tests.support.cast import person
-    from tests.support.scripted_node import ScriptedNode
+    from tests.support.cluster.scripted_node import ScriptedNode
+    from tests.support.people.cast import person
 
     shell.token = token_for(person("root", ClusterRole.ADMIN))
     node = ScriptedNode("gpu01", accept=False, root="/mnt/data")

@@ -13,10 +13,10 @@ import pytest
 
 from berth import AsyncClient, Client, NotAllowed, NotValid
 from tests.integration.client.conftest import token_for
-from tests.support.shell import Shell
+from tests.support.people.shell import Shell
 
 if TYPE_CHECKING:
-    from tests.support.world import World
+    from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db(transaction=True)
 MAY = date(2026, 5, 1), date(2026, 5, 31)
@@ -25,7 +25,7 @@ MAY = date(2026, 5, 1), date(2026, 5, 31)
 @pytest.fixture
 def past(world: World) -> int:
     """In May Alice held two GPUs for five hours, over a midnight; the job's id."""
-    from tests.support.usage_runs import rolled_from, run
+    from tests.support.cluster.usage_runs import rolled_from, run
 
     world.node("gpu01", gpus=4)
     row = run(world, "05-03 22:00", "05-04 03:00", gpus=2)
@@ -60,7 +60,7 @@ def test_curves_are_typed(past: int, berth: Client) -> None:
 
 def test_prices_are_an_administrators(world: World, past: int, url: str, berth: Client) -> None:
     from portal.accounts.models import ClusterRole
-    from tests.support.cast import person
+    from tests.support.people.cast import person
 
     with pytest.raises(NotAllowed):
         berth.set_price("A100", Decimal("2.5"))

@@ -13,8 +13,8 @@ from portal.jobs.models import Allocation
 from portal.teams.selectors.shares import vc_quotas
 from portal.teams.services.quotas import quota_set
 from portal.teams.services.teams import member_set, vc_create
-from tests.support.cast import Api, person
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
 
 pytestmark = pytest.mark.django_db
 

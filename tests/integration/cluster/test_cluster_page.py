@@ -11,10 +11,10 @@ import pytest
 from portal.accounts.models import ClusterRole, User
 from portal.hardware.models import Gpu, Node
 from portal.jobs.models import Allocation
-from tests.support.cast import cast_of, person
-from tests.support.pages import Browser
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World
+from tests.support.people.cast import cast_of, person
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 

@@ -19,10 +19,10 @@ from portal.teams.selectors.engine_cluster import cluster_read
 from portal.teams.selectors.shares import vc_quotas
 from portal.teams.services.quotas import quota_set
 from tests.integration.cluster.test_topology import grouped
-from tests.support.facts import hived_cases
-from tests.support.scripted_node import ScriptedNode
-from tests.support.spoken import configurations_written
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World
+from tests.support.run.facts import hived_cases
+from tests.support.run.spoken import configurations_written
 from tests.unit.scheduling.test_config import LAB
 
 pytestmark = pytest.mark.django_db

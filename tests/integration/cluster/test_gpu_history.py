@@ -8,9 +8,9 @@ import pytest
 
 from portal.cluster.services.history import KEPT, gpus_count
 from portal.hardware.models import Gpu, GpuCount
-from tests.support.cast import Api
-from tests.support.pages import Browser
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 

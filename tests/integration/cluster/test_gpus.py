@@ -10,9 +10,9 @@ from nodes.protocol.messages import GpuSample, Sample
 from portal.accounts.models import ClusterRole
 from portal.hardware.models import Gpu, Node
 from portal.scheduler.reports import report_take
-from tests.support.cast import Api, person
-from tests.support.redis_server import RedisServer
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
+from tests.support.services.redis_server import RedisServer
 
 pytestmark = pytest.mark.django_db
 

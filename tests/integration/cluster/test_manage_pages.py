@@ -19,9 +19,9 @@ from portal.images.models import ImageRule
 from portal.storages.models import Storage
 from portal.storages.services.storages import storage_create
 from portal.teams.models import QuotaLine
-from tests.support.cast import Api, cast_of, person
-from tests.support.pages import Browser
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, cast_of, person
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 DATA = {"kind": "path", "root": "/mnt/data", "virtual_clusters": "vision", "must_be_mount": "on"}

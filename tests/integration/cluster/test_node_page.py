@@ -12,9 +12,9 @@ from nodes.protocol.states import Cause, StopReason
 from portal.accounts.models import ClusterRole
 from portal.common.samples import sample_keep
 from portal.hardware.models import Gpu, Node
-from tests.support.cast import cast_of, person
-from tests.support.pages import Browser, Page
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import cast_of, person
+from tests.support.people.pages import Browser, Page
 
 pytestmark = pytest.mark.django_db
 PATH = "/cluster/nodes/gpu01"

@@ -14,12 +14,12 @@ from portal.hardware.models import Gpu, Node, NodeEvent
 from portal.hardware.states import NodeHealth
 from portal.jobs.models import Allocation, Job, TaskAttempt
 from portal.scheduler.reconcile import jobs_reconcile
-from tests.support.cast import Api, person
-from tests.support.pages import Browser
-from tests.support.scripted_node import ScriptedNode
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
 
 if TYPE_CHECKING:
-    from tests.support.world import World
+    from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db
 AT = "nodes/gpu02"

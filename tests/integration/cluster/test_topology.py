@@ -14,8 +14,8 @@ from portal.hardware.models import CellType, Gpu, Node, NodeEvent, UpperCell
 from portal.hardware.topology import GpuSite, levels_of, shape_of
 from portal.teams.selectors.engine_cluster import cluster_read
 from portal.teams.services.quotas import quota_set
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World
 
 EIGHT = range(8)
 

@@ -16,11 +16,11 @@ from django.conf import settings
 
 from portal.accounts.large_bodies import LARGE_BODIES
 from portal.common import bodies
-from tests.support.archives import packed
-from tests.support.cast import Api, cookie_of, person
-from tests.support.live_web import live_web
-from tests.support.waiting import wait_until
-from tests.support.world import World, job_file
+from tests.support.cluster.world import World, job_file
+from tests.support.people.cast import Api, cookie_of, person
+from tests.support.people.live_web import live_web
+from tests.support.run.archives import packed
+from tests.support.run.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from portal.accounts.models import AuditEntry, Token
 from portal.common.bulk import keys_listed, rows_insert, rows_update
 from portal.jobs.models import UsageMark
-from tests.support.cast import person
+from tests.support.people.cast import person
 
 pytestmark = pytest.mark.django_db
 

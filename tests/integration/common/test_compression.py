@@ -11,7 +11,7 @@ from django.http.response import HttpResponseBase
 from django.test import Client, RequestFactory
 
 from portal.common.compression import LEAST_BYTES, CompressedPages
-from tests.support.cast import HOST, person
+from tests.support.people.cast import HOST, person
 
 LONG = b"<p>page</p>" * LEAST_BYTES
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.migrated import postgres_copy
-from tests.support.postgres import PostgresServer
-from tests.support.restored_portal import Portal
+from tests.support.cluster.restored_portal import Portal
+from tests.support.services.migrated import postgres_copy
+from tests.support.services.postgres import PostgresServer
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from portal.common.examples import FILE, examples_recorded
 from tests.examples.recording import BINARY, fields, recorded
-from tests.support.cast import HOST
+from tests.support.people.cast import HOST
 
 ADDRESS = "/api/v1/openapi.json"
 RECORDING = bool(os.environ.get("BERTH_TEST_RECORD"))
@@ -30,7 +30,7 @@ def test_the_api_answers_today_what_the_examples_have(tmp_path: Path, settings: 
 
     from tests.examples.clock import stopped
     from tests.examples.scene import Scene
-    from tests.support.echo_node import echo_door
+    from tests.support.cluster.echo_node import echo_door
 
     settings.METRICS_DIR, settings.LOG_DIR = tmp_path / "metrics", tmp_path / "logs"
     with stopped() as clock:

@@ -11,8 +11,8 @@ from django.conf import settings
 from PIL import Image
 
 from portal.common.guide import DOCUMENTS, guide_read
-from tests.support.cast import person
-from tests.support.pages import Browser
+from tests.support.people.cast import person
+from tests.support.people.pages import Browser
 
 HOSTILE = """# Title <script>alert(1)</script>
 <img src=x onerror=alert(1)>

@@ -13,7 +13,7 @@ from django.db import connection
 from portal.accounts.models import ClusterRole, Scope
 from portal.accounts.services import token_create
 from portal.common.handler import InOneThread
-from tests.support.cast import HOST, person
+from tests.support.people.cast import HOST, person
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

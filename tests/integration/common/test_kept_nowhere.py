@@ -10,7 +10,7 @@ from django.test import Client
 from pytest_django.fixtures import Settings
 
 from portal.accounts.models import ClusterRole
-from tests.support.cast import HOST, Api, person
+from tests.support.people.cast import HOST, Api, person
 
 pytestmark = pytest.mark.django_db
 PAGES = ["/", "/jobs", "/submit", "/cluster", "/cluster/map", "/account", "/users", "/settings", "/audit", "/usage",

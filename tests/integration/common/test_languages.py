@@ -16,9 +16,9 @@ from portal.hardware.doomed import DoomedCells, doomed_keep
 from portal.hardware.models import Gpu, Node
 from portal.storages.services.storages import storage_create
 from scripts.languages import catalogues, problems
-from tests.support.cast import Api, person
-from tests.support.pages import Browser
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
 
 CHINESE = "zh-CN,zh;q=0.9,en;q=0.8"
 

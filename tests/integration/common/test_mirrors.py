@@ -7,7 +7,7 @@ from django.test import override_settings
 
 from portal.env.addresses import env_mirrors
 from portal.env.values import BadSetting
-from tests.support.world import World
+from tests.support.cluster.world import World
 
 NAME = "BERTH_REGISTRY_MIRROR"
 

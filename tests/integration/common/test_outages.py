@@ -34,11 +34,11 @@ from portal.common.outage_lines import AGAIN_S, OutagesOnce
 from portal.common.outages import outage
 from portal.common.problems import internal_error, not_found
 from portal.urls import urlpatterns as real
-from tests.support.disk import full_disk
-from tests.support.postgres import PostgresServer
-from tests.support.processes import free_port
-from tests.support.redis_server import RedisServer
-from tests.support.tls import Authority
+from tests.support.services.disk import full_disk
+from tests.support.services.postgres import PostgresServer
+from tests.support.services.processes import free_port
+from tests.support.services.redis_server import RedisServer
+from tests.support.services.tls import Authority
 
 ROOT = Path(__file__).parents[3]
 HOUR = timedelta(hours=1)

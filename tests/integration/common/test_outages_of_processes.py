@@ -11,13 +11,13 @@ import pytest
 from websockets.exceptions import WebSocketException
 
 from tests.integration.common.test_outages import CLOSED, NOBODY
-from tests.support.migrated import sqlite_copy
-from tests.support.person import Person
-from tests.support.processes import free_port
-from tests.support.redis_server import RedisServer
-from tests.support.services import Services
-from tests.support.stack import BIN, CELERY, Stack
-from tests.support.waiting import wait_until
+from tests.support.cluster.stack import BIN, CELERY, Stack
+from tests.support.people.person import Person
+from tests.support.run.waiting import wait_until
+from tests.support.services.migrated import sqlite_copy
+from tests.support.services.processes import free_port
+from tests.support.services.redis_server import RedisServer
+from tests.support.services.services import Services
 
 
 def listens(port: int) -> bool:

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from portal.accounts.models import Token, User
 from portal.common.prepared import Among, Prepared, Slot
-from tests.support.cast import person
+from tests.support.people.cast import person
 
 pytestmark = pytest.mark.django_db
 

@@ -12,7 +12,7 @@ from django.urls import path
 
 from portal.common.problems import internal_error, not_found
 from portal.urls import urlpatterns as real
-from tests.support.cast import HOST, Api, person
+from tests.support.people.cast import HOST, Api, person
 
 pytestmark = pytest.mark.django_db
 PROBLEM = "application/problem+json"

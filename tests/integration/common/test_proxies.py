@@ -16,7 +16,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from portal.accounts.models import AuditEntry
 from portal.embedded.processes import commands
-from tests.support.cast import HOST
+from tests.support.people.cast import HOST
 
 ROOT = Path(__file__).parents[3]
 FORGED = {"X-Forwarded-For": "192.0.2.66", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "evil.example"}

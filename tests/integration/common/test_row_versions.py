@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from portal.accounts.models import Token, User
 from portal.common.row_versions import KeptResult, KeptRows, RowsVersion, changed, tables_version
-from tests.support.cast import person
+from tests.support.people.cast import person
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

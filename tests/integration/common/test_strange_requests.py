@@ -10,8 +10,8 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from portal.accounts.websockets import CLOSED_NOT_VISIBLE
-from tests.support.cast import Api, cookie_of, person
-from tests.support.live_web import LiveWeb, live_web
+from tests.support.people.cast import Api, cookie_of, person
+from tests.support.people.live_web import LiveWeb, live_web
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -9,7 +9,7 @@ import pytest
 from portal.common.errors import RateLimited
 from portal.common.throttles import Rate, RateLimit, by_address
 from portal.env.values import BadSetting, env_rate
-from tests.support.redis_server import RedisServer
+from tests.support.services.redis_server import RedisServer
 
 NOON = datetime(2026, 1, 1, 12, 0, 10, tzinfo=UTC)
 TWICE = RateLimit("test", Rate(2, 60))

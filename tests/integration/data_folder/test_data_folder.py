@@ -28,10 +28,10 @@ from portal.data_folder.services import (
     data_folder_take,
 )
 from portal.upkeep.backup import BackupRefused, backup_make
-from tests.support.migrated import sqlite_copy
-from tests.support.restored_portal import Portal
-from tests.support.services import Services
-from tests.support.stack import BIN, CELERY
+from tests.support.cluster.restored_portal import Portal
+from tests.support.cluster.stack import BIN, CELERY
+from tests.support.services.migrated import sqlite_copy
+from tests.support.services.services import Services
 
 ROOT = Path(__file__).parents[3]
 NONE = "is not the data folder of this database: it has no folder.id."

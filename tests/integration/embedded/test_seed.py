@@ -15,8 +15,8 @@ from portal.jobs.models import Job, TaskAttempt
 from portal.joining.services.acceptance import node_set_cpu_tasks
 from portal.storages.models import Storage
 from portal.teams.models import VirtualCluster
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.echo_node import EchoRuntime, echo_door
+from tests.support.cluster.echo_node import EchoRuntime, echo_door
 
 if TYPE_CHECKING:
     from portal.jobs.models import TaskAttempt
-    from tests.support.live_web import LiveWeb
-    from tests.support.scripted_node import ScriptedNode
-    from tests.support.world import World
+    from tests.support.cluster.scripted_node import ScriptedNode
+    from tests.support.cluster.world import World
+    from tests.support.people.live_web import LiveWeb
 
 
 class Running:
@@ -23,7 +23,7 @@ class Running:
     def __init__(self, root: Path) -> None:
         from portal.jobs.models import TaskAttempt
         from portal.storages.models import Storage
-        from tests.support.world import World
+        from tests.support.cluster.world import World
 
         Storage.objects.create(name="jobs", root=str(root), jobs=True, must_be_mount=False)
         self.world: World = World()
@@ -63,7 +63,7 @@ def running(cluster: Running) -> Iterator[Running]:
 
 @pytest.fixture
 def web(transactional_db: None) -> Iterator[LiveWeb]:
-    from tests.support.live_web import live_web
+    from tests.support.people.live_web import live_web
 
     with live_web() as made:
         yield made

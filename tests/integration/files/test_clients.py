@@ -15,12 +15,12 @@ import pytest
 
 from berth import AsyncClient, Client, Conflict, NotAllowed, NotFound, NotSignedIn, ShellLost, Unreachable
 from tests.integration.files.test_files import token_of
-from tests.support.shell import Shell
-from tests.support.waiting import wait_until
+from tests.support.people.shell import Shell
+from tests.support.run.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.integration.files.conftest import Running
-    from tests.support.live_web import LiveWeb
+    from tests.support.people.live_web import LiveWeb
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -83,7 +83,7 @@ def test_leaving_ends_the_program(running: Running, web: LiveWeb) -> None:
 
 def test_what_is_in_the_way_has_a_type(running: Running, web: LiveWeb) -> None:
     from portal.accounts.models import ClusterRole
-    from tests.support.cast import person
+    from tests.support.people.cast import person
 
     attempt, url = str(running.row.pk), f"http://{web.host}"
     auditor = person("auditor", ClusterRole.AUDITOR)

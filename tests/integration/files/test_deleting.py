@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.utils import timezone
 
-from tests.support.waiting import wait_until
+from tests.support.run.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -318,8 +318,8 @@ def due_at(now: datetime) -> Any:
 
 
 def test_what_cannot_be_deleted_is_told_and_tried_less_and_less_often(running: Running) -> None:
-    from tests.support.cast import Api
-    from tests.support.pages import Browser
+    from tests.support.people.cast import Api
+    from tests.support.people.pages import Browser
 
     ended(running)
     (running.folder / ".berth").rename(running.folder / "berth")
@@ -352,8 +352,8 @@ def test_a_storage_that_no_node_offers_is_told_and_its_folders_are_kept(cluster:
 
 
 def test_the_page_and_the_api_say_until_when_it_is_kept_and_when_it_was_deleted(running: Running) -> None:
-    from tests.support.cast import Api
-    from tests.support.pages import Browser
+    from tests.support.people.cast import Api
+    from tests.support.people.pages import Browser
 
     api, page = Api(running.world.user), f"/jobs/{running.job.pk}/files"
     assert api.get(f"jobs/{running.job.pk}")["folder"] == {"kept_until": None, "deleted_at": None, "fault": ""}

@@ -14,20 +14,20 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from berth import AsyncClient, BadAnswer, Client, Held, NotFound
-from tests.support.proxy import CuttingProxy
-from tests.support.waiting import wait_until
+from tests.support.run.waiting import wait_until
+from tests.support.services.proxy import CuttingProxy
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.integration.files.conftest import Running
-    from tests.support.live_web import LiveWeb
+    from tests.support.people.live_web import LiveWeb
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def api_of(user: Any) -> Any:
-    from tests.support.cast import Api
+    from tests.support.people.cast import Api
 
     return Api(user)
 
@@ -38,7 +38,7 @@ def token_of(user: Any) -> str:
 
 
 def person_of(name: str, role: Any) -> Any:
-    from tests.support.cast import person
+    from tests.support.people.cast import person
 
     return person(name, role)
 
@@ -246,7 +246,7 @@ def test_requests_that_wait_for_servers_are_few_and_none_waits_for_long(
     cluster: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from portal.node_sessions import folders
-    from tests.support.pages import Browser
+    from tests.support.people.pages import Browser
 
     monkeypatch.setattr(folders, "ANSWER_WITHIN_S", 600)
     monkeypatch.setattr(folders, "WITHIN_S", 0.2)
@@ -286,7 +286,7 @@ def test_a_node_whose_policy_forbids_it_is_not_obeyed_by_force(cluster: Running)
 
 def test_reading_anothers_files_is_an_entry_once_an_hour_and_ones_own_is_none(running: Running, api: Any) -> None:
     from portal.accounts.models import Audited, AuditEntry, ClusterRole
-    from tests.support.cast import person
+    from tests.support.people.cast import person
 
     admin = api_of(person("root", ClusterRole.ADMIN))
     path = f"jobs/{running.job.pk}/files"

@@ -9,7 +9,7 @@ import pytest
 
 if TYPE_CHECKING:
     from tests.integration.files.conftest import Running
-    from tests.support.pages import Browser, Page
+    from tests.support.people.pages import Browser, Page
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -19,7 +19,7 @@ SVG = b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
 
 @pytest.fixture
 def browser(cluster: Running) -> Browser:
-    from tests.support.pages import Browser
+    from tests.support.people.pages import Browser
 
     return Browser(cluster.world.user)
 
@@ -153,8 +153,8 @@ def test_a_refreshed_frame_asks_no_node(running: Running, browser: Browser) -> N
 def test_members_find_no_link_and_are_told_who_may_and_an_administrators_look_is_an_entry(running: Running) -> None:
     from portal.accounts.models import Audited, AuditEntry, ClusterRole
     from portal.teams.services.teams import member_set
-    from tests.support.cast import person
-    from tests.support.pages import Browser
+    from tests.support.people.cast import person
+    from tests.support.people.pages import Browser
 
     (running.folder / "a").touch()
     path = f"/jobs/{running.job.pk}"

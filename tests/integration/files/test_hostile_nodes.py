@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.integration.files.conftest import Running
-    from tests.support.scripted_node import ScriptedNode
+    from tests.support.cluster.scripted_node import ScriptedNode
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

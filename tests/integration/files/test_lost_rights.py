@@ -12,10 +12,10 @@ from django.conf import settings
 from django.utils import timezone
 
 from tests.integration.files.conftest import Running
-from tests.support.lost_rights import broken_off, disabled
+from tests.support.run.lost_rights import broken_off, disabled
 
 if TYPE_CHECKING:
-    from tests.support.live_web import LiveWeb
+    from tests.support.people.live_web import LiveWeb
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.redis]
 BIG = 96 << 20
@@ -34,7 +34,7 @@ def big_file(running: Running) -> None:
 
 
 def test_files_of_a_disabled_account(running: Running, web: LiveWeb) -> None:
-    from tests.support.cast import Api
+    from tests.support.people.cast import Api
 
     big_file(running)
     headers = Api(running.world.user).headers
@@ -46,7 +46,7 @@ def test_files_of_a_disabled_account(running: Running, web: LiveWeb) -> None:
 def test_files_of_the_page_after_the_session_ended(running: Running, web: LiveWeb) -> None:
     from django.contrib.sessions.models import Session
 
-    from tests.support.cast import cookie_of
+    from tests.support.people.cast import cookie_of
 
     big_file(running)
     path = f"/jobs/{running.job.pk}/files/content?path=big"
@@ -56,7 +56,7 @@ def test_files_of_the_page_after_the_session_ended(running: Running, web: LiveWe
 def test_files_of_a_lead_who_left_the_team(running: Running, web: LiveWeb) -> None:
     from portal.teams.models import Membership
     from portal.teams.services.teams import member_set
-    from tests.support.cast import Api, person
+    from tests.support.people.cast import Api, person
 
     big_file(running)
     lead = person("lead")
@@ -74,7 +74,7 @@ def revoked(api: Any) -> Callable[[], object]:
 
 
 def test_files_by_a_token_that_is_revoked(running: Running, web: LiveWeb) -> None:
-    from tests.support.cast import Api
+    from tests.support.people.cast import Api
 
     big_file(running)
     api = Api(running.world.user)
@@ -85,8 +85,8 @@ def test_an_archive_of_code_that_was_taken_back(running: Running, web: LiveWeb) 
     from portal.code.models import CodeFolder, CodeUpload
     from portal.code.services import code_upload
     from portal.code.store import CodeFiles
-    from tests.support.archives import packed
-    from tests.support.cast import Api
+    from tests.support.people.cast import Api
+    from tests.support.run.archives import packed
 
     user = running.world.user
     code, _ = code_upload(user=user, stream=BytesIO(packed({"a": b"b"})), now=timezone.now())
@@ -102,7 +102,7 @@ def test_an_archive_of_code_that_was_taken_back(running: Running, web: LiveWeb) 
 
 def test_the_export_of_the_audit_log(web: LiveWeb) -> None:
     from portal.accounts.models import Audited, AuditEntry, ClusterRole
-    from tests.support.cast import Api, person
+    from tests.support.people.cast import Api, person
 
     auditor = person("auditor", ClusterRole.AUDITOR)
     AuditEntry.objects.bulk_create(

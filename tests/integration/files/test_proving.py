@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.integration.files.conftest import Running
-    from tests.support.scripted_node import ScriptedNode
+    from tests.support.cluster.scripted_node import ScriptedNode
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -49,7 +49,7 @@ def test_who_reads_what_another_wrote_sees_the_same_storage_and_is_not_asked_aga
     two: tuple[Running, ScriptedNode],
 ) -> None:
     from portal.accounts.models import ClusterRole
-    from tests.support.cast import Api, person
+    from tests.support.people.cast import Api, person
 
     cluster, _ = two
     assert (prove(), prove(60)) == (1, 0)

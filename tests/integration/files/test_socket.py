@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from tests.support.waiting import wait_until
+from tests.support.run.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.integration.files.conftest import Running
-    from tests.support.live_web import LiveWeb
+    from tests.support.people.live_web import LiveWeb
 
 pytestmark = pytest.mark.django_db(transaction=True)
 START = {"type": "start"}
@@ -70,7 +70,7 @@ class Talk:
 
 
 def headers_of(user: Any, **options: Any) -> dict[str, Any]:
-    from tests.support.cast import Api
+    from tests.support.people.cast import Api
 
     return {"additional_headers": Api(user, **options).headers}
 
@@ -115,7 +115,7 @@ WHO = {"owner": None, "admin": None, "lead": 4403, "member": 4403, "auditor": 44
 
 
 def test_a_shell_is_for_the_owner_and_administrators(running: Running, web: LiveWeb) -> None:
-    from tests.support.cast import cast_of
+    from tests.support.people.cast import cast_of
 
     people = cast_of(running.world.vc, running.world.user)
     for who, refusal in WHO.items():
@@ -136,7 +136,7 @@ def test_a_page_in_chinese_is_told_in_chinese_why_it_has_no_shell_and_a_program_
     from django.test import Client
 
     from portal.accounts.services import language_set
-    from tests.support.cast import HOST, cast_of
+    from tests.support.people.cast import HOST, cast_of
 
     lead = cast_of(running.world.vc, running.world.user)["lead"]
     language_set(user=lead, language="zh-hans", now=running.world.now)

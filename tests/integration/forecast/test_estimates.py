@@ -21,7 +21,7 @@ from portal.queue.wait_words import no_start_words
 from scheduling import all_tasks
 from scheduling.model.job import Job as EngineJob
 from scheduling.model.job import Role
-from tests.support.world import World
+from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db
 

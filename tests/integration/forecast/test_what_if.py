@@ -11,8 +11,8 @@ from django.utils import timezone
 from portal.common.throttles import Rate, RateLimit
 from portal.jobs.models import Job, JobEvent, TaskRole
 from tests.integration.forecast.test_estimates import busy
-from tests.support.cast import Api, person
-from tests.support.world import World, job_file
+from tests.support.cluster.world import World, job_file
+from tests.support.people.cast import Api, person
 
 PROD = {"hivedScheduler": {"jobPriorityClass": "prod"}}
 

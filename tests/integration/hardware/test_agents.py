@@ -17,10 +17,10 @@ from nodes.protocol.envelope import Envelope, envelope_seal
 from portal.accounts.models import ClusterRole, User
 from portal.hardware.models import Node
 from portal.scheduler.reports import report_take
-from tests.support.cast import Api, person
-from tests.support.pages import Browser
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 SPEAKS = "Its agent is of version {}, this portal of {}: they work together where they are one release apart."

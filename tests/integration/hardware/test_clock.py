@@ -12,10 +12,10 @@ from portal.accounts.models import ClusterRole
 from portal.hardware.models import Node, NodeEvent
 from portal.hardware.silences import portal_late_ms
 from portal.scheduler.reports import report_take
-from tests.support.cast import Api, person
-from tests.support.pages import Browser
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 

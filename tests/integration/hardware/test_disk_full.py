@@ -10,8 +10,8 @@ from django.test import Client
 from nodes.protocol.messages import DiskShare
 from portal.accounts.models import ClusterRole
 from portal.hardware.models import Node, NodeEvent
-from tests.support.cast import Api, person
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
 
 LARGEST = (
     DiskShare(what="images", mb=40_960),

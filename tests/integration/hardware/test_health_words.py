@@ -9,9 +9,9 @@ from django.utils.translation import override
 from nodes.agent.hardware.gpus.health import LOST, RECOVERY, Signs, Xid, fault_of
 from nodes.protocol.names import FOREIGN_PROCESS
 from portal.hardware.health_words import health_words
-from tests.support.pages import Browser
-from tests.support.spoken import of_servers_written
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.pages import Browser
+from tests.support.run.spoken import of_servers_written
 
 PUT_TOGETHER = {
     "now X in X", "Node X: X.", "Node X: X", "X of X put back: X", "Node X is X", "on trial, another task",

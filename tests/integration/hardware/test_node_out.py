@@ -20,9 +20,9 @@ from portal.jobs.models import TaskAttempt
 from portal.jobs.services.stop import job_stop
 from portal.jobs.services.submit import job_submit
 from portal.teams.services.teams import member_set
-from tests.support.cast import Api, person
-from tests.support.waiting import wait_until
-from tests.support.world import World, job_file
+from tests.support.cluster.world import World, job_file
+from tests.support.people.cast import Api, person
+from tests.support.run.waiting import wait_until
 
 USERS = ("bob", "carol", "dora")
 

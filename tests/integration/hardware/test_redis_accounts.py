@@ -14,7 +14,7 @@ from portal.common.checks import redis_keeps_nodes_apart
 from portal.hardware.models import Node
 from portal.hardware.services.redis_accounts import redis_accounts_apply, redis_address
 from portal.joining.services.joining import node_new_key, node_register
-from tests.support.redis_server import RedisServer
+from tests.support.services.redis_server import RedisServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 MINE = "berth:node:gpu01:log:a1"

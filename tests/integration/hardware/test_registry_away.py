@@ -16,7 +16,7 @@ from portal.jobs.event_words import event_words
 from portal.jobs.models import Job, Task, TaskAttempt
 from portal.jobs.services.retry_counting import registry_until, tried_again
 from portal.jobs.states import JobState
-from tests.support.world import World
+from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db
 

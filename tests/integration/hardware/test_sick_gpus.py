@@ -17,11 +17,11 @@ from portal.accounts.models import AuditEntry, ClusterRole
 from portal.hardware.models import Gpu, NodeEvent
 from portal.jobs.models import Job
 from portal.jobs.states import JobState
-from tests.support.cast import Api, person
-from tests.support.nvml_double import Machine
-from tests.support.scripted_node import ScriptedNode
-from tests.support.waiting import wait_until
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
+from tests.support.run.waiting import wait_until
+from tests.support.services.nvml_double import Machine
 from tests.unit.nodes.hardware.conftest import machine as machine
 from tests.unit.nodes.hardware.conftest import nvml_double as nvml_double
 

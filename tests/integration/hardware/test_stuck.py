@@ -15,9 +15,9 @@ from portal.alerts.gauges import gauges
 from portal.hardware.models import Node as Row
 from portal.hardware.models import NodeEvent, takes_tasks
 from portal.hardware.services.generations import nodes_bump
-from tests.support.cast import Api, person
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
 
 AWAY = "no Docker Engine answers at unix:///run/docker.sock: systemctl start docker, or correct BERTH_NODE_DOCKER_URL"
 

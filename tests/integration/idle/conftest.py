@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.support.idle_scenes import Scene
-    from tests.support.world import World
+    from tests.support.cluster.idle_scenes import Scene
+    from tests.support.cluster.world import World
 
 
 @pytest.fixture
 def scene(world: World) -> Scene:
-    from tests.support.idle_scenes import Scene
+    from tests.support.cluster.idle_scenes import Scene
 
     return Scene(world)

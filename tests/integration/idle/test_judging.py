@@ -13,7 +13,7 @@ from portal.idle.models import GpuActivity, IdleWarning
 from portal.idle.services.policy import idle_exemption_add
 from portal.idle.services.warnings import idle_extend, idle_judge
 from portal.jobs.models import Allocation, Job, JobEvent
-from tests.support.idle_scenes import MINUTE, Scene, clock
+from tests.support.cluster.idle_scenes import MINUTE, Scene, clock
 
 pytestmark = pytest.mark.django_db
 

@@ -13,8 +13,8 @@ from portal.idle.models import GpuActivity
 from portal.jobs.models import TaskAttempt
 from portal.metrics.record import Records
 from portal.usage.models import UsageProgress
-from tests.support.idle_scenes import Scene
-from tests.support.usage_runs import fold, folded_from, minute_of, tell
+from tests.support.cluster.idle_scenes import Scene
+from tests.support.cluster.usage_runs import fold, folded_from, minute_of, tell
 
 pytestmark = pytest.mark.django_db
 MINUTE, SECONDS = timedelta(minutes=1), timedelta(seconds=10)

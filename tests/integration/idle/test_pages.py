@@ -11,9 +11,9 @@ from portal.idle.models import IdleExemption, IdlePolicy, IdleWarning
 from portal.idle.services.policy import idle_policy_set
 from portal.jobs.services.tags import job_tag
 from portal.teams.services.teams import member_set
-from tests.support.cast import Api, person
-from tests.support.idle_scenes import MINUTE, Scene
-from tests.support.pages import Browser
+from tests.support.cluster.idle_scenes import MINUTE, Scene
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 

@@ -10,8 +10,8 @@ from portal.images.services import image_rule_add
 from portal.job_file.images import image_allowed
 from portal.jobs.models import Job
 from portal.teams.services.teams import vc_create
-from tests.support.cast import Api, person
-from tests.support.world import World, job_file
+from tests.support.cluster.world import World, job_file
+from tests.support.people.cast import Api, person
 
 MEANT = [
     ("busybox", "busybox:latest", True),

@@ -17,8 +17,8 @@ from portal.scheduler.snapshot import load
 from portal.teams.models import FirmRight
 from portal.teams.services.rules import firm_right_set, vc_set_rules
 from portal.teams.services.teams import member_set, vc_create
-from tests.support.cast import person
-from tests.support.world import World, job_file
+from tests.support.cluster.world import World, job_file
+from tests.support.people.cast import person
 
 pytestmark = pytest.mark.django_db
 

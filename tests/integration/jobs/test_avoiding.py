@@ -16,8 +16,8 @@ from portal.hardware.services.silence import lane_pulse
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.services.avoided_nodes import ENDLESS, node_avoid, nodes_avoided
 from portal.jobs.states import JobState
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World
 
 
 def silent_for_a_while(world: World, node: ScriptedNode) -> None:

@@ -17,10 +17,10 @@ from portal.jobs.services.attempts import tasks_stop
 from portal.jobs.services.retry_backoff import MOST, Blame, Ended, backoff
 from portal.jobs.states import EndReason, JobState, TaskState
 from portal.node_orders.services.container_spec import attempts_facts
-from tests.support.cast import Api
-from tests.support.pages import Browser
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api
+from tests.support.people.pages import Browser
 
 BRIEF, LONG = timedelta(seconds=1), MOST
 OWN, NODE, OTHERS = Blame.OWN, Blame.NODE, Blame.OTHERS

@@ -7,7 +7,7 @@ import pytest
 from nodes.protocol.states import Phase, StopReason
 from portal.hardware.services.nodes import node_set_intent
 from portal.jobs.models import Job, Task
-from tests.support.world import World
+from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db
 

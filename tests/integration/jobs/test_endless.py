@@ -23,9 +23,9 @@ from portal.jobs.services.stop import job_stop
 from portal.jobs.states import EndReason, JobState
 from portal.scheduler.reconcile import jobs_reconcile
 from tests.integration.scheduler.plans import PROD
-from tests.support.cast import Api, person
-from tests.support.scripted_node import DIGEST, ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import DIGEST, ScriptedNode
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
 
 pytestmark = pytest.mark.django_db
 

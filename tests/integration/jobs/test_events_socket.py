@@ -22,10 +22,10 @@ from portal.common.live import announce
 from portal.job_pages import consumers
 from portal.teams.models import Membership
 from portal.teams.services.teams import member_set, vc_create
-from tests.support.cast import HOST, Api, cookie_of, person
-from tests.support.live_web import Listener, LiveWeb, live_web
-from tests.support.redis_server import RedisServer
-from tests.support.waiting import wait_until
+from tests.support.people.cast import HOST, Api, cookie_of, person
+from tests.support.people.live_web import Listener, LiveWeb, live_web
+from tests.support.run.waiting import wait_until
+from tests.support.services.redis_server import RedisServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 EVENTS = "/ws/events"

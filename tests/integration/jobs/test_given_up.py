@@ -16,10 +16,10 @@ from portal.hardware.states import NodeHealth
 from portal.jobs.models import Allocation, Job
 from portal.jobs.services.stop import job_stop
 from portal.jobs.states import JobState
-from tests.support.cast import Api, person
-from tests.support.pages import Browser
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
 
 AT = "nodes/gpu01/give-up"
 WAY_OUT = "It is silent: where it does not come back, give it up on its page first."

@@ -27,7 +27,7 @@ from portal.jobs.services.stop import job_stop
 from portal.jobs.states import EndReason, JobState
 from portal.queue.wait_words import why_waits
 from portal.scheduler.reports import text_storable
-from tests.support.world import World
+from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db
 

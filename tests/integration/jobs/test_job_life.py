@@ -19,8 +19,8 @@ from portal.jobs.models import Allocation, Job, JobEvent, Task, TaskAttempt
 from portal.jobs.services.stop import job_stop
 from portal.jobs.states import EndReason, JobState
 from portal.storages.models import Storage
-from tests.support.scripted_node import DIGEST
-from tests.support.world import World
+from tests.support.cluster.scripted_node import DIGEST
+from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db
 

@@ -21,9 +21,9 @@ from portal.notices.services.gather import notices_gather
 from portal.teams.models import Membership
 from portal.teams.selectors.owners import leads_of, owners_gone
 from portal.teams.services.teams import member_set, membership_end, vc_create
-from tests.support.cast import Api, person
-from tests.support.pages import Browser
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 

@@ -7,9 +7,9 @@ import pytest
 from portal.jobs.models import Job
 from portal.jobs.services.pause import job_pause
 from tests.integration.scheduler.plans import carry_out, read, start
-from tests.support.cast import Api, cast_of
-from tests.support.pages import Browser
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, cast_of
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 

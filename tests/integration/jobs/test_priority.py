@@ -8,8 +8,8 @@ from portal.job_file.validate import parse
 from portal.jobs.models import Job
 from portal.jobs.services.pause import job_pause
 from portal.teams.models import VirtualCluster
-from tests.support.cast import Api, cast_of
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, cast_of
 
 pytestmark = pytest.mark.django_db
 

@@ -11,9 +11,9 @@ from portal.jobs.models import Job
 from portal.teams.models import VirtualCluster
 from portal.teams.services.teams import member_set, vc_create
 from tests.integration.teams.test_quotas import give
-from tests.support.cast import Api, person
-from tests.support.pages import Browser
-from tests.support.world import World, job_file
+from tests.support.cluster.world import World, job_file
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 

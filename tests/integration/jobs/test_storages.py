@@ -12,8 +12,8 @@ from portal.common.errors import Conflict
 from portal.jobs.models import Job, Task
 from portal.storages.models import Storage
 from portal.storages.services.storages import storage_change, storage_create, storage_remove
-from tests.support.cast import Api
-from tests.support.world import World, job_file
+from tests.support.cluster.world import World, job_file
+from tests.support.people.cast import Api
 
 pytestmark = pytest.mark.django_db(transaction=True)
 FILE: dict[str, Any] = {"extras": {"storages": [{"name": "data"}]}}

@@ -25,9 +25,9 @@ from portal.node_orders.services.desired import desired_lists
 from portal.node_orders.services.environment import Peer, shared_variables
 from portal.teams.models import VirtualCluster
 from portal.teams.services.teams import member_set
-from tests.support.cast import person
-from tests.support.scripted_node import DIGEST, ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import DIGEST, ScriptedNode
+from tests.support.cluster.world import World
+from tests.support.people.cast import person
 
 LIMIT_S = 30
 

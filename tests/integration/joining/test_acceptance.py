@@ -16,10 +16,10 @@ from portal.hardware.models import Gpu, Node, NodeEvent
 from portal.jobs.models import TaskAttempt
 from portal.joining.services.acceptance import node_accept
 from portal.joining.services.join_tokens import join_token_create, node_join
-from tests.support.cast import Api, person
-from tests.support.pages import Browser
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
 
 CPU_ONLY = {"resourcePerInstance": {"cpu": 1, "memoryMB": 1024, "gpu": 0}}
 

@@ -32,11 +32,11 @@ from portal.hardware.models import Node
 from portal.hardware.services.redis_accounts import redis_address
 from portal.joining.models import JoinToken
 from portal.joining.services.join_tokens import join_token_create
-from tests.support.cast import HOST, Api, person
-from tests.support.live_web import live_web
-from tests.support.pages import Browser
-from tests.support.tls import DAY, Authority
-from tests.support.waiting import early_in_a_minute
+from tests.support.people.cast import HOST, Api, person
+from tests.support.people.live_web import live_web
+from tests.support.people.pages import Browser
+from tests.support.run.waiting import early_in_a_minute
+from tests.support.services.tls import DAY, Authority
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

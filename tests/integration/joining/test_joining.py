@@ -24,10 +24,10 @@ from portal.hardware.states import NodeHealth
 from portal.joining.services.joining import node_new_key
 from portal.scheduler.reconcile import jobs_reconcile
 from portal.scheduler.reports import report_take
-from tests.support.cast import Api, cast_of, person
-from tests.support.pages import Browser, Page
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, cast_of, person
+from tests.support.people.pages import Browser, Page
 
 pytestmark = pytest.mark.django_db
 KEY = re.compile(r"node\.key' <<'END'\n(\S+)\nEND")

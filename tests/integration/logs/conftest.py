@@ -12,13 +12,13 @@ import redis
 from nodes.agent.logs.masks import Masks
 from nodes.agent.logs.pipeline import LogPipeline
 from nodes.protocol.states import ContainerState, Phase
-from tests.support.agent_logs import Printed
-from tests.support.redis_server import RedisServer
-from tests.support.waiting import wait_until
+from tests.support.cluster.agent_logs import Printed
+from tests.support.run.waiting import wait_until
+from tests.support.services.redis_server import RedisServer
 
 if TYPE_CHECKING:
     from portal.jobs.models import TaskAttempt
-    from tests.support.scripted_node import ScriptedNode
+    from tests.support.cluster.scripted_node import ScriptedNode
 
 
 class RunningLog:
@@ -28,7 +28,7 @@ class RunningLog:
         from portal.logs.archive import Archive
         from portal.logs.archiver import Archiver, log_of
         from portal.logs.reader import LogReader
-        from tests.support.world import World
+        from tests.support.cluster.world import World
 
         self.world = World()
         self.node = self.world.node("gpu07")

@@ -11,9 +11,9 @@ from pytest_django.fixtures import Settings
 from nodes.protocol.envelope import NodeKey
 from nodes.protocol.logs import STDERR, STDOUT, LogRecord, record_encode, records_decode, signed_batch
 from nodes.protocol.states import Phase
-from tests.support.agent_logs import line, lines, text_of
-from tests.support.redis_server import RedisServer
-from tests.support.waiting import wait_until
+from tests.support.cluster.agent_logs import line, lines, text_of
+from tests.support.run.waiting import wait_until
+from tests.support.services.redis_server import RedisServer
 
 if TYPE_CHECKING:
     from portal.logs.stream import LogOf

@@ -13,13 +13,13 @@ from berth import Client
 from nodes.protocol.logs import MARK
 from nodes.protocol.messages import ContainerReport, Exit
 from nodes.protocol.states import Cause, ContainerState, Phase
-from tests.support.agent_logs import lines, text_of
-from tests.support.waiting import wait_until
+from tests.support.cluster.agent_logs import lines, text_of
+from tests.support.run.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.integration.logs.conftest import RunningLog
-    from tests.support.cast import Api
-    from tests.support.live_web import LiveWeb
+    from tests.support.people.cast import Api
+    from tests.support.people.live_web import LiveWeb
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LINE = "… the rest of this log was lost with node gpu07\n"
@@ -27,7 +27,7 @@ LINE = "… the rest of this log was lost with node gpu07\n"
 
 @pytest.fixture
 def web(transactional_db: None, running_log: RunningLog, settings: Any) -> Iterator[LiveWeb]:
-    from tests.support.live_web import live_web
+    from tests.support.people.live_web import live_web
 
     settings.LOG_DIR = running_log.archive.folder
     with live_web() as running:
@@ -58,7 +58,7 @@ def come_back(running_log: RunningLog) -> None:
 def test_a_viewer_and_programs_are_told_and_get_the_rest_when_the_server_comes_back(
     running_log: RunningLog, web: LiveWeb
 ) -> None:
-    from tests.support.cast import Api
+    from tests.support.people.cast import Api
 
     api, job = Api(running_log.world.user), running_log.row.task.job_id
     running_log.source.print(*lines(10))
@@ -96,7 +96,7 @@ def text_at(web: LiveWeb, api: Api, path: str) -> str:
 
 
 def test_an_archived_log_of_which_nothing_is_left_ends_and_says_so(running_log: RunningLog, web: LiveWeb) -> None:
-    from tests.support.cast import Api
+    from tests.support.people.cast import Api
 
     api, job = Api(running_log.world.user), running_log.row.task.job_id
     running_log.source.print(*lines(10))
@@ -178,7 +178,7 @@ def test_a_log_that_its_server_has_less_of_than_it_told_ends_where_what_there_is
     running_log: RunningLog, web: LiveWeb, known: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server lost power, and with it the newest lines, or its disk with all of them; some were in Redis."""
-    from tests.support.cast import Api
+    from tests.support.people.cast import Api
 
     monkeypatch.setattr("portal.logs.archiver.STILL_S", 0)
     api, job = Api(running_log.world.user), running_log.row.task.job_id

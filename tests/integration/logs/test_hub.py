@@ -24,8 +24,8 @@ from portal.logs.records import Run
 from portal.logs.stream import LogOf, read_stream
 from portal.logs.text import TextDecoder
 from portal.logs.viewer import Viewer
-from tests.support.agent_logs import NODE, Printed, line, lines, text_of
-from tests.support.redis_server import RedisServer
+from tests.support.cluster.agent_logs import NODE, Printed, line, lines, text_of
+from tests.support.services.redis_server import RedisServer
 
 ATTEMPT = "4f1d8a3e-0000-4000-8000-000000000001"
 

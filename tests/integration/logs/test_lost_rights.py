@@ -12,11 +12,11 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from tests.integration.logs.conftest import RunningLog
-from tests.support.agent_logs import line
-from tests.support.lost_rights import broken_off, disabled
+from tests.support.cluster.agent_logs import line
+from tests.support.run.lost_rights import broken_off, disabled
 
 if TYPE_CHECKING:
-    from tests.support.live_web import LiveWeb
+    from tests.support.people.live_web import LiveWeb
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.redis]
 LINE, LINES = 4000, 6000
@@ -27,7 +27,7 @@ def web(
     running_log: RunningLog, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[LiveWeb]:
     from portal.common import lasting
-    from tests.support.live_web import live_web
+    from tests.support.people.live_web import live_web
 
     monkeypatch.setattr(lasting, "RECHECK_S", 0.02)
     settings.LOG_DIR = tmp_path / "logs"
@@ -41,7 +41,7 @@ def web(
 
 @pytest.mark.parametrize("path", ["logs?format=text", "logs/all", "logs/all?format=zip"])
 def test_the_log_of_a_disabled_account(running_log: RunningLog, web: LiveWeb, path: str) -> None:
-    from tests.support.cast import Api
+    from tests.support.people.cast import Api
 
     user = running_log.world.user
     path = f"/api/v1/jobs/{running_log.row.task.job_id}/{path}"
@@ -53,7 +53,7 @@ def test_a_log_of_openpais_api_whose_token_is_revoked(running_log: RunningLog, w
 
     from portal.accounts.services import token_revoke
     from portal.openpai.logs import log_addresses
-    from tests.support.cast import Api
+    from tests.support.people.cast import Api
 
     api = Api(running_log.world.user)
     path = next(

@@ -14,12 +14,12 @@ from django.test import Client
 
 from nodes.protocol.logs import STDOUT, LogRecord, record_encode
 from nodes.protocol.states import ContainerState
-from tests.support.cast import HOST
+from tests.support.people.cast import HOST
 
 if TYPE_CHECKING:
     from portal.jobs.models import Job
     from portal.logs.archive import Archive
-    from tests.support.world import World
+    from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db
 
@@ -75,7 +75,7 @@ class Logs:
 def logs(db: None, tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Logs:
     from portal.logs.archive import Archive
     from portal.teams.selectors import kept_logs
-    from tests.support.world import World
+    from tests.support.cluster.world import World
 
     monkeypatch.setattr(kept_logs, "GB", KB)
     settings.LOG_QUOTA_GB, settings.LOG_DIR = 100, tmp_path / "logs"
@@ -196,7 +196,7 @@ async def whole(answer: Any) -> str:
 
 
 def test_the_page_and_the_api_say_that_it_was_the_quota_and_when(logs: Logs) -> None:
-    from tests.support.cast import Api
+    from tests.support.people.cast import Api
 
     gone, kept = logs.job(90 * KB, ended=3), logs.job(90 * KB, ended=1)
     logs.give_way()
@@ -219,7 +219,7 @@ def test_the_page_and_the_api_say_that_it_was_the_quota_and_when(logs: Logs) -> 
 
 
 def test_a_log_that_went_for_its_age_says_so(logs: Logs) -> None:
-    from tests.support.cast import Api
+    from tests.support.people.cast import Api
 
     old = logs.job(10 * KB, ended=100)
     told = Api(logs.world.user).get(f"jobs/{old.pk}/logs")

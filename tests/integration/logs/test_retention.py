@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.agent_logs import lines
+from tests.support.cluster.agent_logs import lines
 
 if TYPE_CHECKING:
     from tests.integration.logs.conftest import RunningLog

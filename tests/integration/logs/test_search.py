@@ -17,9 +17,9 @@ from portal.logs.reader import LogReader
 from portal.logs.records import Run
 from portal.logs.search import Bounds, search
 from portal.logs.stream import LogOf
-from tests.support.cast import Api
-from tests.support.redis_server import RedisServer
-from tests.support.waiting import wait_until
+from tests.support.people.cast import Api
+from tests.support.run.waiting import wait_until
+from tests.support.services.redis_server import RedisServer
 
 if TYPE_CHECKING:
     from pytest_django.fixtures import Settings

@@ -13,21 +13,21 @@ import pytest
 
 from nodes.agent.logs.base import OpenLine
 from nodes.protocol.logs import STDERR, STDOUT, LogRecord, record_encode, signed_batch
-from tests.support.agent_logs import lines, text_of
-from tests.support.redis_server import RedisServer
-from tests.support.waiting import wait_until
+from tests.support.cluster.agent_logs import lines, text_of
+from tests.support.run.waiting import wait_until
+from tests.support.services.redis_server import RedisServer
 
 if TYPE_CHECKING:
     from portal.jobs.models import TaskAttempt
     from tests.integration.logs.conftest import RunningLog
-    from tests.support.live_web import Listener, LiveWeb
+    from tests.support.people.live_web import Listener, LiveWeb
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
 def web(transactional_db: None, running_log: RunningLog, settings: Any) -> Iterator[LiveWeb]:
-    from tests.support.live_web import live_web
+    from tests.support.people.live_web import live_web
 
     settings.LOG_DIR = running_log.archive.folder
     with live_web() as running:
@@ -35,7 +35,7 @@ def web(transactional_db: None, running_log: RunningLog, settings: Any) -> Itera
 
 
 def credentials(running_log: RunningLog) -> dict[str, Any]:
-    from tests.support.cast import Api
+    from tests.support.people.cast import Api
 
     return {"additional_headers": Api(running_log.world.user).headers}
 
@@ -135,7 +135,7 @@ def test_what_has_no_end_yet_is_shown_to_all_until_it_has_one_or_its_log_has(
 def test_over_rest_what_has_no_end_yet_stands_behind_the_logs_end_until_records_have_come(
     running_log: RunningLog, settings: Any
 ) -> None:
-    from tests.support.cast import Api
+    from tests.support.people.cast import Api
 
     settings.LOG_DIR = running_log.archive.folder
     address, api = f"jobs/{running_log.row.task.job_id}/logs", Api(running_log.world.user)
@@ -201,7 +201,7 @@ def test_an_offset_far_beyond_the_end_is_no_fault(running_log: RunningLog, web: 
 @pytest.mark.parametrize("who", ["a stranger", "nobody"])
 def test_others_see_nothing(running_log: RunningLog, web: LiveWeb, who: str) -> None:
     from portal.accounts.websockets import CLOSED_NOT_SIGNED_IN, CLOSED_NOT_VISIBLE
-    from tests.support.cast import Api, person
+    from tests.support.people.cast import Api, person
 
     running_log.source.print(*lines(3))
     running_log.sent(69)
@@ -224,7 +224,7 @@ def test_who_loses_the_right_to_see_it_is_closed_out(
     from portal.accounts import websockets
     from portal.common import lasting
     from portal.jobs.models import Job
-    from tests.support.cast import Api, person
+    from tests.support.people.cast import Api, person
 
     monkeypatch.setattr(lasting, "RECHECK_S", 0.1)
     bob = person("bob")
@@ -285,7 +285,7 @@ def second_task(running_log: RunningLog, lines: int = 10_000) -> TaskAttempt:
 def test_over_rest_is_told_where_each_of_several_logs_ends_and_what_has_no_end_yet(
     running_log: RunningLog, settings: Any
 ) -> None:
-    from tests.support.cast import Api
+    from tests.support.people.cast import Api
 
     settings.LOG_DIR = running_log.archive.folder
     other = second_task(running_log, 10)
@@ -384,7 +384,7 @@ def test_a_task_that_starts_later_is_added_and_a_stranger_sees_nothing(
 ) -> None:
     from portal.accounts import websockets
     from portal.common import lasting
-    from tests.support.cast import Api, person
+    from tests.support.people.cast import Api, person
 
     monkeypatch.setattr(lasting, "RECHECK_S", 0.1)
     with web.socket(several(running_log), **credentials(running_log)) as listener:

@@ -15,7 +15,7 @@ from portal.logs.reader import LogReader
 from portal.logs.records import Run
 from portal.logs.stream import LogOf
 from portal.logs.together import NamedLog, earlier, file_name, merged_text, zipped
-from tests.support.redis_server import RedisServer
+from tests.support.services.redis_server import RedisServer
 
 S = 10**9
 AT = 1_772_366_400 * S

@@ -17,13 +17,13 @@ import httpx
 import pytest
 import yaml
 
-from tests.support.migrated import sqlite_copy
-from tests.support.person import alice
-from tests.support.processes import free_port
-from tests.support.receiver import Receiver
-from tests.support.services import Services
-from tests.support.stack import ROOT, Agent, Stack
-from tests.support.waiting import wait_until
+from tests.support.cluster.stack import ROOT, Agent, Stack
+from tests.support.people.person import alice
+from tests.support.run.waiting import wait_until
+from tests.support.services.migrated import sqlite_copy
+from tests.support.services.processes import free_port
+from tests.support.services.receiver import Receiver
+from tests.support.services.services import Services
 
 pytestmark = pytest.mark.prometheus
 MONITORING, GRAFANA = ROOT / "docs" / "monitoring", ROOT / "docs" / "grafana"

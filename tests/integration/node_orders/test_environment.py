@@ -11,8 +11,8 @@ from portal.jobs.event_words import event_words
 from portal.jobs.models import JobEvent
 from portal.node_orders.services import environment as variables
 from portal.node_orders.services.environment import LEFT_OUT, Facts, Peer, environment, shared_variables
-from tests.support.job_files import spec
-from tests.support.world import World
+from tests.support.cluster.job_files import spec
+from tests.support.cluster.world import World
 
 
 def of_a_job(tasks: int, role: str = "train", *, run: int = 1, http: tuple[int, ...] = (30_001,)) -> dict[str, str]:

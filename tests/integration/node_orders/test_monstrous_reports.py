@@ -39,10 +39,10 @@ from portal.hardware.selectors.live import gpus_live
 from portal.jobs.models import JobEvent, TaskAttempt
 from portal.scheduler.reports import report_take
 from tests.integration.scheduler.looking import quiet_world
-from tests.support.cast import Api, person
-from tests.support.pages import Browser
-from tests.support.redis_server import RedisServer
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
+from tests.support.services.redis_server import RedisServer
 
 pytestmark = pytest.mark.django_db
 HUGE = 10**400

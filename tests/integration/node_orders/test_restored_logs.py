@@ -15,8 +15,8 @@ from portal.hardware.states import NodeHealth
 from portal.jobs.models import TaskAttempt
 from portal.logs.ending import log_archived, log_lost_with
 from portal.node_orders.services.restored import logs_told_anew
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from portal.jobs.services.lost import node_tasks_lose
 from portal.jobs.services.pause import job_pause
 from portal.jobs.services.stop import job_stop
 from portal.jobs.states import JobState
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World
 
 
 def given_up(world: World, **asked: object) -> tuple[Job, ScriptedNode]:

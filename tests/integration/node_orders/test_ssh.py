@@ -22,13 +22,13 @@ from portal.node_orders.services.job_ssh import job_key, job_ssh_script, public_
 from portal.secrets.models import SecretKind
 from portal.secrets.services import secret_set
 from portal.teams.services.teams import member_set
-from tests.support.cast import person
-from tests.support.job_files import GONE, spec
-from tests.support.pages import Browser
-from tests.support.world import World, job_file
+from tests.support.cluster.job_files import GONE, spec
+from tests.support.cluster.world import World, job_file
+from tests.support.people.cast import person
+from tests.support.people.pages import Browser
 
 if TYPE_CHECKING:
-    from tests.support.scripted_node import ScriptedNode
+    from tests.support.cluster.scripted_node import ScriptedNode
 
 pytestmark = pytest.mark.django_db
 

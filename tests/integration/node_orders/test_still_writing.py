@@ -15,9 +15,9 @@ from portal.jobs.models import Job, JobAttempt, TaskAttempt
 from portal.jobs.services.attempts import attempt_end
 from portal.jobs.states import EndReason
 from portal.scheduler.reconcile import jobs_reconcile
-from tests.support.cast import Api, person
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
 
 PAST = "what was started of it since the backup"
 

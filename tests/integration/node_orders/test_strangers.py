@@ -15,10 +15,10 @@ from portal.jobs.models import TaskAttempt
 from portal.jobs.services.attempts import attempt_end
 from portal.jobs.states import EndReason
 from portal.node_orders.services.unknown_containers import stranger_stop
-from tests.support.cast import person
-from tests.support.pages import Browser
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World
+from tests.support.people.cast import person
+from tests.support.people.pages import Browser
 
 ATTEMPT = "5c2d2f6e-0d7c-4a54-9a0f-0f3c9f3c7a11"
 

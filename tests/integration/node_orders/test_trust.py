@@ -30,9 +30,9 @@ from portal.hardware.services.redis_accounts import redis_address
 from portal.jobs.models import TaskAttempt
 from portal.logs.stream import ForgedEntry, LogOf, read_stream
 from portal.scheduler.reports import report_take
-from tests.support.redis_server import RedisServer
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World
+from tests.support.services.redis_server import RedisServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

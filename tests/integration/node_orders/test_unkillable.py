@@ -17,11 +17,11 @@ from portal.jobs.models import Allocation, Job, Standing, TaskAttempt, Usage
 from portal.jobs.services.stop import job_stop
 from portal.jobs.states import JobState
 from portal.scheduler.reconcile import jobs_reconcile
-from tests.support.cast import Api, person
+from tests.support.people.cast import Api, person
 
 if TYPE_CHECKING:
-    from tests.support.scripted_node import ScriptedNode
-    from tests.support.world import World
+    from tests.support.cluster.scripted_node import ScriptedNode
+    from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db
 Teams = dict[str, User]

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.portal_side import PortalSide
-from tests.support.redis_server import RedisServer
-from tests.support.services import Services
-from tests.support.supervised_node import Node
+from tests.support.cluster.portal_side import PortalSide
+from tests.support.cluster.supervised_node import Node
+from tests.support.services.redis_server import RedisServer
+from tests.support.services.services import Services
 
 _numbers = itertools.count(1)
 MakePortal = Callable[[], PortalSide]

@@ -19,8 +19,8 @@ from nodes.protocol.messages import Desired, Limits, Mount, encode
 from nodes.protocol.names import container_name
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
 from tests.integration.nodes.conftest import MakePortal
-from tests.support.portal_side import COUNT, PROMISED_CPUS, PROMISED_GB, PortalSide, lines, spec_of
-from tests.support.waiting import wait_until
+from tests.support.cluster.portal_side import COUNT, PROMISED_CPUS, PROMISED_GB, PortalSide, lines, spec_of
+from tests.support.run.waiting import wait_until
 
 FOR_EVER = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
 

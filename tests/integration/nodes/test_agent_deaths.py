@@ -11,8 +11,8 @@ from kombu.exceptions import OperationalError
 
 from nodes.protocol.names import DESIRED_TASK, node_queue
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
-from tests.support.portal_side import COUNT, PortalSide, lines, spec_of
-from tests.support.waiting import wait_until
+from tests.support.cluster.portal_side import COUNT, PortalSide, lines, spec_of
+from tests.support.run.waiting import wait_until
 
 # ---------------------------------------------------------------- an agent that dies
 

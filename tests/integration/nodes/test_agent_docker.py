@@ -20,11 +20,11 @@ from nodes.agent.runtimes.docker.lost_exits import STATUS_LOST
 from nodes.protocol.messages import ImageAuth, Limits
 from nodes.protocol.names import container_name
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
-from tests.support.docker_engine import DockerEngine
-from tests.support.portal_side import PortalSide, spec_of
-from tests.support.processes import free_port
-from tests.support.registry import image_of
-from tests.support.waiting import wait_until
+from tests.support.cluster.portal_side import PortalSide, spec_of
+from tests.support.run.waiting import wait_until
+from tests.support.services.docker_engine import DockerEngine
+from tests.support.services.processes import free_port
+from tests.support.services.registry import image_of
 
 pytestmark = pytest.mark.docker
 

@@ -26,8 +26,8 @@ from nodes.agent.write_error import NoRoomOnce
 from nodes.protocol.envelope import Envelope, PortalKey, envelope_seal
 from nodes.protocol.messages import Desired, encode
 from nodes.protocol.names import DESIRED_TASK
-from tests.support.disk import fill, full_disk
-from tests.support.waiting import wait_until
+from tests.support.run.waiting import wait_until
+from tests.support.services.disk import fill, full_disk
 
 ROOT = Path(__file__).parents[3]
 NO_ROOM = "no room is left on its disk"

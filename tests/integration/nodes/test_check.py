@@ -42,10 +42,10 @@ from nodes.protocol.accounts import (
 )
 from nodes.protocol.envelope import PortalKey
 from nodes.protocol.messages import StorageWish
-from tests.support.disk import full_disk
-from tests.support.docker_engine import DockerEngine
-from tests.support.redis_server import RedisServer
-from tests.support.tls import DAY, Authority, Files
+from tests.support.services.disk import full_disk
+from tests.support.services.docker_engine import DockerEngine
+from tests.support.services.redis_server import RedisServer
+from tests.support.services.tls import DAY, Authority, Files
 
 
 class Portal(BaseHTTPRequestHandler):

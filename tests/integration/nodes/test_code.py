@@ -13,11 +13,11 @@ import pytest
 
 from nodes.protocol.messages import Code
 from nodes.protocol.states import Cause, ContainerState, Phase
-from tests.support.archives import member, packed
-from tests.support.code_server import CodeServer
-from tests.support.portal_side import PortalSide, spec_of
-from tests.support.tls import DAY, Authority
-from tests.support.waiting import wait_until
+from tests.support.cluster.portal_side import PortalSide, spec_of
+from tests.support.run.archives import member, packed
+from tests.support.run.waiting import wait_until
+from tests.support.services.code_server import CodeServer
+from tests.support.services.tls import DAY, Authority
 
 SCRIPT = b"#!/bin/sh\necho hello from $(basename $0); cat data/words\n"
 FOLDER = packed(

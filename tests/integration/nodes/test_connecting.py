@@ -29,11 +29,11 @@ from nodes.protocol.messages import Desired, encode
 from nodes.protocol.names import DESIRED_TASK
 from portal.env.addresses import env_redis
 from portal.env.values import BadSetting
-from tests.support.processes import Process
-from tests.support.redis_server import RedisServer
-from tests.support.services import Services
-from tests.support.tls import DAY, Authority, Files
-from tests.support.waiting import wait_until
+from tests.support.run.waiting import wait_until
+from tests.support.services.processes import Process
+from tests.support.services.redis_server import RedisServer
+from tests.support.services.services import Services
+from tests.support.services.tls import DAY, Authority, Files
 
 NOW_MS = 1_800_000_000_000
 Start = Callable[[Files], RedisServer]

@@ -20,16 +20,16 @@ from nodes.agent.hardware.inventory import InventoryReader
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
 from nodes.protocol.names import LABEL
 from nodes.protocol.states import Cause, ContainerState, Phase
-from tests.support.archives import HELLO, packed
-from tests.support.code_server import CodeServer
-from tests.support.docker_engine import DockerEngine
-from tests.support.engine_proxy import EngineProxy
-from tests.support.portal_side import PortalSide, spec_of
-from tests.support.redis_server import RedisServer
-from tests.support.registry import Registry, image_made, image_pushed
-from tests.support.services import Services
-from tests.support.supervised_node import ShiftedClock
-from tests.support.waiting import wait_until
+from tests.support.cluster.portal_side import PortalSide, spec_of
+from tests.support.cluster.supervised_node import ShiftedClock
+from tests.support.run.archives import HELLO, packed
+from tests.support.run.waiting import wait_until
+from tests.support.services.code_server import CodeServer
+from tests.support.services.docker_engine import DockerEngine
+from tests.support.services.engine_proxy import EngineProxy
+from tests.support.services.redis_server import RedisServer
+from tests.support.services.registry import Registry, image_made, image_pushed
+from tests.support.services.services import Services
 
 pytestmark = pytest.mark.docker
 DISK_MB, IMAGE_MB = 300, 20

@@ -17,10 +17,10 @@ from nodes.agent.attempts.attempt import GPUS_DENIED
 from nodes.agent.runtimes.cgroups import cgroup_denies_gpus
 from nodes.protocol.names import log_stream
 from nodes.protocol.states import ContainerState, Phase
-from tests.support.memory_runtime import Backlog
-from tests.support.redis_server import RedisServer
-from tests.support.supervised_node import SPECS, Node, desired, in_state, order, wait_for
-from tests.support.waiting import wait_until
+from tests.support.cluster.memory_runtime import Backlog
+from tests.support.cluster.supervised_node import SPECS, Node, desired, in_state, order, wait_for
+from tests.support.run.waiting import wait_until
+from tests.support.services.redis_server import RedisServer
 
 SPEC = SPECS[0]
 

@@ -21,9 +21,9 @@ from nodes.agent.storage.mount_table import reached, table_of
 from nodes.agent.storage.nosuid import GuardMode, GuardResult, MountGuard, guard_storage, unguarded
 from nodes.protocol.messages import Mount
 from nodes.protocol.states import Phase
-from tests.support.portal_side import spec_of
-from tests.support.supervised_node import Node, desired, order, wait_for
-from tests.support.waiting import wait_until
+from tests.support.cluster.portal_side import spec_of
+from tests.support.cluster.supervised_node import Node, desired, order, wait_for
+from tests.support.run.waiting import wait_until
 
 AS_ROOT = pytest.mark.docker
 """Only root mounts."""

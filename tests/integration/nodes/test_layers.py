@@ -19,11 +19,11 @@ from nodes.agent.disk.usage import SizeWatch, Timeouts
 from nodes.protocol.messages import Stop
 from nodes.protocol.names import LABEL, log_stream
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
-from tests.support.memory_runtime import Backlog
-from tests.support.redis_server import RedisServer
-from tests.support.scripted_runtime import ScriptedNode
-from tests.support.supervised_node import SPECS, Node, ShiftedClock, desired, in_state, order, wait_for
-from tests.support.waiting import wait_until
+from tests.support.cluster.memory_runtime import Backlog
+from tests.support.cluster.scripted_runtime import ScriptedNode
+from tests.support.cluster.supervised_node import SPECS, Node, ShiftedClock, desired, in_state, order, wait_for
+from tests.support.run.waiting import wait_until
+from tests.support.services.redis_server import RedisServer
 
 SPEC, MOST, GRACE_S, COUNT_S = SPECS[0], 50 * GB, 600, 60
 JOB = {LABEL.CLUSTER: "berth", LABEL.NODE: "gpu01", LABEL.JOB: "alice/train#1", LABEL.ATTEMPT: SPEC.attempt}

@@ -33,12 +33,12 @@ from nodes.agent.runtimes.ports import ports_listening
 from nodes.protocol.envelope import PortalKey
 from nodes.protocol.messages import Listener
 from nodes.protocol.names import LABEL
-from tests.support.docker_engine import DockerEngine
-from tests.support.processes import free_port
-from tests.support.redis_server import RedisServer
-from tests.support.services import Services
-from tests.support.tls import Authority, Files
-from tests.support.waiting import wait_until
+from tests.support.run.waiting import wait_until
+from tests.support.services.docker_engine import DockerEngine
+from tests.support.services.processes import free_port
+from tests.support.services.redis_server import RedisServer
+from tests.support.services.services import Services
+from tests.support.services.tls import Authority, Files
 
 Speaks = Callable[[bytes], bytes]
 

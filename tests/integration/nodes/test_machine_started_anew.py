@@ -12,11 +12,11 @@ from nodes.agent.runtimes.docker.container_state import container_inspected
 from nodes.protocol.logs import STDOUT, LogRecord
 from nodes.protocol.names import LABEL
 from nodes.protocol.states import Cause, ContainerState, Phase
-from tests.support.agent_logs import Printed
-from tests.support.memory_runtime import Backlog
-from tests.support.redis_server import RedisServer
-from tests.support.supervised_node import SPECS, Node, desired, in_state, order, wait_for
-from tests.support.waiting import wait_until
+from tests.support.cluster.agent_logs import Printed
+from tests.support.cluster.memory_runtime import Backlog
+from tests.support.cluster.supervised_node import SPECS, Node, desired, in_state, order, wait_for
+from tests.support.run.waiting import wait_until
+from tests.support.services.redis_server import RedisServer
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,10 @@ from nodes.agent.storage.mounts import StorageManager, StorageState
 from nodes.agent.storage.nosuid import MountGuard
 from nodes.protocol.messages import ContainerSpec, Mount, Stop, StorageWish
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
-from tests.support.memory_runtime import Backlog, MemoryRuntime
-from tests.support.portal_side import spec_of
-from tests.support.supervised_node import Node, desired, in_state, order, wait_for
-from tests.support.waiting import wait_until
+from tests.support.cluster.memory_runtime import Backlog, MemoryRuntime
+from tests.support.cluster.portal_side import spec_of
+from tests.support.cluster.supervised_node import Node, desired, in_state, order, wait_for
+from tests.support.run.waiting import wait_until
 
 pytestmark = pytest.mark.docker
 LACKING = "this server cannot mount NFS: install nfs-common, and a kernel with NFS ("

@@ -19,8 +19,8 @@ from nodes.protocol.accounts import url_with_account
 from nodes.protocol.envelope import NodeKey
 from nodes.protocol.messages import Inventory
 from nodes.protocol.names import REPORTS_QUEUE
-from tests.support.redis_server import RedisServer
-from tests.support.waiting import wait_until
+from tests.support.run.waiting import wait_until
+from tests.support.services.redis_server import RedisServer
 
 INVENTORY = Inventory(
     hostname="gpu01", cpu_milli=1000, memory_mb=1024, gpus=(), simulated=True, address="127.0.0.1", interface="lo",

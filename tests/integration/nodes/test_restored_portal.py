@@ -9,10 +9,10 @@ from nodes.protocol.logs import STDOUT, LogRecord
 from nodes.protocol.messages import Exit
 from nodes.protocol.names import log_stream
 from nodes.protocol.states import Cause, ContainerState, Phase
-from tests.support.agent_logs import Printed
-from tests.support.redis_server import RedisServer
-from tests.support.supervised_node import SPECS, Node, desired, in_state, order, shown, wait_for
-from tests.support.waiting import wait_until
+from tests.support.cluster.agent_logs import Printed
+from tests.support.cluster.supervised_node import SPECS, Node, desired, in_state, order, shown, wait_for
+from tests.support.run.waiting import wait_until
+from tests.support.services.redis_server import RedisServer
 
 SPEC = SPECS[0]
 

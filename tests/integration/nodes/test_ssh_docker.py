@@ -12,12 +12,12 @@ from nodes.protocol.logs import MARK
 from nodes.protocol.messages import ContainerReport, SshAccess, SshServer
 from nodes.protocol.states import Phase
 from portal.node_orders.services.environment import Peer
-from tests.support.docker_engine import DockerEngine
-from tests.support.portal_side import PortalSide, spec_of
-from tests.support.processes import free_port
-from tests.support.ssh_image import ssh_image
-from tests.support.waiting import wait_until
-from tests.support.world import job_file
+from tests.support.cluster.portal_side import PortalSide, spec_of
+from tests.support.cluster.world import job_file
+from tests.support.images.ssh_image import ssh_image
+from tests.support.run.waiting import wait_until
+from tests.support.services.docker_engine import DockerEngine
+from tests.support.services.processes import free_port
 
 pytestmark = pytest.mark.docker
 

@@ -23,7 +23,7 @@ from nodes.agent.storage.folders import (
 )
 from nodes.protocol.messages import Mount
 from nodes.protocol.states import Cause
-from tests.support.portal_side import spec_of
+from tests.support.cluster.portal_side import spec_of
 
 
 def mount(root: Path, below: str, **changes: Any) -> Mount:

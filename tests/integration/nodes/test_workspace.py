@@ -21,8 +21,8 @@ from nodes.agent.storage.workspace import workspace_make, workspace_remove
 from nodes.protocol.messages import Code, Progress
 from nodes.protocol.packed import Bounds, PackedInvalid, packed_check
 from nodes.protocol.states import Cause
-from tests.support.archives import HELLO, packed
-from tests.support.code_server import CodeServer
+from tests.support.run.archives import HELLO, packed
+from tests.support.services.code_server import CodeServer
 
 BOUNDS = Bounds(unpacked=1 << 22, entries=100)
 NOISE = packed({"first": b"x", "noise": os.urandom(3 << 20)})

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.support.world import World
+    from tests.support.cluster.world import World
 
 
 @pytest.fixture
 def world(db: None) -> World:
     from portal.notices.services.gather import notices_gather
-    from tests.support.world import World
+    from tests.support.cluster.world import World
 
     world = World()
     world.user.email = "alice@example.org"

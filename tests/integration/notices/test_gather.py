@@ -15,8 +15,8 @@ from portal.notices.models import Notice, Place
 from portal.notices.services.gather import notices_gather
 from portal.notices.states import JobNotice, Told
 from tests.integration.notices.telling import choose, ended_jobs, hook
-from tests.support.mail_server import MailServer
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.services.mail_server import MailServer
 
 pytestmark = pytest.mark.django_db
 

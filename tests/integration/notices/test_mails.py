@@ -23,11 +23,11 @@ from portal.teams.services.quotas import quota_set
 from portal.teams.services.teams import member_set, vc_create
 from tests.integration.notices.telling import choose, ended_jobs, mail_of, mail_round
 from tests.integration.scheduler.plans import PROD, carry_out, preempt, read, running, submitted
-from tests.support.cast import person
-from tests.support.mail_server import MailServer
-from tests.support.processes import free_port
-from tests.support.tls import DAY, Authority
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import person
+from tests.support.services.mail_server import MailServer
+from tests.support.services.processes import free_port
+from tests.support.services.tls import DAY, Authority
 
 pytestmark = pytest.mark.django_db
 

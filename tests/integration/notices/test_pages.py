@@ -14,11 +14,11 @@ from portal.notices.models import Delivery, Webhook
 from portal.notices.selectors import notice_choice
 from portal.notices.services.webhook import secret_bytes
 from tests.integration.notices.telling import SECRET, choose, ended_jobs, hook, hook_round, mail_round
-from tests.support.cast import Api, person
-from tests.support.mail_server import MailServer
-from tests.support.pages import Browser
-from tests.support.receiver import Receiver
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
+from tests.support.services.mail_server import MailServer
+from tests.support.services.receiver import Receiver
 
 pytestmark = pytest.mark.django_db
 

@@ -27,10 +27,10 @@ from portal.notices.services.gather import notices_gather
 from portal.notices.services.upkeep import notices_expire
 from portal.notices.services.webhook import secret_bytes, webhook_test
 from tests.integration.notices.telling import SECRET, ended_jobs, hook, hook_round
-from tests.support.cast import Api, person
-from tests.support.receiver import Receiver
-from tests.support.tls import DAY, Authority
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
+from tests.support.services.receiver import Receiver
+from tests.support.services.tls import DAY, Authority
 
 pytestmark = pytest.mark.django_db
 

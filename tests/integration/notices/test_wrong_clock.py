@@ -16,9 +16,9 @@ from portal.notices.services.sending import lane_shut, lane_take
 from portal.notices.services.webhook import webhook_test
 from tests.integration.notices.telling import choose, hook, hook_round, mail_of, mail_round
 from tests.integration.notices.test_mails import failed_job
-from tests.support.mail_server import MailServer
-from tests.support.receiver import Receiver
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.services.mail_server import MailServer
+from tests.support.services.receiver import Receiver
 
 pytestmark = pytest.mark.django_db
 WRONG_BY = timedelta(hours=8)

@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.integration.accounts.conftest import _fast_hash as _fast_hash
-from tests.support import openpai_contract as contract
+from tests.support.people import openpai_contract as contract
 
 if TYPE_CHECKING:
     from django.test.client import _MonkeyPatchedWSGIResponse
 
     from portal.accounts.models import Scope, User
-    from tests.support.world import World
+    from tests.support.cluster.world import World
 
 
 class Pai:
@@ -38,7 +38,7 @@ class Pai:
     ) -> _MonkeyPatchedWSGIResponse:
         from django.test import Client
 
-        from tests.support.cast import HOST
+        from tests.support.people.cast import HOST
 
         data = body if isinstance(body, str | bytes) else json.dumps(body) if body is not None else ""
         client = Client(HTTP_HOST=HOST)
@@ -77,6 +77,6 @@ def pai(world: World) -> Pai:
 def root(world: World) -> Pai:
     """As an administrator."""
     from portal.accounts.models import ClusterRole
-    from tests.support.cast import person
+    from tests.support.people.cast import person
 
     return Pai(person("root", ClusterRole.ADMIN))

@@ -16,9 +16,9 @@ from portal.storages.models import Storage
 from portal.teams.models import Membership, VirtualCluster
 from portal.teams.services.teams import member_set, vc_create
 from tests.integration.openpai.conftest import Pai
-from tests.support.cast import person
-from tests.support.waiting import early_in_a_minute
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import person
+from tests.support.run.waiting import early_in_a_minute
 
 if TYPE_CHECKING:
     from pytest_django import DjangoAssertNumQueries

@@ -20,10 +20,10 @@ from portal.teams.models import Membership
 from portal.teams.services.teams import member_set
 from tests.integration.job_pages.api.test_jobs import send
 from tests.integration.openpai.conftest import Pai
-from tests.support.cast import HOST, person
-from tests.support.redis_server import RedisServer
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World
+from tests.support.people.cast import HOST, person
+from tests.support.services.redis_server import RedisServer
 
 if TYPE_CHECKING:
     from pytest_django import DjangoAssertNumQueries

@@ -15,8 +15,8 @@ from portal.storages.models import Storage
 from portal.teams.models import VirtualCluster
 from portal.teams.services.teams import vc_create
 from tests.integration.openpai.conftest import Pai
-from tests.support.cast import HOST, person
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import HOST, person
 
 pytestmark = pytest.mark.django_db
 

@@ -23,10 +23,10 @@ from portal.hardware.models import Node
 from portal.storages.models import Storage
 from portal.storages.selectors.storages import storage_wishes, storages_granted
 from portal.teams.models import Membership, VirtualCluster
-from tests.support.cast import person
-from tests.support.pages import Browser
-from tests.support.played import manage
-from tests.support.reader import reader_of
+from tests.support.cluster.played import manage
+from tests.support.people.cast import person
+from tests.support.people.pages import Browser
+from tests.support.people.reader import reader_of
 
 pytestmark = pytest.mark.django_db
 ANSWERS: dict[str, Any] = {

@@ -17,8 +17,8 @@ from portal.jobs.models import Job, JobEvent
 from portal.storages.models import Storage
 from portal.teams.services.teams import member_set, vc_create
 from tests.integration.openpai.conftest import Pai
-from tests.support.cast import person
-from tests.support.world import World, job_file
+from tests.support.cluster.world import World, job_file
+from tests.support.people.cast import person
 
 if TYPE_CHECKING:
     from pytest_django import DjangoAssertNumQueries

@@ -11,14 +11,14 @@ from portal.job_file.model import JobSpec
 from portal.jobs.models import Job
 from portal.storages.services.storages import storage_create
 from tests.integration.openpai.conftest import Pai
-from tests.support import openpai_nni
-from tests.support.live_web import live_web
-from tests.support.processes import free_port
-from tests.support.waiting import wait_until
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.live_web import live_web
+from tests.support.run.waiting import wait_until
+from tests.support.services import openpai_nni
+from tests.support.services.processes import free_port
 
 if TYPE_CHECKING:
-    from tests.support.openpai_nni import Trials
+    from tests.support.services.openpai_nni import Trials
 
 pytestmark = [pytest.mark.nni, pytest.mark.django_db(transaction=True)]
 

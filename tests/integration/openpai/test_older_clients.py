@@ -11,10 +11,10 @@ from django.test import Client
 
 from portal.accounts.models import Audited, AuditEntry
 from tests.integration.openpai.conftest import Pai
-from tests.support.cast import HOST, person
-from tests.support.pages import Browser
-from tests.support.waiting import early_in_a_minute
-from tests.support.world import World, job_file
+from tests.support.cluster.world import World, job_file
+from tests.support.people.cast import HOST, person
+from tests.support.people.pages import Browser
+from tests.support.run.waiting import early_in_a_minute
 
 if TYPE_CHECKING:
     from django.test.client import _MonkeyPatchedWSGIResponse

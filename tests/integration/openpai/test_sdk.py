@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support import openpai_sdk
-from tests.support.person import Person, alice, job_file
-from tests.support.reader import reader_of
-from tests.support.seed import PASSWORD
-from tests.support.stack import Stack
+from tests.support.cluster.seed import PASSWORD
+from tests.support.cluster.stack import Stack
+from tests.support.people.person import Person, alice, job_file
+from tests.support.people.reader import reader_of
+from tests.support.services import openpai_sdk
 
 pytestmark = pytest.mark.npm
 

@@ -17,10 +17,10 @@ from portal.hardware.models import CellType
 from portal.storages.models import Storage
 from portal.teams.services.quotas import quota_set
 from portal.teams.services.teams import vc_create
-from tests.support import openpai_sdk
-from tests.support.live_web import LiveWeb, live_web
-from tests.support.openpai_table import schema
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.live_web import LiveWeb, live_web
+from tests.support.people.openpai_table import schema
+from tests.support.services import openpai_sdk
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.npm]
 USER, PASSWORD = "sdk_test", "correct horse battery"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pytest_django.fixtures import Settings
 
-from tests.support.oidc.provider import CLIENT, SECRET, Provider
-from tests.support.services import Services
+from tests.support.services.oidc.provider import CLIENT, SECRET, Provider
+from tests.support.services.services import Services
 
 
 @pytest.fixture(scope="module")

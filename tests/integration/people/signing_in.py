@@ -7,8 +7,8 @@ from typing import Any
 from portal.accounts.models import User
 from portal.env.grants import Grant
 from portal.teams.models import Membership
-from tests.support.oidc.provider import Provider
-from tests.support.pages import Browser, Page
+from tests.support.people.pages import Browser, Page
+from tests.support.services.oidc.provider import Provider
 
 CALLBACK = "http://127.0.0.1:8000/login/oidc/callback"
 GRANTS = {

@@ -16,9 +16,9 @@ from portal.hardware.models import CellType, Node
 from portal.jobs.models import Job
 from portal.teams.models import QuotaLine, VirtualCluster
 from tests.integration.cluster.test_configuration import RACK
-from tests.support.cast import Api, person
-from tests.support.pages import Browser
-from tests.support.world import World, job_file
+from tests.support.cluster.world import World, job_file
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 

@@ -10,9 +10,9 @@ from django.contrib.auth.models import Group
 from portal.accounts.models import ClusterRole, User
 from portal.people.selectors.names import OFFERED
 from portal.teams.services.teams import member_set, vc_create
-from tests.support.cast import person
-from tests.support.pages import Browser
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import person
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 

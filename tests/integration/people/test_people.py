@@ -21,9 +21,9 @@ from portal.accounts.people import LastAdministrator, user_change, user_remove
 from portal.teams.models import Membership
 from portal.teams.services.teams import member_set, vc_create
 from tests.integration.accounts.conftest import _fast_hash as _fast_hash
-from tests.support.cast import HOST, Api, cast_of, person
-from tests.support.pages import Browser
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import HOST, Api, cast_of, person
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "correct horse 7"

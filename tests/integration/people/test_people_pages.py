@@ -13,9 +13,9 @@ from django.utils import timezone
 from portal.accounts.models import ClusterRole, User
 from portal.common.progress import progress_read
 from portal.teams.models import Membership
-from tests.support.cast import cast_of, person
-from tests.support.pages import Browser, Page
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import cast_of, person
+from tests.support.people.pages import Browser, Page
 
 pytestmark = pytest.mark.django_db
 TICKET = "0123456789abcdef" * 2

@@ -17,10 +17,10 @@ from portal.accounts.services import user_create
 from portal.teams.models import Membership
 from portal.teams.services.teams import member_set, vc_create
 from tests.integration.people.signing_in import CALLBACK, arrive, begin, eve, rights, sign_in, time_now
-from tests.support.cast import HOST, Api, person
-from tests.support.oidc.provider import CLIENT, SECRET, Provider
-from tests.support.pages import Browser
-from tests.support.waiting import early_in_a_minute
+from tests.support.people.cast import HOST, Api, person
+from tests.support.people.pages import Browser
+from tests.support.run.waiting import early_in_a_minute
+from tests.support.services.oidc.provider import CLIENT, SECRET, Provider
 
 pytestmark = pytest.mark.django_db
 

@@ -17,14 +17,14 @@ from portal.accounts.oidc import provider as oidc
 from portal.accounts.oidc.faults import SignInFault
 from portal.accounts.services import user_create
 from tests.integration.people.signing_in import CALLBACK, sign_in
-from tests.support.cast import Api, person
-from tests.support.oidc.provider import CLIENT, Provider
-from tests.support.pages import Browser
-from tests.support.played import manage
-from tests.support.processes import free_port
-from tests.support.reader import reader_of
-from tests.support.receiver import Receiver
-from tests.support.tls import DAY, Authority
+from tests.support.cluster.played import manage
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
+from tests.support.people.reader import reader_of
+from tests.support.services.oidc.provider import CLIENT, Provider
+from tests.support.services.processes import free_port
+from tests.support.services.receiver import Receiver
+from tests.support.services.tls import DAY, Authority
 
 pytestmark = pytest.mark.django_db
 

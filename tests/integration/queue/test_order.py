@@ -14,8 +14,8 @@ from portal.queue.outlook import queue_read
 from portal.scheduler.snapshot import load
 from portal.teams.services.teams import member_set
 from scheduling import Engine
-from tests.support.cast import Api, person
-from tests.support.world import World, job_file
+from tests.support.cluster.world import World, job_file
+from tests.support.people.cast import Api, person
 
 pytestmark = pytest.mark.django_db
 

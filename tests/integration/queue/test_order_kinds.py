@@ -12,8 +12,8 @@ from portal.queue.outlook import queue_read
 from portal.queue.selectors.kinds import kinds_wanted
 from portal.queue.services.order import Place, job_movable, job_place, job_place_among
 from tests.integration.queue.test_order import Team, place
-from tests.support.pages import Browser
-from tests.support.world import job_file
+from tests.support.cluster.world import job_file
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 

@@ -11,8 +11,8 @@ from django.utils import timezone
 from portal.job_file.problems import SpecInvalid
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.states import JobState
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World
 
 
 def narrow(world: World, name: str, ports: int) -> ScriptedNode:

@@ -13,7 +13,7 @@ from portal.queue.services.waits import MOST_CHANGED, Told, waits_due
 from portal.scheduler import cycle
 from portal.scheduler.apply import Applied
 from scheduling import Engine, Plan, Snapshot
-from tests.support.world import World
+from tests.support.cluster.world import World
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -10,7 +10,7 @@ from portal.alerts.models import AlertWatch
 from portal.alerts.telling import alerts_look
 from portal.hardware.models import Node, ReportsLane
 from portal.scheduler.models import CycleLease
-from tests.support.world import World
+from tests.support.cluster.world import World
 
 
 def quiet_world(settings: Settings) -> World:

@@ -16,7 +16,7 @@ from portal.jobs.states import JobState
 from portal.scheduler.apply import Applied, apply
 from portal.scheduler.snapshot import Loaded, load
 from scheduling import LeafUse, Plan, Preempt, Standing, Start, TaskPlacement, TaskRef, Victim
-from tests.support.world import World, job_file
+from tests.support.cluster.world import World, job_file
 
 TEAMS = {"alice": "vision", "bob": "vision", "carol": "language"}
 PROD = {"hivedScheduler": {"jobPriorityClass": "prod"}}

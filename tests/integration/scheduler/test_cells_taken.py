@@ -23,8 +23,8 @@ from portal.scheduler.apply import Applied
 from portal.scheduler.quota_dry_run import effect_of
 from portal.teams.models import QuotaLine
 from tests.integration.scheduler.plans import carry_out, read, running, start, submitted
-from tests.support.waiting import wait_until
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.run.waiting import wait_until
 
 pytestmark = pytest.mark.django_db
 Teams = dict[str, User]

@@ -13,10 +13,10 @@ from portal.hardware.models import CellType, Node
 from portal.jobs.models import Allocation, Standing
 from portal.teams.models import QuotaLine
 from portal.teams.services.quotas import Wish, lines_resolve, quotas_set
-from tests.support.cast import Api, person
-from tests.support.pages import Browser
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 

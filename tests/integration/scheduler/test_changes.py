@@ -22,8 +22,8 @@ from portal.teams.models import QuotaChange, QuotaLine
 from portal.teams.services.rules import firm_right_set
 from portal.teams.services.teams import member_set, vc_create
 from tests.integration.cluster.test_configuration import RACK
-from tests.support.cast import Api, person
-from tests.support.world import World, job_file
+from tests.support.cluster.world import World, job_file
+from tests.support.people.cast import Api, person
 
 pytestmark = pytest.mark.django_db
 

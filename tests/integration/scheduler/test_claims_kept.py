@@ -16,9 +16,9 @@ from portal.jobs.services.submit import job_submit
 from portal.jobs.states import JobState
 from portal.teams.services.quotas import quota_set
 from portal.teams.services.teams import member_set, vc_create
-from tests.support.cast import person
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World, job_file
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World, job_file
+from tests.support.people.cast import person
 
 pytestmark = pytest.mark.django_db
 

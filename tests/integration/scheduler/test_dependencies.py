@@ -17,8 +17,8 @@ from portal.jobs.models import Job
 from portal.jobs.selectors.labels import JobLabel, label_read
 from portal.jobs.states import JOB_OVER, JobState
 from portal.scheduler.dependencies import NEWEST, dependencies
-from tests.support.cast import person
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import person
 
 pytestmark = pytest.mark.django_db
 

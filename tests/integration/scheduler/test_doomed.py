@@ -10,9 +10,9 @@ from portal.hardware.models import CellType, Gpu, Node
 from portal.scheduler.doomed import doomed_find
 from portal.teams.services.quotas import quota_set
 from portal.teams.services.teams import member_set
-from tests.support.cast import Api, person
-from tests.support.pages import Browser
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 

@@ -9,7 +9,7 @@ import pytest
 from portal.accounts.models import User
 from scheduling import Wait
 from tests.integration.scheduler.plans import running, submitted
-from tests.support.world import World
+from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db
 

@@ -17,12 +17,12 @@ from portal.hardware.states import NodeHealth
 from portal.jobs.models import Allocation, Job, Standing, TaskAttempt, Usage
 from portal.jobs.states import JobState
 from portal.scheduler.reconcile import jobs_reconcile
-from tests.support.cast import Api, person
-from tests.support.pages import Browser
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
 
 if TYPE_CHECKING:
-    from tests.support.scripted_node import ScriptedNode
-    from tests.support.world import World
+    from tests.support.cluster.scripted_node import ScriptedNode
+    from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db
 Teams = dict[str, User]

@@ -14,8 +14,8 @@ from portal.jobs.models import Allocation, Claim, Job, TaskAttempt
 from portal.jobs.services.stop import job_stop
 from portal.jobs.states import JobState
 from tests.integration.scheduler.plans import PROD, submitted
-from tests.support.pages import Browser
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 

@@ -16,8 +16,8 @@ from portal.jobs.states import JobState
 from portal.scheduler.dependencies import job_key
 from portal.scheduler.resting import leaves_freed, loans_lost
 from portal.teams.services.teams import member_set, vc_create
-from tests.support.cast import person
-from tests.support.world import World, job_file
+from tests.support.cluster.world import World, job_file
+from tests.support.people.cast import person
 
 pytestmark = pytest.mark.django_db
 

@@ -9,7 +9,7 @@ import pytest
 from portal.cluster.services.configuration import configuration_import, configuration_read
 from portal.jobs.models import Allocation, Preemption
 from portal.jobs.states import JobState
-from tests.support.world import World
+from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db
 

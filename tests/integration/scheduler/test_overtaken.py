@@ -33,7 +33,7 @@ from tests.integration.scheduler.plans import (
     start,
     submitted,
 )
-from tests.support.world import World
+from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db
 

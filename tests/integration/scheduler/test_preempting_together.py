@@ -11,7 +11,7 @@ from portal.accounts.models import User
 from portal.jobs.models import Claim, Job, Preemption
 from portal.jobs.services.stop import job_stop
 from tests.integration.scheduler.plans import PROD, carry_out, preempt, read, running, submitted
-from tests.support.world import World
+from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db
 

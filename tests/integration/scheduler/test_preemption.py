@@ -27,8 +27,8 @@ from tests.integration.scheduler.plans import (
     start,
     submitted,
 )
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db
 

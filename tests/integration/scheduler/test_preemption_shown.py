@@ -9,9 +9,9 @@ import pytest
 from portal.accounts.models import ClusterRole, User
 from portal.jobs.models import Job, Preemption
 from tests.integration.scheduler.plans import PROD, carry_out, obey, preempt, read, running, start, submitted
-from tests.support.cast import Api, person
-from tests.support.pages import Browser
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 

@@ -19,8 +19,8 @@ from portal.scheduler.reservations import reservations_read, reservations_write
 from portal.storages.models import Storage
 from scheduling import Borrow, Engine, RunningTask
 from tests.integration.scheduler.plans import PROD, carry_out, engine_job, obey, preempt, read, running, submitted
-from tests.support.scripted_node import DIGEST, ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import DIGEST, ScriptedNode
+from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db
 

@@ -20,7 +20,7 @@ from portal.jobs.models import Allocation, Job, TaskAttempt
 from portal.jobs.services.start import ports_wanted
 from portal.jobs.services.stop import job_stop
 from tests.integration.scheduler.plans import carry_out, read, start
-from tests.support.world import World
+from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db
 

@@ -11,7 +11,7 @@ from portal.storages.models import Storage
 from portal.teams.models import VirtualCluster
 from portal.teams.services.teams import member_set, vc_create
 from tests.integration.teams.test_quotas import give
-from tests.support.world import World
+from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db
 WHOLE, OWN = "/mnt/data", "/mnt/data/alice"

@@ -23,10 +23,10 @@ from portal.storages.selectors.ties import proofs_due
 from portal.storages.services.storages import storage_change, storage_create
 from portal.storages.services.ties import storage_tie, tie_proven
 from portal.storages.ties import SEEN
-from tests.support.cast import Api, person
-from tests.support.pages import Browser
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World, job_file
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World, job_file
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
 
 ROOT = "/mnt/berth/data"
 NEEDS = {"gangAllocation": True, "storages": [{"name": "data", "mountPath": "/data"}]}

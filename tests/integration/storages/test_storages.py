@@ -12,9 +12,9 @@ from portal.hardware.models import Node
 from portal.jobs.models import Job
 from portal.storages.models import Storage
 from portal.teams.services.teams import member_set, vc_create
-from tests.support.cast import Api, person
-from tests.support.pages import Browser
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 DATA = {"name": "data", "root": "/mnt/data"}

@@ -17,9 +17,9 @@ from portal.jobs.models import TaskAttempt
 from portal.storages.models import Storage
 from portal.storages.services.storages import storage_change, storage_create
 from portal.storages.services.ties import storage_tie
-from tests.support.cast import Api, person
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
 
 ROOT = "/mnt/berth/data"
 AWAY = f"{ROOT} does not answer: its file server is away"

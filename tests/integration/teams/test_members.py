@@ -18,9 +18,9 @@ from portal.jobs.services.submit import job_submit
 from portal.teams.models import LoanLimit, Membership, VirtualCluster
 from portal.teams.selectors.visible import may, vc_restrict, vc_roles
 from portal.teams.services.teams import member_set, vc_create, vc_remove
-from tests.support.cast import Api, person
-from tests.support.pages import Browser
-from tests.support.world import World, job_file
+from tests.support.cluster.world import World, job_file
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 VC = "/virtual-clusters/vision"

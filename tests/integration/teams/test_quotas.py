@@ -25,7 +25,7 @@ from portal.teams.services.quotas import (
 )
 from portal.teams.services.teams import vc_create
 from tests.integration.cluster.test_topology import grouped
-from tests.support.world import World
+from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db
 

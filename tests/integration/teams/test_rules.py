@@ -13,9 +13,9 @@ from portal.accounts.models import AuditEntry, ClusterRole
 from portal.hardware.models import CellType
 from portal.teams.models import VirtualCluster
 from portal.teams.selectors.engine_cluster import cluster_read
-from tests.support.cast import Api, cast_of, person
-from tests.support.pages import Browser
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, cast_of, person
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 VC = "virtual-clusters/vision"

@@ -19,11 +19,11 @@ from portal.jobs.services.stop import job_stop
 from portal.jobs.services.submit import job_submit
 from portal.teams.models import Membership, QuotaChange, QuotaLine, VirtualCluster
 from portal.teams.services.teams import vc_create, vc_remove
-from tests.support.cast import Api, person
-from tests.support.world import job_file
+from tests.support.cluster.world import job_file
+from tests.support.people.cast import Api, person
 
 if TYPE_CHECKING:
-    from tests.support.world import World
+    from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db
 

@@ -12,9 +12,9 @@ from portal.teams.models import Membership, VirtualCluster
 from portal.teams.selectors.shares import _shared_out, vc_shares
 from portal.teams.services.quotas import quota_set
 from portal.teams.services.teams import member_set, vc_create
-from tests.support.cast import cast_of, person
-from tests.support.pages import Browser
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import cast_of, person
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 VC = "/virtual-clusters/vision"

@@ -16,9 +16,9 @@ from portal.teams.selectors.quotas import quota_lines
 from portal.teams.services.quotas import quota_change_create
 from portal.teams.services.rules import firm_right_set
 from portal.teams.services.teams import vc_create
-from tests.support.cast import cast_of, person
-from tests.support.pages import Browser, Page
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import cast_of, person
+from tests.support.people.pages import Browser, Page
 
 pytestmark = pytest.mark.django_db
 VC = "/virtual-clusters/vision"

@@ -12,7 +12,7 @@ from portal.jobs.services.submit import job_submit
 from portal.jobs.states import JobState
 from portal.teams.models import QuotaLine
 from portal.templates.samples import samples
-from tests.support.world import World
+from tests.support.cluster.world import World
 
 
 def test_each_sample_starts_on_what_the_demo_promises_beside_simulated_gpus(world: World, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def main() -> None:
     from portal.metrics.points import OF_TASK, Point
     from portal.metrics.record import Records
     from portal.teams.selectors.visible import vcs_for_submit
-    from tests.support.archives import HELLO, packed
+    from tests.support.run.archives import HELLO, packed
 
     user = next(user for user in User.objects.order_by("pk") if vcs_for_submit(user).exists())
     code, _ = code_upload(user=user, stream=io.BytesIO(packed(HELLO)), now=timezone.now())

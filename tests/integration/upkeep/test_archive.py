@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from portal.upkeep.archive import ArchiveInvalid, ArchiveReader, ArchiveWriter
-from tests.support.disk import full_disk
+from tests.support.services.disk import full_disk
 
 
 @pytest.fixture

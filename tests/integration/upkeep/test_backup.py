@@ -10,13 +10,13 @@ import psycopg
 import pytest
 
 from portal.upkeep.archive import ArchiveReader
-from tests.support.disk import full_disk
-from tests.support.migrated import postgres_copy, sqlite_copy
-from tests.support.played import Call, Done
-from tests.support.postgres import PostgresServer
-from tests.support.reader import reader_of
-from tests.support.restored_portal import Portal
-from tests.support.services import Services
+from tests.support.cluster.played import Call, Done
+from tests.support.cluster.restored_portal import Portal
+from tests.support.people.reader import reader_of
+from tests.support.services.disk import full_disk
+from tests.support.services.migrated import postgres_copy, sqlite_copy
+from tests.support.services.postgres import PostgresServer
+from tests.support.services.services import Services
 
 SMALL = ["--finished", "40", "--waiting", "10", "--running", "4", "--users", "5", "--vcs", "2", "--nodes", "4"]
 ALL = "keys: 3 files, code: 1 files, logs: 1 files, metrics: 2 files"

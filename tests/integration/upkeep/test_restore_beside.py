@@ -6,12 +6,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.migrated import sqlite_copy
-from tests.support.processes import free_port
-from tests.support.restored_portal import Portal
-from tests.support.services import Services
-from tests.support.stack import BIN, ROOT
-from tests.support.waiting import wait_until
+from tests.support.cluster.restored_portal import Portal
+from tests.support.cluster.stack import BIN, ROOT
+from tests.support.run.waiting import wait_until
+from tests.support.services.migrated import sqlite_copy
+from tests.support.services.processes import free_port
+from tests.support.services.services import Services
 
 
 @pytest.mark.redis

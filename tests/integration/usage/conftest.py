@@ -9,13 +9,13 @@ import pytest
 
 if TYPE_CHECKING:
     from portal.metrics.record import Records
-    from tests.support.cast import Api
-    from tests.support.world import World
+    from tests.support.cluster.world import World
+    from tests.support.people.cast import Api
 
 
 @pytest.fixture
 def api(world: World) -> Api:
-    from tests.support.cast import Api
+    from tests.support.people.cast import Api
 
     return Api(world.user)
 

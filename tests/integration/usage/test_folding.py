@@ -19,10 +19,10 @@ from portal.metrics.record import Records
 from portal.metrics.tasks import fold as control_fold
 from portal.scheduler.reports import report_take
 from portal.usage.models import Measured, UsageProgress
-from tests.support.redis_server import RedisServer
-from tests.support.scripted_node import ScriptedNode
-from tests.support.usage_runs import fold, folded_from, gpus_of, minute_of, sample_of, started, tell
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.usage_runs import fold, folded_from, gpus_of, minute_of, sample_of, started, tell
+from tests.support.cluster.world import World
+from tests.support.services.redis_server import RedisServer
 
 pytestmark = pytest.mark.django_db
 

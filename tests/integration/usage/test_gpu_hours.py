@@ -12,8 +12,8 @@ from portal.jobs.models import Allocation, TaskAttempt
 from portal.usage.models import Measured, UsageDay, UsageProgress
 from portal.usage.selectors.gpu_hours import UsageSums, usage_of_days
 from portal.usage.services.rollup import usage_roll
-from tests.support.usage_runs import at, rolled_from, run
-from tests.support.world import World
+from tests.support.cluster.usage_runs import at, rolled_from, run
+from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db
 

@@ -12,10 +12,10 @@ from django.utils import timezone
 from portal.hardware.models import Gpu
 from portal.jobs.models import TaskAttempt
 from portal.metrics.record import Records
-from tests.support.cast import Api
-from tests.support.redis_server import RedisServer
-from tests.support.usage_runs import fold, folded_from, minute_of, started, tell
-from tests.support.world import World
+from tests.support.cluster.usage_runs import fold, folded_from, minute_of, started, tell
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api
+from tests.support.services.redis_server import RedisServer
 
 pytestmark = pytest.mark.django_db
 

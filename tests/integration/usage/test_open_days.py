@@ -14,8 +14,8 @@ from portal.common.wake import redis_once
 from portal.usage.selectors import open_days
 from portal.usage.selectors.open_days import KEY, usage_of_open_days
 from portal.usage.services.rollup import usage_open_days_keep
-from tests.support.usage_runs import at, rolled_from, run
-from tests.support.world import World
+from tests.support.cluster.usage_runs import at, rolled_from, run
+from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db
 

@@ -18,7 +18,7 @@ from portal.jobs.services.allocation import task_attempt_release
 from portal.jobs.services.lost import node_tasks_lose
 from scheduling import Demotion, Promotion
 from tests.integration.scheduler.plans import carry_out, placements, read, running
-from tests.support.world import World
+from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db
 

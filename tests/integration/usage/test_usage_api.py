@@ -19,9 +19,9 @@ from portal.teams.models import VirtualCluster
 from portal.teams.services.teams import member_set, vc_create, vc_remove
 from portal.usage.models import Measured
 from portal.usage.services.rollup import usage_roll
-from tests.support.cast import Api, person
-from tests.support.usage_runs import at, rolled_from, run
-from tests.support.world import World
+from tests.support.cluster.usage_runs import at, rolled_from, run
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
 
 pytestmark = pytest.mark.django_db
 

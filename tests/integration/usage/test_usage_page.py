@@ -13,10 +13,10 @@ from portal.hardware.services.prices import sku_set_price
 from portal.teams.services.teams import member_set
 from portal.usage.models import Measured
 from portal.usage.selectors import open_days
-from tests.support.cast import Api, person
-from tests.support.pages import Browser
-from tests.support.usage_runs import rolled_from, run
-from tests.support.world import World
+from tests.support.cluster.usage_runs import rolled_from, run
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, person
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 

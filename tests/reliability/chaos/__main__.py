@@ -15,7 +15,7 @@ from tests.reliability.chaos.faults import MAKERS
 from tests.reliability.chaos.load import Load
 from tests.reliability.chaos.plant import Plant, running_plant
 from tests.reliability.chaos.verdict import Verdict
-from tests.support.person import alice, carol
+from tests.support.people.person import alice, carol
 
 
 def main() -> int:

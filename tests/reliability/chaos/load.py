@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from berth import BerthError, Conflict, Problem
-from tests.support.person import OVER, Person, job_file
+from tests.support.people.person import OVER, Person, job_file
 
 T = TypeVar("T")
 TOO_MANY = 429

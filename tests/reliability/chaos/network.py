@@ -6,7 +6,7 @@ import contextlib
 import socket
 import threading
 
-from tests.support.redis_server import RedisServer
+from tests.support.services.redis_server import RedisServer
 
 
 class Cable:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from tests.reliability.chaos.clock import Clock, clock_library
 from tests.reliability.chaos.network import Cable
-from tests.support import images
-from tests.support.migrated import postgres_copy
-from tests.support.services import Services
-from tests.support.stack import Agent, Stack
+from tests.support.cluster.stack import Agent, Stack
+from tests.support.images import images
+from tests.support.services.migrated import postgres_copy
+from tests.support.services.services import Services
 
 NODES = ("gpu01", "gpu02")
 PORTAL = ("web", "scheduler", "reports", "control")

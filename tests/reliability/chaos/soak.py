@@ -18,7 +18,7 @@ from tests.reliability.chaos.footprint import Footprint, footprint
 from tests.reliability.chaos.load import Load
 from tests.reliability.chaos.plant import NODES, PORTAL, Plant, running_plant
 from tests.reliability.chaos.verdict import Verdict
-from tests.support.person import alice, carol
+from tests.support.people.person import alice, carol
 
 IDLE_S = 60
 EVERY_S = 10

@@ -15,7 +15,7 @@ from nodes.protocol.logs import MARK
 from nodes.protocol.names import LABEL
 from tests.reliability.chaos.load import KINDS, Load, Sent
 from tests.reliability.chaos.plant import NODES, Plant
-from tests.support.person import OVER
+from tests.support.people.person import OVER
 
 CLEARED_WITHIN_S = 180
 OUTSIDE = ("from outside", STATUS_LOST)

@@ -5,12 +5,12 @@ from contextlib import closing
 
 import pytest
 
-from tests.support.docker_engine import DockerEngine
-from tests.support.migrated import postgres_copy
-from tests.support.person import Person, alice
-from tests.support.postgres import PostgresServer
-from tests.support.services import Services
-from tests.support.stack import Agent, Stack
+from tests.support.cluster.stack import Agent, Stack
+from tests.support.people.person import Person, alice
+from tests.support.services.docker_engine import DockerEngine
+from tests.support.services.migrated import postgres_copy
+from tests.support.services.postgres import PostgresServer
+from tests.support.services.services import Services
 
 LOST_AFTER_S = 15
 LEASE_STILL_S = 12

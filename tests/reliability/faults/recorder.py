@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import redis
 
-from tests.support.redis_server import RedisServer
-from tests.support.waiting import wait_until
+from tests.support.run.waiting import wait_until
+from tests.support.services.redis_server import RedisServer
 
 _WORD = re.compile(rb'"((?:[^"\\]|\\.)*)"')
 

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.reliability.faults.cycles import Cycles, cycles
-from tests.support.invariants import assert_all_is_well
-from tests.support.person import Person, alice, carol
-from tests.support.stack import Stack
-from tests.support.waiting import wait_until
+from tests.support.cluster.invariants import assert_all_is_well
+from tests.support.cluster.stack import Stack
+from tests.support.people.person import Person, alice, carol
+from tests.support.run.waiting import wait_until
 
 MANY = 20
 KILLED = -9

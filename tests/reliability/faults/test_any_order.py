@@ -15,9 +15,9 @@ from portal.jobs.models import Allocation, Job, JobEvent, TaskAttempt
 from portal.jobs.states import JOB_OVER
 from portal.node_orders.services.desired import desired_build
 from portal.scheduler.reports import report_take
-from tests.support.emptying import database_empty
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World
+from tests.support.run.emptying import database_empty
 
 pytestmark = pytest.mark.django_db(transaction=True)
 CALM_ROUNDS = 15

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.support.person import Person, alice
-from tests.support.stack import Stack
-from tests.support.waiting import wait_until
-from tests.support.watching import Browser
+from tests.support.cluster.stack import Stack
+from tests.support.cluster.watching import Browser
+from tests.support.people.person import Person, alice
+from tests.support.run.waiting import wait_until
 
 MORE = 60
 """Lines that must come after each fault."""

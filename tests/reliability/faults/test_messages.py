@@ -15,10 +15,10 @@ from nodes.protocol.messages import Desired, Exit, Report, decode, encode
 from nodes.protocol.names import DESIRED_TASK, REPORT_TASK, REPORTS_QUEUE, node_queue
 from nodes.protocol.states import Cause, ContainerState, Phase
 from tests.reliability.faults.recorder import Recorder, recorded
-from tests.support.invariants import assert_all_is_well, assert_log, counted, counting
-from tests.support.person import Person, alice
-from tests.support.stack import Stack
-from tests.support.waiting import wait_until
+from tests.support.cluster.invariants import assert_all_is_well, assert_log, counted, counting
+from tests.support.cluster.stack import Stack
+from tests.support.people.person import Person, alice
+from tests.support.run.waiting import wait_until
 
 NODE = "here"
 LANES = (REPORTS_QUEUE, node_queue(NODE))

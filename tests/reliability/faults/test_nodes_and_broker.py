@@ -10,11 +10,11 @@ import pytest
 from nodes.protocol.names import LABEL
 from portal.node_orders.services.desired import EXPIRES_S
 from tests.reliability.faults.conftest import LOST_AFTER_S
-from tests.support.docker_engine import DockerEngine
-from tests.support.invariants import assert_all_is_well, assert_log, assert_no_orphan, counted, counting
-from tests.support.person import Person, carol
-from tests.support.stack import Stack
-from tests.support.waiting import wait_until
+from tests.support.cluster.invariants import assert_all_is_well, assert_log, assert_no_orphan, counted, counting
+from tests.support.cluster.stack import Stack
+from tests.support.people.person import Person, carol
+from tests.support.run.waiting import wait_until
+from tests.support.services.docker_engine import DockerEngine
 
 PORTAL = ("web", "scheduler", "reports", "control")
 NODES = ("gpu01", "gpu02")

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.docker_engine import DockerEngine
-from tests.support.invariants import assert_log, assert_no_orphan, counted, counting
-from tests.support.migrated import sqlite_copy
-from tests.support.person import alice, carol
-from tests.support.postgres import PostgresServer
-from tests.support.services import Services
-from tests.support.stack import Agent, Stack
-from tests.support.waiting import wait_until
+from tests.support.cluster.invariants import assert_log, assert_no_orphan, counted, counting
+from tests.support.cluster.stack import Agent, Stack
+from tests.support.people.person import alice, carol
+from tests.support.run.waiting import wait_until
+from tests.support.services.docker_engine import DockerEngine
+from tests.support.services.migrated import sqlite_copy
+from tests.support.services.postgres import PostgresServer
+from tests.support.services.services import Services
 
 PORTAL = ("web", "scheduler", "reports", "control")
 GPUS = 4

@@ -6,10 +6,10 @@ from contextlib import closing
 import pytest
 
 from tests.reliability.faults.scheduling import SchedulerFaults
-from tests.support.migrated import postgres_copy
-from tests.support.postgres import PostgresServer
-from tests.support.services import Services
-from tests.support.stack import Agent, Stack
+from tests.support.cluster.stack import Agent, Stack
+from tests.support.services.migrated import postgres_copy
+from tests.support.services.postgres import PostgresServer
+from tests.support.services.services import Services
 
 
 @pytest.fixture(scope="module")

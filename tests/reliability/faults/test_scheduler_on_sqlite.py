@@ -3,7 +3,7 @@
 import pytest
 
 from tests.reliability.faults.scheduling import SchedulerFaults
-from tests.support.stack import Stack
+from tests.support.cluster.stack import Stack
 
 
 @pytest.fixture(scope="module")

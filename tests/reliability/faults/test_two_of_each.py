@@ -8,14 +8,14 @@ from contextlib import closing, contextmanager
 import psycopg
 import pytest
 
-from tests.support.invariants import assert_all_is_well, assert_log, counted, counting
-from tests.support.migrated import postgres_copy
-from tests.support.person import Person, alice
-from tests.support.postgres import PostgresServer
-from tests.support.services import Services
-from tests.support.stack import Agent, Stack
-from tests.support.waiting import wait_until
-from tests.support.watching import Browser
+from tests.support.cluster.invariants import assert_all_is_well, assert_log, counted, counting
+from tests.support.cluster.stack import Agent, Stack
+from tests.support.cluster.watching import Browser
+from tests.support.people.person import Person, alice
+from tests.support.run.waiting import wait_until
+from tests.support.services.migrated import postgres_copy
+from tests.support.services.postgres import PostgresServer
+from tests.support.services.services import Services
 
 PROMISED_S = 10.0
 """After so long another scheduler has taken over (docs/admin/processes.md)."""

@@ -15,8 +15,8 @@ import pytest
 
 from berth import BerthError, Client
 from berth.cli.exit_codes import error_text
-from tests.support.shell import BERTH, Shell
-from tests.support.tls import DAY, Authority, Files
+from tests.support.people.shell import BERTH, Shell
+from tests.support.services.tls import DAY, Authority, Files
 
 
 @contextmanager

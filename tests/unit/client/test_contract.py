@@ -26,7 +26,7 @@ from msgspec.inspect import (
 )
 
 from berth.model import accounts, base, cluster, jobs, usage
-from tests.support.cast import HOST
+from tests.support.people.cast import HOST
 
 ANSWERS: dict[tuple[str, str], Any] = {
     ("me", "get"): accounts.Me,

@@ -13,7 +13,7 @@ import pytest
 from websockets.sync.client import connect
 
 from berth.sockets import Closable
-from tests.support.tls import Authority
+from tests.support.services.tls import Authority
 
 
 @pytest.fixture

@@ -19,11 +19,11 @@ from portal.accounts.models import ClusterRole
 from portal.common.throttles import Rate, RateLimit
 from portal.job_pages.api import code
 from portal.job_pages.api import jobs as views
-from tests.support.archives import HELLO, packed
-from tests.support.cast import HOST, Api, person
-from tests.support.fuzz import SOME, from_document
-from tests.support.live_web import LiveWeb, live_web
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import HOST, Api, person
+from tests.support.people.live_web import LiveWeb, live_web
+from tests.support.run.archives import HELLO, packed
+from tests.support.run.fuzz import SOME, from_document
 
 DOCUMENT: dict[str, Any] = Client(HTTP_HOST=HOST).get("/api/v1/openapi.json").json()
 ARCHIVES = sampled_from([packed(HELLO), packed({"../up": b"x"}), b"no archive", b""])

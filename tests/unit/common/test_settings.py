@@ -18,7 +18,7 @@ from pytest_django.fixtures import Settings as Changed
 
 from portal.common.checks import data_is_closed, settings_fit, settings_stop
 from portal.env.values import BadSetting
-from tests.support.stack import BIN, CELERY
+from tests.support.cluster.stack import BIN, CELERY
 
 ROOT = Path(__file__).parents[3]
 

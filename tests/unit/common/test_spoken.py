@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.spoken import unmarked
+from tests.support.run.spoken import unmarked
 
 SOURCE = """
 from django.core.exceptions import ValidationError

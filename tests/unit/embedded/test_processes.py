@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.stack import ROOT
-from tests.support.waiting import wait_until
+from tests.support.cluster.stack import ROOT
+from tests.support.run.waiting import wait_until
 
 STACK = """
 import os, sys

@@ -11,8 +11,8 @@ from pathlib import Path
 from redis import Redis
 
 from portal.embedded.redis import BundledRedis
-from tests.support.restored_portal import Portal
-from tests.support.stack import ROOT
+from tests.support.cluster.restored_portal import Portal
+from tests.support.cluster.stack import ROOT
 
 
 @contextmanager

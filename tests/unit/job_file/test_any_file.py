@@ -12,8 +12,8 @@ from portal.job_file.model import JobSpec
 from portal.job_file.problems import SpecInvalid
 from portal.job_file.schema import schema_job
 from portal.job_file.validate import parse
-from tests.support.facts import job_text
-from tests.support.job_files import job_file, two_teams
+from tests.support.cluster.job_files import job_file, two_teams
+from tests.support.run.facts import job_text
 
 SAMPLE = job_text("parameter_servers")
 KEYS = st.sampled_from(

@@ -16,8 +16,8 @@ from portal.job_file.model import JobSpec
 from portal.job_file.validate import parse
 from scheduling import Cluster, Engine, Job, Rules, Snapshot
 from scheduling.cycle.context import ClusterContext
-from tests.support.job_files import Change, facts, job_file, problems, server, two_teams
-from tests.support.lab6 import lab_job
+from tests.support.cluster.job_files import Change, facts, job_file, problems, server, two_teams
+from tests.support.cluster.lab6 import lab_job
 from tests.unit.scheduling.cellworlds import clusters
 
 VISION = ("defaults/virtualCluster", "vision")

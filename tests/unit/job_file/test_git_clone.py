@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from portal.job_file.git_clone import option_words
 from portal.job_file.secrets import secret_names_missing
-from tests.support.job_files import Change, job_file, problems, spec
+from tests.support.cluster.job_files import Change, job_file, problems, spec
 
 PLUGINS = "extras/com.microsoft.pai.runtimeplugin"
 PLACE = 'extras."com.microsoft.pai.runtimeplugin"[0].parameters'

@@ -21,8 +21,8 @@ import pytest
 
 from nodes.agent.runtimes.script import script_command, script_environment
 from portal.job_file.templates import render_script
-from tests.support.job_files import spec
-from tests.support.waiting import wait_until
+from tests.support.cluster.job_files import spec
+from tests.support.run.waiting import wait_until
 
 PLUGINS = "extras/com.microsoft.pai.runtimeplugin"
 AUTHOR = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@x", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@x"}

@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from portal.job_file.problems import MAX_MESSAGE
-from tests.support.job_files import Change, job_file, problems
+from tests.support.cluster.job_files import Change, job_file, problems
 
 HEAD = "protocolVersion: 2\nname: a\ntype: job\n"
 IMAGE = "prerequisites: [{name: i, type: dockerimage, uri: x}]\n"

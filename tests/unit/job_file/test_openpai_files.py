@@ -12,10 +12,10 @@ from portal.job_file.problems import SpecInvalid
 from portal.job_file.secrets import mask_secrets
 from portal.job_file.unused import unused_keys
 from portal.job_file.validate import parse, parsed_form
-from tests.support.facts import JOB_FILES, job_text, read_json
-from tests.support.job_files import ROOT, Change, job_file, problems
-from tests.support.job_files import spec as spec_of
-from tests.support.lab6 import JOBS, lab_job
+from tests.support.cluster.job_files import ROOT, Change, job_file, problems
+from tests.support.cluster.job_files import spec as spec_of
+from tests.support.cluster.lab6 import JOBS, lab_job
+from tests.support.run.facts import JOB_FILES, job_text, read_json
 
 CASES = read_json("openpai/protocol_cases.json")
 FILES = {path.stem: path.read_text() for path in JOB_FILES} | {

@@ -10,7 +10,7 @@ from portal.job_file.model import StorageMount
 from portal.job_file.plugins import ssh_keys
 from portal.job_file.secrets import secret_names_missing, with_secrets
 from portal.job_file.unused import unused_keys
-from tests.support.job_files import Change, job_file, problems, spec
+from tests.support.cluster.job_files import Change, job_file, problems, spec
 
 PLUGIN = "com.microsoft.pai.runtimeplugin"
 PLUGINS = f"extras/{PLUGIN}"

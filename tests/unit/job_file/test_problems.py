@@ -9,7 +9,7 @@ import pytest
 from portal.job_file.model import JobSpec
 from portal.job_file.problems import SpecInvalid
 from portal.job_file.validate import parse
-from tests.support.job_files import GONE, Change, job_file, problems
+from tests.support.cluster.job_files import GONE, Change, job_file, problems
 
 TRAIN = "taskRoles/train"
 SECOND_IMAGE = {"name": "image", "type": "dockerimage", "uri": "other"}

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator, ValidationError
 from portal.common.priorities import PRIORITY_CLASSES
 from portal.job_file.model import JOB_EVENTS
 from portal.job_file.schema import schema_berth, schema_job
-from tests.support.job_files import Change, job_file, problems
+from tests.support.cluster.job_files import Change, job_file, problems
 
 
 def test_the_schemas_are_valid_and_complete_in_themselves() -> None:

@@ -12,7 +12,7 @@ from portal.job_file.loader import load
 from portal.job_file.problems import SpecInvalid
 from portal.job_file.secrets import MASK, mask_secrets, secret_names_missing, secret_texts
 from portal.job_file.templates import render_auth
-from tests.support.job_files import spec
+from tests.support.cluster.job_files import spec
 
 HIDDEN = ["hunter2", "hunter3"]
 

@@ -6,7 +6,7 @@ import pytest
 
 from portal.job_file.shares import share_hints
 from portal.job_file.validate import parse
-from tests.support.job_files import Change, facts, job_file, server
+from tests.support.cluster.job_files import Change, facts, job_file, server
 
 VISION = ("defaults/virtualCluster", "vision")
 TASK = "taskRoles/train/resourcePerInstance"

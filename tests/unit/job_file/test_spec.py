@@ -11,7 +11,7 @@ import pytest
 from portal.job_file.durations import seconds
 from portal.job_file.model import BerthExtras, Completion, JobSpec, StorageMount
 from portal.job_file.validate import parse
-from tests.support.job_files import Change, job_file, spec
+from tests.support.cluster.job_files import Change, job_file, spec
 
 TRAIN = "taskRoles/train"
 PLUGINS = "extras/com.microsoft.pai.runtimeplugin"

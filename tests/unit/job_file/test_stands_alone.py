@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tests.support.job_files import ROOT
+from tests.support.cluster.job_files import ROOT
 
 PROGRAM = """
 import sys

@@ -9,7 +9,7 @@ import pytest
 from nodes.protocol.names import OWN_COMMANDS
 from portal.job_file.model import RegistryAuth
 from portal.job_file.templates import RenderedTooLong, number_text, render, render_auth, render_script
-from tests.support.job_files import spec
+from tests.support.cluster.job_files import spec
 
 CONTEXT: dict[str, Any] = {
     "parameters": {"n": 3, "lr": 1e-05, "on": True, "none": None, "list": ["a", ["b"]], "a-b": "dash", "t": "<% $x %>"},

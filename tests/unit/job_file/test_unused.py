@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from portal.job_file.unused import unused_keys
-from tests.support.job_files import Change, job_file, problems
+from tests.support.cluster.job_files import Change, job_file, problems
 
 PLUGIN = "com.microsoft.pai.runtimeplugin"
 OPTIONS = "taskRoles/train/extraContainerOptions"

@@ -9,7 +9,7 @@ import pytest
 from portal.job_file.loader import MAX_ANCHORS, MAX_BYTES, MAX_DEPTH, MAX_VALUES
 from portal.job_file.schema import schema_berth, schema_job
 from portal.job_file.validate import MAX_ENTRIES, parse
-from tests.support.job_files import ROOT
+from tests.support.cluster.job_files import ROOT
 
 PAGE = (ROOT / "docs" / "user" / "job-file.md").read_text()
 EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)

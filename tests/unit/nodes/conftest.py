@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.supervised_node import Node
+from tests.support.cluster.supervised_node import Node
 
 
 @pytest.fixture

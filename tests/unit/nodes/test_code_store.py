@@ -15,10 +15,10 @@ from nodes.agent.runtimes.base import AttemptFailed, Cancelled
 from nodes.agent.storage.code_cache import TRIES, CodeCache, CodeUnavailable
 from nodes.protocol.messages import Code, Progress
 from nodes.protocol.states import Cause
-from tests.support.archives import packed
-from tests.support.code_server import CodeServer
-from tests.support.processes import free_port
-from tests.support.tls import Authority
+from tests.support.run.archives import packed
+from tests.support.services.code_server import CodeServer
+from tests.support.services.processes import free_port
+from tests.support.services.tls import Authority
 
 NOISE = packed({"noise": os.urandom(600_000)})
 

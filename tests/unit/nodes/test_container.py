@@ -9,7 +9,7 @@ from docker.types import DeviceRequest, Ulimit
 
 from nodes.agent.runtimes.docker.container_config import NodeFacts, cpu_list, creation, entrypoint_told
 from nodes.protocol.messages import ContainerSpec, Limits, Mount
-from tests.support.portal_side import spec_of
+from tests.support.cluster.portal_side import spec_of
 
 FACTS = NodeFacts(cluster="berth", node="gpu01", notices="/notices")
 TWO = ("GPU-1", "GPU-2")

@@ -12,9 +12,9 @@ from nodes.agent.config.options import key_make, options_load
 from nodes.agent.runtimes.base import RuntimeUnavailable
 from nodes.agent.runtimes.engine_watch import AWAY_AFTER_S, EngineWatch
 from nodes.protocol.envelope import PortalKey
-from tests.support.memory_runtime import MemoryRuntime
-from tests.support.supervised_node import Node, ShiftedClock, desired
-from tests.support.waiting import wait_until
+from tests.support.cluster.memory_runtime import MemoryRuntime
+from tests.support.cluster.supervised_node import Node, ShiftedClock, desired
+from tests.support.run.waiting import wait_until
 
 
 def unanswered(watch: EngineWatch, error: Exception) -> None:

@@ -18,9 +18,9 @@ from nodes.agent.sessions.server import SessionServer
 from nodes.protocol.envelope import PortalKey
 from nodes.protocol.messages import Stop
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
-from tests.support.memory_runtime import MemoryRuntime
-from tests.support.supervised_node import KEY, NO_REDIS, SPECS, Node, desired, in_state, order, soon, wait_for
-from tests.support.waiting import wait_until
+from tests.support.cluster.memory_runtime import MemoryRuntime
+from tests.support.cluster.supervised_node import KEY, NO_REDIS, SPECS, Node, desired, in_state, order, soon, wait_for
+from tests.support.run.waiting import wait_until
 
 STOP = Stop(reason=StopReason.PREEMPTED, grace_s=600)
 

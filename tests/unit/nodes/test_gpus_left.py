@@ -18,10 +18,20 @@ from nodes.agent.runtimes.base import RuntimeContainer
 from nodes.protocol.messages import ContainerReport, ContainerSpec
 from nodes.protocol.names import FOREIGN_PROCESS
 from nodes.protocol.states import Cause, ContainerState, Phase
-from tests.support.memory_runtime import MemoryRuntime
-from tests.support.nvml_double import Machine
-from tests.support.supervised_node import GPUS_WAITED_S, SPECS, Node, desired, in_state, order, shown, soon, wait_for
-from tests.support.waiting import wait_until
+from tests.support.cluster.memory_runtime import MemoryRuntime
+from tests.support.cluster.supervised_node import (
+    GPUS_WAITED_S,
+    SPECS,
+    Node,
+    desired,
+    in_state,
+    order,
+    shown,
+    soon,
+    wait_for,
+)
+from tests.support.run.waiting import wait_until
+from tests.support.services.nvml_double import Machine
 from tests.unit.nodes.hardware.conftest import machine as machine
 from tests.unit.nodes.hardware.conftest import nvml_double as nvml_double
 

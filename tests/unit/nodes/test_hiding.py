@@ -6,10 +6,10 @@ from pathlib import Path
 
 from nodes.agent.runtimes.base import AttemptFailed
 from nodes.protocol.states import Cause, ContainerState, Phase
-from tests.support.agent_logs import Printed, line
-from tests.support.memory_runtime import MemoryRuntime
-from tests.support.portal_side import spec_of
-from tests.support.supervised_node import Node, desired, in_state, order, soon, wait_for
+from tests.support.cluster.agent_logs import Printed, line
+from tests.support.cluster.memory_runtime import MemoryRuntime
+from tests.support.cluster.portal_side import spec_of
+from tests.support.cluster.supervised_node import Node, desired, in_state, order, soon, wait_for
 
 SECRET = "hunter2-hunter2"
 SPEC = spec_of("true", hidden=("another secret", SECRET))

@@ -14,8 +14,8 @@ from nodes.agent.contact import Contact
 from nodes.agent.runtimes.base import Image
 from nodes.protocol.messages import ContainerReport, ContainerSpec, Progress
 from nodes.protocol.states import ContainerState, Phase
-from tests.support.memory_runtime import MemoryRuntime
-from tests.support.supervised_node import SPECS, Node, ShiftedClock, desired, in_state, order, wait_for
+from tests.support.cluster.memory_runtime import MemoryRuntime
+from tests.support.cluster.supervised_node import SPECS, Node, ShiftedClock, desired, in_state, order, wait_for
 
 SPEC = SPECS[0]
 RUN = order(SPEC, Phase.RUN)

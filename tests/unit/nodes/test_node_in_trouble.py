@@ -16,9 +16,9 @@ from nodes.agent.attempts.journal import Journal
 from nodes.agent.disk.layer_limit import LayerLimit, LayerSize
 from nodes.protocol.messages import Stop
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
-from tests.support.memory_runtime import Backlog
-from tests.support.supervised_node import SPECS, Node, desired, in_state, order, shown, soon, wait_for
-from tests.support.waiting import wait_until
+from tests.support.cluster.memory_runtime import Backlog
+from tests.support.cluster.supervised_node import SPECS, Node, desired, in_state, order, shown, soon, wait_for
+from tests.support.run.waiting import wait_until
 
 STOP = Stop(reason=StopReason.PREEMPTED, grace_s=600)
 

@@ -10,7 +10,7 @@ import tracemalloc
 import pytest
 
 from nodes.protocol.packed import Bounds, Entry, PackedInvalid, PackedTooLarge, packed_check, packed_read
-from tests.support.archives import HELLO, member, packed
+from tests.support.run.archives import HELLO, member, packed
 
 BOUNDS = Bounds(unpacked=10 << 20, entries=100)
 MB = 1 << 20

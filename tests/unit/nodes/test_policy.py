@@ -11,8 +11,8 @@ from nodes.agent.config.policy import Policy, PolicyInvalid, policy_load
 from nodes.agent.runtimes.base import AttemptFailed
 from nodes.protocol.messages import Mount
 from nodes.protocol.states import Cause
-from tests.support.documents import blocks
-from tests.support.portal_side import spec_of
+from tests.support.cluster.portal_side import spec_of
+from tests.support.people.documents import blocks
 
 POLICY = Policy(mount_roots=("/mnt/share",), images=("docker.io/team/*", "busybox:*"), networks=("bridge",))
 

@@ -7,7 +7,7 @@ import pytest
 
 from nodes.agent.runtimes.base import AttemptFailed
 from nodes.agent.runtimes.ports import ports_check, ports_listening
-from tests.support.portal_side import spec_of
+from tests.support.cluster.portal_side import spec_of
 
 
 @pytest.mark.parametrize(("family", "address"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::")])

@@ -15,7 +15,7 @@ import pytest
 
 from nodes.agent.runtimes.script import LEASE_EVERY_S, script_command, script_environment
 from nodes.protocol.names import OWN_COMMANDS
-from tests.support.waiting import wait_until
+from tests.support.run.waiting import wait_until
 
 TRAINER = """
 import signal, sys, time

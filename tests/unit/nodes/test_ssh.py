@@ -10,8 +10,8 @@ import pytest
 from nodes.agent.runtimes.process.runtime import ProcessRuntime
 from nodes.agent.runtimes.ssh import SshSetup, ssh_answer, ssh_keys_text
 from nodes.protocol.messages import SshAccess, SshServer
-from tests.support.memory_runtime import MemoryRuntime
-from tests.support.waiting import wait_until
+from tests.support.cluster.memory_runtime import MemoryRuntime
+from tests.support.run.waiting import wait_until
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 NOT_STARTED = SshServer(message="its SSH server could not be started")

@@ -22,10 +22,20 @@ from nodes.agent.runtimes.base import AttemptFailed, RuntimeContainer, Status
 from nodes.protocol.envelope import PortalKey
 from nodes.protocol.messages import ContainerSpec, Desired, Mount, Order, Stop, encode, spec_digest
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
-from tests.support.memory_runtime import Backlog, LastWords, MemoryRuntime
-from tests.support.portal_side import spec_of
-from tests.support.supervised_node import KEY, SPECS, Node, SickBackend, desired, in_state, order, shown, wait_for
-from tests.support.waiting import wait_until
+from tests.support.cluster.memory_runtime import Backlog, LastWords, MemoryRuntime
+from tests.support.cluster.portal_side import spec_of
+from tests.support.cluster.supervised_node import (
+    KEY,
+    SPECS,
+    Node,
+    SickBackend,
+    desired,
+    in_state,
+    order,
+    shown,
+    wait_for,
+)
+from tests.support.run.waiting import wait_until
 
 # ---------------------------------------------------------------- any order of messages
 

@@ -14,12 +14,12 @@ from portal.accounts.models import ClusterRole
 from portal.common.throttles import Rate, RateLimit
 from portal.openpai.api import jobs
 from tests.integration.openpai.conftest import Pai
-from tests.support import openpai_contract as contract
-from tests.support.cast import person
-from tests.support.fuzz import SOME, from_document
-from tests.support.live_web import LiveWeb, live_web
-from tests.support.openpai_table import document
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people import openpai_contract as contract
+from tests.support.people.cast import person
+from tests.support.people.live_web import LiveWeb, live_web
+from tests.support.people.openpai_table import document
+from tests.support.run.fuzz import SOME, from_document
 
 schema = from_document(document())
 

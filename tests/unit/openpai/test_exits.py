@@ -17,7 +17,7 @@ from portal.jobs.exits import verdict
 from portal.jobs.models import TaskAttempt
 from portal.jobs.states import AFTER, Behaviour, EndReason, Next
 from portal.openpai.exits import container_code, ended_code, exit_spec
-from tests.support.facts import read_json
+from tests.support.run.facts import read_json
 
 _FILE = read_json("openpai/exit_codes.json")
 SPEC: Mapping[int, Mapping[str, Any]] = {row[0]: dict(zip(_FILE["fields"], row, strict=True)) for row in _FILE["codes"]}

@@ -11,7 +11,7 @@ from scheduling import CellType, Cluster, Node, PinnedCell, QuotaLine, UpperCell
 from scheduling.config.faults import ConfigError
 from scheduling.config.reading import machine, read
 from scheduling.config.writing import write
-from tests.support.facts import hived_cases, hived_streams
+from tests.support.run.facts import hived_cases, hived_streams
 from tests.unit.scheduling.builders import node
 
 CASES = hived_cases()["configs"]

@@ -7,7 +7,7 @@ import pytest
 
 from scheduling.model.description import Rules
 from scheduling.queue.dominant_share import Amounts, DominantShares, turns, user_cap
-from tests.support.facts import read_json
+from tests.support.run.facts import read_json
 
 EXAMPLES = read_json("worked_examples.json")
 DRF_PAPER = EXAMPLES["drf_paper"]

@@ -7,7 +7,7 @@ import pytest
 from scheduling import Borrow, CellType, Cluster, Engine, Plan, Policy, QuotaLine, Rules, TaskRef, VirtualCluster
 from scheduling.model.cluster import Order
 from scheduling.model.job import Job
-from tests.support.facts import read_json
+from tests.support.run.facts import read_json
 from tests.unit.scheduling.builders import cluster, engine, job, node, role, running
 
 EXAMPLES = read_json("worked_examples.json")

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.support.cast import Api
-    from tests.support.world import World
+    from tests.support.cluster.world import World
+    from tests.support.people.cast import Api
 
 
 @pytest.fixture
 def api(world: World) -> Api:
-    from tests.support.cast import Api
+    from tests.support.people.cast import Api
 
     return Api(world.user)

@@ -32,9 +32,9 @@ from portal.job_file.problems import SpecInvalid
 from portal.jobs.models import Job
 from portal.jobs.services.submit import job_submit
 from portal.teams.services.teams import member_set, vc_create
-from tests.support.archives import HELLO, member, name_of, packed
-from tests.support.cast import HOST, Api, person
-from tests.support.world import World, job_file
+from tests.support.cluster.world import World, job_file
+from tests.support.people.cast import HOST, Api, person
+from tests.support.run.archives import HELLO, member, name_of, packed
 
 pytestmark = pytest.mark.django_db
 

@@ -14,10 +14,10 @@ from nodes.protocol.logs import STDOUT, LogRecord, record_encode, signed_batch
 from nodes.protocol.names import log_stream
 from portal.accounts.models import Audited, AuditEntry
 from portal.jobs.models import Job, TaskAttempt
-from tests.support.cast import Api
-from tests.support.redis_server import RedisServer
-from tests.support.scripted_node import ScriptedNode
-from tests.support.world import World
+from tests.support.cluster.scripted_node import ScriptedNode
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api
+from tests.support.services.redis_server import RedisServer
 
 pytestmark = pytest.mark.django_db
 

@@ -31,10 +31,10 @@ from portal.teams.services.teams import member_set, vc_create
 from portal.templates.models import JobTemplate
 from portal.templates.services import template_create
 from tests.benchmarks.api_calls import Operation, operations
-from tests.support.archives import packed
-from tests.support.cast import HOST, Api, person
-from tests.support.redis_server import RedisServer
-from tests.support.world import World, job_file
+from tests.support.cluster.world import World, job_file
+from tests.support.people.cast import HOST, Api, person
+from tests.support.run.archives import packed
+from tests.support.services.redis_server import RedisServer
 
 pytestmark = pytest.mark.django_db
 

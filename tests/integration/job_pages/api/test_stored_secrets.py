@@ -18,8 +18,8 @@ from portal.node_orders.services.container_spec import RUN_COLUMNS, Run, attempt
 from portal.secrets.models import SecretKind, StoredSecret
 from portal.secrets.services import MOST_STORED, secret_set
 from portal.teams.services.teams import member_set, vc_create
-from tests.support.cast import Api, person
-from tests.support.world import World, job_file
+from tests.support.cluster.world import World, job_file
+from tests.support.people.cast import Api, person
 
 pytestmark = pytest.mark.django_db
 

@@ -16,8 +16,8 @@ from portal.common.throttles import Rate, RateLimit
 from portal.job_pages.api import jobs as views
 from portal.jobs.models import Job, JobEvent, Task
 from portal.teams.services.teams import member_set
-from tests.support.cast import Api, person
-from tests.support.world import World, job_file
+from tests.support.cluster.world import World, job_file
+from tests.support.people.cast import Api, person
 
 pytestmark = pytest.mark.django_db
 YAML = "text/yaml"

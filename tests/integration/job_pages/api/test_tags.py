@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from portal.jobs.models import Job
-from tests.support.cast import Api, cast_of
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, cast_of
 
 pytestmark = pytest.mark.django_db
 

@@ -9,8 +9,8 @@ import pytest
 from portal.accounts.models import AuditEntry, ClusterRole
 from portal.teams.services.teams import member_set, vc_create, vc_remove
 from portal.templates.models import JobTemplate
-from tests.support.cast import Api, cast_of, person
-from tests.support.world import World, job_file
+from tests.support.cluster.world import World, job_file
+from tests.support.people.cast import Api, cast_of, person
 
 pytestmark = pytest.mark.django_db
 WITH_PARAMETERS = job_file(commands=["echo <% $parameters.word %>"], parameters={"word": "hello"})

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.support.pages import Browser
-    from tests.support.world import World
+    from tests.support.cluster.world import World
+    from tests.support.people.pages import Browser
 
 
 @pytest.fixture
 def world(db: None) -> World:
     """One node of eight GPUs, all of them the team's."""
-    from tests.support.world import World
+    from tests.support.cluster.world import World
 
     made = World()
     made.node("gpu01", gpus=8)
@@ -23,6 +23,6 @@ def world(db: None) -> World:
 
 @pytest.fixture
 def browser(world: World) -> Browser:
-    from tests.support.pages import Browser
+    from tests.support.people.pages import Browser
 
     return Browser(world.user)

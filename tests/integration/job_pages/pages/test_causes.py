@@ -9,8 +9,8 @@ from portal.hardware.models import Node
 from portal.job_pages.views.causes import REASONS, STATES, cause_of
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.states import JOB_OVER, EndReason, JobState
-from tests.support.pages import Browser
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 

@@ -7,9 +7,9 @@ import pytest
 from portal.jobs.models import Job
 from portal.jobs.services.pause import job_pause
 from portal.teams.models import VirtualCluster
-from tests.support.cast import cast_of
-from tests.support.pages import Browser, Page
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import cast_of
+from tests.support.people.pages import Browser, Page
 
 pytestmark = pytest.mark.django_db
 

@@ -14,10 +14,10 @@ from django.utils import timezone
 from portal.jobs.models import Job, Task, TaskAttempt
 from portal.metrics.points import BUCKET_S, Point
 from portal.metrics.record import Records
-from tests.support.cast import person
-from tests.support.pages import Browser, Page
-from tests.support.usage_runs import fold, folded_from, minute_of, tell
-from tests.support.world import World
+from tests.support.cluster.usage_runs import fold, folded_from, minute_of, tell
+from tests.support.cluster.world import World
+from tests.support.people.cast import person
+from tests.support.people.pages import Browser, Page
 
 pytestmark = pytest.mark.django_db
 

@@ -12,9 +12,9 @@ from nodes.protocol.states import Cause
 from portal.jobs.event_words import event_words
 from portal.jobs.exits import verdict
 from portal.jobs.problem_words import problem_words
-from tests.support.pages import Browser
-from tests.support.spoken import agents_say, events_written
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.pages import Browser
+from tests.support.run.spoken import agents_say, events_written
 
 ELSEWHERE = ("nodes/agent/sessions/", "nodes/agent/runtimes/docker/shell.py", "nodes/agent/runtimes/process/shell.py")
 """What ends a shell has codes of its own."""

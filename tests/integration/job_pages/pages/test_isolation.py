@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from nodes.protocol.states import ContainerState
-from tests.support.pages import Browser
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 

@@ -13,10 +13,10 @@ from nodes.protocol.states import Cause
 from portal.accounts.models import ClusterRole
 from portal.code.services import code_upload
 from portal.jobs.models import Job, TaskAttempt
-from tests.support.archives import HELLO, packed
-from tests.support.cast import cast_of, person
-from tests.support.pages import Browser
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import cast_of, person
+from tests.support.people.pages import Browser
+from tests.support.run.archives import HELLO, packed
 
 pytestmark = pytest.mark.django_db
 

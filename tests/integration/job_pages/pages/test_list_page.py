@@ -10,10 +10,10 @@ from django.utils import timezone
 from portal.jobs.models import Job, JobTag, SavedView
 from portal.jobs.services.tags import job_tag
 from portal.teams.services.teams import vc_create
-from tests.support.cast import Api, cast_of, person
-from tests.support.pages import Browser, Page
-from tests.support.restarted import requeued, restarted
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, cast_of, person
+from tests.support.people.pages import Browser, Page
+from tests.support.services.restarted import requeued, restarted
 
 pytestmark = pytest.mark.django_db
 

@@ -7,9 +7,9 @@ import pytest
 from portal.accounts.models import ClusterRole
 from portal.hardware.models import Node
 from portal.jobs.models import Job
-from tests.support.cast import cast_of, person
-from tests.support.pages import Browser
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import cast_of, person
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 

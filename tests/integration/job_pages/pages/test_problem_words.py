@@ -14,12 +14,12 @@ from django.utils.translation import override
 from portal.job_file.schema import schema_job
 from portal.job_file.validate import parse
 from portal.jobs.problem_words import problem_words
-from tests.support.cast import Api
-from tests.support.job_files import job_file, problems
-from tests.support.pages import Browser
-from tests.support.spoken import problems_written
-from tests.support.world import World
-from tests.support.world import job_file as world_file
+from tests.support.cluster.job_files import job_file, problems
+from tests.support.cluster.world import World
+from tests.support.cluster.world import job_file as world_file
+from tests.support.people.cast import Api
+from tests.support.people.pages import Browser
+from tests.support.run.spoken import problems_written
 from tests.unit.job_file.test_problems import WRONG
 
 PUT_TOGETHER = {"fit.py", "images.py", "rules.py", "schema.py"}

@@ -13,9 +13,9 @@ from portal.jobs.models import Job
 from portal.jobs.services.stop import job_stop
 from portal.teams.models import VirtualCluster
 from portal.teams.services.teams import member_set, vc_create
-from tests.support.cast import Api, cast_of, person
-from tests.support.pages import Browser
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import Api, cast_of, person
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 

@@ -11,9 +11,9 @@ from portal.jobs.models import Job
 from portal.queue.outlook import queue_read
 from portal.queue.services.order import Place, job_place
 from portal.teams.services.teams import member_set
-from tests.support.cast import cast_of
-from tests.support.pages import Browser, Page
-from tests.support.world import World
+from tests.support.cluster.world import World
+from tests.support.people.cast import cast_of
+from tests.support.people.pages import Browser, Page
 
 pytestmark = pytest.mark.django_db
 

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from portal.jobs.models import Job, JobAttempt, Task, TaskAttempt
 from portal.jobs.selectors import runs
 from portal.jobs.selectors.runs import run_name, runs_together
-from tests.support.world import World
+from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db
 

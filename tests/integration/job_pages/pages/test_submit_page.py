@@ -13,9 +13,9 @@ from portal.secrets.models import SecretKind
 from portal.secrets.services import secret_set
 from portal.storages.models import Storage
 from portal.teams.services.teams import member_set, vc_create
-from tests.support.cast import person
-from tests.support.pages import Browser
-from tests.support.world import World, job_file
+from tests.support.cluster.world import World, job_file
+from tests.support.people.cast import person
+from tests.support.people.pages import Browser
 
 pytestmark = pytest.mark.django_db
 

@@ -15,9 +15,9 @@ from portal.teams.services.teams import member_set
 from portal.templates.models import JobTemplate
 from portal.templates.samples import FILES, samples
 from portal.templates.services import template_create
-from tests.support.cast import cast_of, person
-from tests.support.pages import Browser, Page
-from tests.support.world import World, job_file
+from tests.support.cluster.world import World, job_file
+from tests.support.people.cast import cast_of, person
+from tests.support.people.pages import Browser, Page
 
 pytestmark = pytest.mark.django_db
 FILE = job_file(name="kept", commands=["echo <% $parameters.word %>"], parameters={"word": "hello"})

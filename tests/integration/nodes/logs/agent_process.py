@@ -14,7 +14,7 @@ from nodes.agent.logs.base import OpenLine, Position
 from nodes.agent.logs.pipeline import LogPipeline
 from nodes.protocol.envelope import NodeKey
 from nodes.protocol.logs import STDOUT, LogRecord
-from tests.support.agent_logs import NO_MASKS, NODE
+from tests.support.cluster.agent_logs import NO_MASKS, NODE
 
 
 class GrowingFile:

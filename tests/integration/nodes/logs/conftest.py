@@ -10,8 +10,8 @@ import pytest
 import redis
 
 from nodes.agent.logs.pipeline import LogPipeline
-from tests.support.agent_logs import KEY, NODE, Start
-from tests.support.redis_server import RedisServer
+from tests.support.cluster.agent_logs import KEY, NODE, Start
+from tests.support.services.redis_server import RedisServer
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import redis
 
 from nodes.agent.logs.pipeline import LogPipeline
 from nodes.protocol.logs import signed_batch
-from tests.support.agent_logs import NO_MASKS, Printed, Start, lines, reader, take_all
-from tests.support.waiting import wait_until
+from tests.support.cluster.agent_logs import NO_MASKS, Printed, Start, lines, reader, take_all
+from tests.support.run.waiting import wait_until
 
 pytestmark = pytest.mark.redis
 

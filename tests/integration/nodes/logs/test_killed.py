@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from nodes.protocol.envelope import NodeKey
-from tests.support.agent_logs import Reader, text_of
-from tests.support.redis_server import RedisServer
-from tests.support.waiting import wait_until
+from tests.support.cluster.agent_logs import Reader, text_of
+from tests.support.run.waiting import wait_until
+from tests.support.services.redis_server import RedisServer
 
 pytestmark = pytest.mark.redis
 

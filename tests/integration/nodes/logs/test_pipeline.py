@@ -19,9 +19,9 @@ from nodes.agent.logs.pipeline import TOO_MANY, LogPipeline
 from nodes.protocol.accounts import node_account_rules
 from nodes.protocol.logs import MARK, STDERR, STDOUT, LogRecord
 from nodes.protocol.names import WAKE_CHANNEL
-from tests.support.agent_logs import KEY, NO_MASKS, NODE, Printed, Start, line, lines, reader, take_all, text_of
-from tests.support.redis_server import RedisServer
-from tests.support.waiting import wait_until
+from tests.support.cluster.agent_logs import KEY, NO_MASKS, NODE, Printed, Start, line, lines, reader, take_all, text_of
+from tests.support.run.waiting import wait_until
+from tests.support.services.redis_server import RedisServer
 
 pytestmark = pytest.mark.redis
 

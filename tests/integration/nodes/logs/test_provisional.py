@@ -29,9 +29,9 @@ from nodes.protocol.logs import (
     verified_tail,
 )
 from nodes.protocol.names import WAKE_CHANNEL, log_tail
-from tests.support.agent_logs import KEY, NO_MASKS, NODE, Printed, Start, line, reader, text_of
-from tests.support.redis_server import RedisServer
-from tests.support.waiting import wait_until
+from tests.support.cluster.agent_logs import KEY, NO_MASKS, NODE, Printed, Start, line, reader, text_of
+from tests.support.run.waiting import wait_until
+from tests.support.services.redis_server import RedisServer
 
 SECRET = "hf_s3cr3tT0ken"
 KEY_OF_TAIL = log_tail(NODE, "a1")

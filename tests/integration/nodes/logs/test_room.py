@@ -11,8 +11,8 @@ import redis
 
 from nodes.agent.logs.spool import Spool
 from nodes.protocol.logs import MARK
-from tests.support.agent_logs import NO_MASKS, Printed, Start, lines, reader, take_all, text_of
-from tests.support.waiting import wait_until
+from tests.support.cluster.agent_logs import NO_MASKS, Printed, Start, lines, reader, take_all, text_of
+from tests.support.run.waiting import wait_until
 
 pytestmark = pytest.mark.redis
 

@@ -24,10 +24,10 @@ from nodes.protocol.logs import LogRecord
 from nodes.protocol.messages import ContainerSpec, Progress, encode, spec_digest
 from nodes.protocol.names import container_name
 from nodes.protocol.states import Cause
-from tests.support.docker_engine import DockerEngine
-from tests.support.portal_side import COUNT, lines, spec_of
-from tests.support.registry import image_made, image_of
-from tests.support.waiting import wait_until
+from tests.support.cluster.portal_side import COUNT, lines, spec_of
+from tests.support.run.waiting import wait_until
+from tests.support.services.docker_engine import DockerEngine
+from tests.support.services.registry import image_made, image_of
 
 pytestmark = pytest.mark.docker
 

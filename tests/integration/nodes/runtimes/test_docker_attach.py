@@ -14,8 +14,8 @@ from nodes.agent.runtimes.docker.open_lines import FLUSHED
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
 from nodes.protocol.logs import STDERR, STDOUT, LogRecord
 from tests.integration.nodes.runtimes.test_docker import runtime_of, started
-from tests.support.docker_engine import DockerEngine
-from tests.support.waiting import wait_until
+from tests.support.run.waiting import wait_until
+from tests.support.services.docker_engine import DockerEngine
 
 pytestmark = pytest.mark.docker
 

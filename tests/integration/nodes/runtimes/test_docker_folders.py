@@ -18,7 +18,7 @@ from nodes.agent.disk.guard import DiskGuard, DiskLimits
 from nodes.agent.hardware.gpus.simulated import SimulatedBackend
 from nodes.agent.hardware.inventory import InventoryReader
 from nodes.agent.runtimes.docker.folders import disk_folder, image_folder
-from tests.support.scripted_runtime import CONTAINERD, GRAPH_DRIVER, ScriptedNode, stored
+from tests.support.cluster.scripted_runtime import CONTAINERD, GRAPH_DRIVER, ScriptedNode, stored
 
 DISK_MB = 8
 IMAGE = f"sha256:{'a' * 64}"

@@ -20,8 +20,8 @@ from nodes.agent.runtimes.docker.runtime import DockerRuntime
 from nodes.protocol.messages import Code, Mount
 from nodes.protocol.names import container_name
 from nodes.protocol.states import Cause
-from tests.support.docker_engine import DockerEngine
-from tests.support.portal_side import spec_of
+from tests.support.cluster.portal_side import spec_of
+from tests.support.services.docker_engine import DockerEngine
 
 pytestmark = pytest.mark.docker
 OWNER = 7000

@@ -16,9 +16,9 @@ import pytest
 from nodes.agent.runtimes.base import Cancelled
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
 from nodes.protocol.messages import Progress
-from tests.support.docker_engine import DockerEngine
-from tests.support.portal_side import spec_of
-from tests.support.waiting import wait_until
+from tests.support.cluster.portal_side import spec_of
+from tests.support.run.waiting import wait_until
+from tests.support.services.docker_engine import DockerEngine
 
 pytestmark = pytest.mark.docker
 

@@ -15,10 +15,10 @@ from nodes.agent.runtimes.base import AttemptFailed, Image
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
 from nodes.protocol.messages import ImageAuth
 from nodes.protocol.states import Cause
-from tests.support.docker_engine import DockerEngine
-from tests.support.portal_side import spec_of
-from tests.support.registry import PASSWORD, USER, Registry, image_pushed
-from tests.support.services import Services
+from tests.support.cluster.portal_side import spec_of
+from tests.support.services.docker_engine import DockerEngine
+from tests.support.services.registry import PASSWORD, USER, Registry, image_pushed
+from tests.support.services.services import Services
 
 pytestmark = pytest.mark.docker
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from nodes.agent.runtimes.base import Image, Status
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
-from tests.support.docker_engine import DockerEngine
-from tests.support.portal_side import spec_of
+from tests.support.cluster.portal_side import spec_of
+from tests.support.services.docker_engine import DockerEngine
 
 
 def test_containers_made_before_the_engine_refused_raised_limits_all_start(

@@ -13,7 +13,7 @@ from nodes.agent.runtimes.base import AttemptFailed
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
 from nodes.protocol.states import Cause
 from tests.integration.nodes.runtimes.test_docker import image, runtime_of
-from tests.support.docker_engine import DockerEngine
+from tests.support.services.docker_engine import DockerEngine
 
 pytestmark = pytest.mark.docker
 

@@ -22,7 +22,7 @@ from nodes.protocol.sessions import (
     secret_make,
     size_encode,
 )
-from tests.support.portal_side import PortalSide
+from tests.support.cluster.portal_side import PortalSide
 
 
 class Caller:

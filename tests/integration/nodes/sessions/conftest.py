@@ -10,8 +10,8 @@ from redis import Redis
 from nodes.protocol.states import ContainerState
 from tests.integration.nodes.conftest import MakePortal, make_portal, runtime
 from tests.integration.nodes.conftest import runtime_env as plain_runtime_env
-from tests.support.portal_side import PortalSide
-from tests.support.waiting import wait_until
+from tests.support.cluster.portal_side import PortalSide
+from tests.support.run.waiting import wait_until
 
 __all__ = ["make_portal", "plain_runtime_env", "runtime"]
 

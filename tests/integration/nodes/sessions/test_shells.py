@@ -18,10 +18,10 @@ from nodes.protocol.sessions import CHUNK, WINDOW, FrameKind, SessionFault, Shel
 from nodes.protocol.states import ContainerState, Phase
 from tests.integration.nodes.sessions.caller import Caller, shell
 from tests.integration.nodes.sessions.conftest import SHELLS, start_again
-from tests.support.archives import HELLO, packed
-from tests.support.code_server import CodeServer
-from tests.support.portal_side import PortalSide, spec_of
-from tests.support.waiting import wait_until
+from tests.support.cluster.portal_side import PortalSide, spec_of
+from tests.support.run.archives import HELLO, packed
+from tests.support.run.waiting import wait_until
+from tests.support.services.code_server import CodeServer
 
 STATUS = ("sh", "-c", "id -u; id -g; grep -E 'NoNewPrivs|CapEff' /proc/self/status; echo $HOME; ulimit -c")
 

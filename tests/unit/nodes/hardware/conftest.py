@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import nvml_double as double
+from tests.support.services import nvml_double as double
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.facts import DATA
+from tests.support.run.facts import DATA
 
 ILLEGAL_STATE, NOT_SUPPORTED = 401, 801
 RUNNING, LOCKED, CHECKPOINTED = range(3)

@@ -18,8 +18,8 @@ from nodes.agent.hardware.gpus.health import Signs, Xid, fault_of
 from nodes.agent.hardware.gpus.nvml import NvmlBackend
 from nodes.protocol.envelope import PortalKey
 from nodes.protocol.messages import GpuProcess
-from tests.support.nvml_double import Machine
-from tests.support.waiting import wait_until
+from tests.support.run.waiting import wait_until
+from tests.support.services.nvml_double import Machine
 
 FIRST, SECOND = "GPU-fa4e0000-0000-4000-8000-000000000000", "GPU-fa4e0001-0000-4000-8000-000000000001"
 

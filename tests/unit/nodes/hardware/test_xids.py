@@ -14,8 +14,8 @@ from structlog.testing import capture_logs
 from nodes.agent.hardware.gpus.health import LOST, Xid
 from nodes.agent.hardware.gpus.nvml import NvmlBackend
 from nodes.agent.hardware.gpus.xids import XidWatch
-from tests.support.nvml_double import Machine
-from tests.support.waiting import wait_until
+from tests.support.run.waiting import wait_until
+from tests.support.services.nvml_double import Machine
 from tests.unit.nodes.hardware.test_nvml import FIRST, SECOND
 
 ECC, OFF_THE_BUS = 48, 79

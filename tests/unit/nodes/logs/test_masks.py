@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from nodes.agent.logs.masking import HOLD_S, StreamMasker
 from nodes.agent.logs.masks import MOST, Masks
 from nodes.protocol.logs import STDERR, STDOUT, LogRecord
-from tests.support.agent_logs import line, text_of
+from tests.support.cluster.agent_logs import line, text_of
 
 NASTY = "AZ1K'BZ2K\"CZ3K\\DZ4K $EZ5K`FZ6K!''GZ7K*HZ8K\tJZ9K?KZ0K~LY1K"
 NASTY += "{MY2K}NY3K[OY4K]PY5K|QY6K&RY7K;SY8K<TY9K>UY0K(VX1K)WX2K#"

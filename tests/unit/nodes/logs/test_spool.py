@@ -18,7 +18,7 @@ from nodes.agent.logs.base import MAX_PAYLOAD
 from nodes.agent.logs.sidecar import sidecar_read
 from nodes.agent.logs.spool import Spool
 from nodes.protocol.logs import MARK, STDERR, STDOUT, LogRecord, records_decode
-from tests.support.agent_logs import Printed, line, lines, text_of
+from tests.support.cluster.agent_logs import Printed, line, lines, text_of
 
 
 def all_records(spool: Spool, offset: int = 0, limit: int = 64 * 1024) -> list[LogRecord]:

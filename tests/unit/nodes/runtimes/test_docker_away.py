@@ -17,8 +17,8 @@ from nodes.agent.runtimes.base import RuntimeUnavailable
 from nodes.agent.runtimes.docker.client import engine_client
 from nodes.agent.runtimes.docker.faults import EngineUnavailable, engine_unavailable
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
-from tests.support.scripted_engine import ScriptedEngine
-from tests.support.waiting import wait_until
+from tests.support.run.waiting import wait_until
+from tests.support.services.scripted_engine import ScriptedEngine
 
 START = "systemctl start docker, or correct BERTH_NODE_DOCKER_URL"
 

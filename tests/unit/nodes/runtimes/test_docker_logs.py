@@ -22,7 +22,7 @@ from nodes.agent.runtimes.docker.client import engine_client
 from nodes.agent.runtimes.docker.logs import CROSSING_NS, DockerOutput, Stamps, records_after
 from nodes.agent.runtimes.docker.open_lines import OpenLines
 from nodes.protocol.logs import STDERR, STDOUT, LogRecord
-from tests.support.scripted_engine import ScriptedEngine
+from tests.support.services.scripted_engine import ScriptedEngine
 
 SECOND = 1_000_000_000
 MS = 1_000_000

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nodes.protocol.states import Cause
-from tests.support.scripted_runtime import ScriptedNode, stored
+from tests.support.cluster.scripted_runtime import ScriptedNode, stored
 
 SECRET, DIGEST = "acme/secret:1", "sha256:" + "a" * 64
 

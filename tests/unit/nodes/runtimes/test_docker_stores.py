@@ -11,7 +11,7 @@ import pytest
 
 from nodes.agent.clock import SystemClock
 from nodes.agent.disk.guard import DiskGuard, DiskLimits
-from tests.support.scripted_runtime import CONTAINERD, GRAPH_DRIVER, ScriptedNode, stored
+from tests.support.cluster.scripted_runtime import CONTAINERD, GRAPH_DRIVER, ScriptedNode, stored
 
 HERE, THERE, LATER = (f"sha256:{letter * 64}" for letter in "abc")
 

@@ -16,8 +16,8 @@ import pytest
 
 from nodes.agent.runtimes.docker.client import engine_client
 from nodes.agent.runtimes.docker.faults import EngineUnavailable
-from tests.support.scripted_engine import VERSION
-from tests.support.tls import Authority, Files
+from tests.support.services.scripted_engine import VERSION
+from tests.support.services.tls import Authority, Files
 
 
 class _Engine(BaseHTTPRequestHandler):

@@ -16,7 +16,7 @@ from nodes.agent.runtimes.docker.client import engine_client
 from nodes.agent.runtimes.docker.lost_exits import status_lost
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
 from nodes.protocol.names import container_name
-from tests.support.scripted_engine import ScriptedEngine
+from tests.support.services.scripted_engine import ScriptedEngine
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 CONTAINER = "c" * 64

@@ -18,8 +18,8 @@ from nodes.agent.runtimes.process import wrapper
 from nodes.agent.runtimes.process.runtime import ProcessRuntime, on_node
 from nodes.protocol.messages import Limits, encode, spec_digest
 from nodes.protocol.states import Cause
-from tests.support.portal_side import COUNT, lines, spec_of
-from tests.support.waiting import wait_until
+from tests.support.cluster.portal_side import COUNT, lines, spec_of
+from tests.support.run.waiting import wait_until
 from tests.unit.nodes.runtimes.conftest import runtime_at
 
 IMAGE = Image(digest="process", reference="busybox:latest")

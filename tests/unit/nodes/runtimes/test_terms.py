@@ -10,7 +10,7 @@ import pytest
 from nodes.agent.logs.base import Position
 from nodes.agent.runtimes.base import Status
 from nodes.agent.runtimes.process.runtime import ProcessRuntime
-from tests.support.waiting import wait_until
+from tests.support.run.waiting import wait_until
 from tests.unit.nodes.runtimes.test_process import ended, output, started
 
 TRAINER = """

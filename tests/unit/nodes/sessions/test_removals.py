@@ -11,7 +11,7 @@ from nodes.agent.sessions.deletions import AT_ONCE, GOING, GONE, JobFolderDeleti
 from nodes.agent.sessions.folders import FilesFailed
 from nodes.protocol.messages import Mount
 from nodes.protocol.sessions import DeleteRequest, SessionFault
-from tests.support.waiting import wait_until
+from tests.support.run.waiting import wait_until
 
 
 def job_folder(root: Path, number: int) -> Path:
