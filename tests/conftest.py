@@ -51,7 +51,7 @@ ON_BOTH = (
 """Tests of what the databases do each in their own way: transactions, locks, rows read in bulk, sums, order; and the
 walks through every operation and page, which put each query to both. The others ask for what Berth makes of it."""
 
-FROM_DOCUMENTS = ("unit/common/test_openapi.py", "unit/openpai/test_any_request.py")
+FROM_DOCUMENTS = ("integration/common/test_openapi.py", "integration/openpai/test_any_request.py")
 """Where each operation of a document makes a test: most of the time that it takes to find all tests."""
 
 

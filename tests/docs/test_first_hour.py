@@ -73,7 +73,7 @@ def test_an_agent_is_installed_joins_and_is_brought_up_to_date(
         wait_until(lambda: root.get("/nodes/joined").json()["claims"], "its first report")
         assert root.post("/nodes/joined/accept", json={}).json()["pending"] is False
         before = (units / "pid").read_text()
-        reader.section("docs/admin/upgrades.md", "Upgrade an agent under systemd", words=words, deadline_s=600)
+        reader.section("docs/admin/upgrades.md", "Upgrade an agent under systemd", words=here, deadline_s=600)
         assert (units / "pid").read_text() != before
         began = root.get("/nodes/joined").json()["last_report_at"]
         wait_until(lambda: root.get("/nodes/joined").json()["last_report_at"] > began, "a report of the new one")

@@ -1,7 +1,7 @@
 """Django OAuth Toolkit as an OpenID provider, in a process of its own.
 
 Run as `python -m tests.support.services.oidc.served PORT FOLDER`. It reads FOLDER/given.json ({"clients": {id:
-{"secret": text, "redirect": [url]}}, "users": {name: claims}}) and serves on loopback. Everybody's password is PASSWORD.
+{"secret": text, "redirect": [url]}}, "users": {name: claims}}) and serves on loopback. The password is PASSWORD.
 """
 
 from __future__ import annotations
