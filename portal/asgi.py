@@ -31,7 +31,7 @@ from portal.common.bodies import BodyLimit, Limits  # noqa: E402
 from portal.common.handler import InOneThread  # noqa: E402
 from portal.common.sockets import no_such_socket  # noqa: E402
 from portal.data_folder.at_start import folder_first  # noqa: E402
-from portal.job_pages.consumers import EventsConsumer  # noqa: E402
+from portal.job_pages.live_events import EventsConsumer  # noqa: E402
 from portal.logs.consumer import LogConsumer, LogsConsumer  # noqa: E402
 from portal.terminal.consumer import ShellConsumer  # noqa: E402
 

@@ -20,7 +20,7 @@ from portal.job_file.problems import SpecInvalid
 from portal.job_pages.api.answers import FreeObject, ScoreAnswer
 from portal.job_pages.api.requests import JOB_FILE_SCHEMA, JOB_FILES, faults_of, job_file
 from portal.queue.api.answers import StartAnswer
-from portal.queue.wait_words import no_start_words, reason_words
+from portal.queue.wait_translations import no_start_words, reason_words
 from portal.scheduler.limits import WHAT_IFS
 
 

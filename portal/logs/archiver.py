@@ -20,7 +20,7 @@ from redis import TimeoutError as RedisTimeoutError
 from nodes.protocol.states import Phase
 from portal.hardware.states import NodeHealth
 from portal.jobs.models import TaskAttempt
-from portal.logs.archive import Archive
+from portal.logs.archive_store import Archive
 from portal.logs.ending import log_lost_with
 from portal.logs.records import Run
 from portal.logs.stream import ForgedEntry, LogOf, read_stream, stream_end, streams_client

@@ -19,7 +19,7 @@ from django.db.models import F, Q, QuerySet, Sum
 
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.states import JOB_LIVE
-from portal.logs.archive import Archive
+from portal.logs.archive_store import Archive
 from portal.teams.models import KeptLogs, VirtualCluster
 from portal.teams.selectors.kept_logs import log_room
 

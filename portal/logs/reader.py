@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from redis import Redis, RedisError
 
 from nodes.protocol.logs import MARK
-from portal.logs.archive import Archive
+from portal.logs.archive_store import Archive
 from portal.logs.records import Row, Run, lost, rows_told
 from portal.logs.stream import ForgedEntry, LogOf, read_stream, read_tail, stream_end
 

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db.models import Q
 
 from portal.jobs.models import TaskAttempt
-from portal.logs.archive import Archive
+from portal.logs.archive_store import Archive
 
 PARTS = 256
 

@@ -6,7 +6,7 @@ from celery import shared_task
 from django.conf import settings
 from django.utils import timezone
 
-from portal.logs.archive import Archive
+from portal.logs.archive_store import Archive
 from portal.logs.archiver import archive_sweep
 from portal.logs.quota import logs_give_way
 from portal.logs.retention import logs_expire

@@ -15,7 +15,7 @@ from portal.hardware.models import Node
 from portal.jobs.models import Job
 from portal.jobs.services.forgetting import node_tasks_forget
 from portal.queue.selectors.queue import jobs_waiting_for
-from portal.scheduler.quota_dry_run import Effect, effect_of
+from portal.scheduler.quota_dry_run import Effect, dry_run_effect
 from portal.teams.models import QuotaChange
 from portal.teams.selectors.details import Line, lines_named
 from portal.teams.selectors.quotas import Lines, Planned, Quotas, base_lines, changes_planned
@@ -41,7 +41,7 @@ def quotas_change(
 
 
 def _done(change: Callable[[], object], now: datetime, dry_run: bool) -> Effect:
-    effect = effect_of(change=change, now=now)
+    effect = dry_run_effect(change=change, now=now)
     if not dry_run:
         change()
     return effect
@@ -102,7 +102,7 @@ def quota_change_plan(
         create()
         quota_changes_apply(now=starts_at)
 
-    effect = effect_of(change=begin, now=now)
+    effect = dry_run_effect(change=begin, now=now)
     row = QuotaChange(starts_at=starts_at, ends_at=ends_at, reason=reason, actor=actor) if dry_run else create()
     return PlannedChange(row, lines_named(lines), returns_of(lines, starts_at, ends_at), effect)
 

@@ -50,7 +50,7 @@ class Effect:
     quotas: list[QuotaMove] = field(default_factory=list)
 
 
-def effect_of(*, change: Callable[[], object], now: datetime) -> Effect:
+def dry_run_effect(*, change: Callable[[], object], now: datetime) -> Effect:
     """What the cycle after ``change`` does to running jobs that it would not do without. Raises whatever the change
     raises; nothing of it stays."""
     with transaction.atomic():

@@ -25,7 +25,7 @@ from portal.jobs.services.avoided_nodes import NONE_AVOIDED, nodes_avoided
 from portal.jobs.services.retry_backoff import PAUSE_FURTHEST
 from portal.jobs.states import JOB_LIVE, OWNER_GONE, JobState, TaskState
 from portal.queue.services.waits import Told
-from portal.queue.wait_words import owner_gone_words
+from portal.queue.wait_translations import owner_gone_words
 from portal.scheduler.dependencies import NEWEST, Dependencies, HeldBack, dependencies, job_key
 from portal.scheduler.facts import STAMP, Facts, facts_of, facts_read, ms_of
 from portal.scheduler.ports import ports_short

@@ -15,7 +15,7 @@ from pathlib import Path
 import redis
 
 from nodes.protocol.logs import RECORD_HEADER, STDOUT
-from portal.logs.archive import Archive
+from portal.logs.archive_store import Archive
 from portal.logs.reader import LogReader
 from portal.logs.search import Bounds, search
 from portal.logs.stream import LogOf

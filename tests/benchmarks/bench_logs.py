@@ -25,7 +25,7 @@ from nodes.agent.logs.masks import Masks
 from nodes.agent.logs.pipeline import LogPipeline
 from nodes.protocol.envelope import NodeKey
 from nodes.protocol.logs import STDOUT, LogRecord, record_encode
-from portal.logs.archive import Archive
+from portal.logs.archive_store import Archive
 from portal.logs.hub import Hub, LogEnd
 from portal.logs.reader import LogReader
 from portal.logs.records import Run

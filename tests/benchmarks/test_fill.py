@@ -31,7 +31,7 @@ from tests.support.services.redis_server import RedisServer
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ADDRESSES = 6
-"""Of each operation, half of them with filters and orders; more are asked by tests/integration/common/test_openapi.py."""
+"""Of each operation, half of them with filters and orders; more are asked by `test_openapi.py`."""
 SMALL = {"finished": 300, "waiting": 20, "running": 12, "users": 9, "vcs": 3, "nodes": 7, "days": 30}
 
 

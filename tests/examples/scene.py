@@ -20,7 +20,7 @@ from portal.idle.services.policy import idle_policy_set
 from portal.idle.services.warnings import idle_judge
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.services.submit import job_submit
-from portal.logs.archive import Archive
+from portal.logs.archive_store import Archive
 from portal.logs.records import Run
 from portal.metrics.record import Records
 from portal.storages.models import Storage

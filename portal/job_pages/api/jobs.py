@@ -58,7 +58,7 @@ from portal.jobs.services.pause import job_pause, job_resume
 from portal.jobs.services.stop import job_stop
 from portal.jobs.services.submit import job_submit
 from portal.queue.selectors.queue import job_forecast, queue_places
-from portal.queue.wait_words import no_start_words
+from portal.queue.wait_translations import no_start_words
 from portal.teams.selectors.visible import may, vc_key
 
 SUBMIT_KEY = re.compile(r"[\x21-\x7e]{0,100}")

@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 from portal.common.templatetags.frontend import lasted, span_words
 from portal.jobs.event_words import event_words
 from portal.jobs.problem_words import problem_words
-from portal.queue.wait_words import why_waits
+from portal.queue.wait_translations import why_waits
 
 register = template.Library()
 

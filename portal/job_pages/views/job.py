@@ -36,7 +36,7 @@ from portal.metrics.views import charts_shown
 from portal.queue.selectors.queue import job_forecast, queue_places
 from portal.queue.services.order import job_movable
 from portal.queue.views.placing import counted_words
-from portal.queue.wait_words import no_start_words
+from portal.queue.wait_translations import no_start_words
 from portal.teams.selectors.visible import job_sights
 from portal.terminal.views.terminal import terminal_shown
 

@@ -29,7 +29,7 @@ from portal.jobs.selectors.runs import LOGS_TOGETHER, run_name, runs_together
 from portal.jobs.selectors.visible import job_get
 from portal.jobs.services.read_audit import logs_read
 from portal.logs.api.answers import LogsAnswer
-from portal.logs.archive import Archive
+from portal.logs.archive_store import Archive
 from portal.logs.archiver import log_of
 from portal.logs.ending import last_line, log_archived, log_given_whole, log_gone, log_lost_with
 from portal.logs.reader import LogReader

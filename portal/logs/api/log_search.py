@@ -20,7 +20,7 @@ from portal.common.shapes import Shape
 from portal.jobs.chosen_task import ChosenTask, chosen_task
 from portal.jobs.limits import SEARCHES
 from portal.jobs.services.read_audit import log_read
-from portal.logs.archive import Archive
+from portal.logs.archive_store import Archive
 from portal.logs.archiver import log_of
 from portal.logs.reader import LogReader
 from portal.logs.search import Bounds, Found, search

@@ -26,7 +26,7 @@ from portal.jobs.models import TaskAttempt
 from portal.jobs.selectors.visible import job_get
 from portal.jobs.services.read_audit import log_read
 from portal.logs.api.answers import LogAnswer
-from portal.logs.archive import Archive
+from portal.logs.archive_store import Archive
 from portal.logs.archiver import log_of
 from portal.logs.ending import last_line, log_archived, log_given_whole, log_gone, log_lost_with
 from portal.logs.reader import LogReader

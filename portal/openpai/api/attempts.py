@@ -17,7 +17,7 @@ from portal.common.negotiation import Unnegotiated
 from portal.common.streaming import DOWNLOADS, Download
 from portal.jobs.models import Job, Task, TaskAttempt
 from portal.jobs.services.read_audit import log_read
-from portal.logs.archive import Archive
+from portal.logs.archive_store import Archive
 from portal.logs.reader import LogReader
 from portal.logs.stream import streams_client
 from portal.openpai.answers import job_attempt, task_history

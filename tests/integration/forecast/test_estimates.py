@@ -17,7 +17,7 @@ from portal.jobs.services.stop import job_stop
 from portal.jobs.states import EndReason, JobState
 from portal.queue.outlook import Endless, Score, starts_read
 from portal.queue.selectors.queue import job_forecast
-from portal.queue.wait_words import no_start_words
+from portal.queue.wait_translations import no_start_words
 from scheduling import all_tasks
 from scheduling.model.job import Job as EngineJob
 from scheduling.model.job import Role

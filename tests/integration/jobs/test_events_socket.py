@@ -19,7 +19,7 @@ from portal.accounts.models import ClusterRole, Scope, Token, User
 from portal.accounts.services import token_create, token_revoke
 from portal.common import lasting
 from portal.common.live import announce
-from portal.job_pages import consumers
+from portal.job_pages import live_events
 from portal.teams.models import Membership
 from portal.teams.services.teams import member_set, vc_create
 from tests.support.people.cast import HOST, Api, cookie_of, person
@@ -184,19 +184,19 @@ def test_a_socket_of_which_nobody_can_be_asked_is_closed_so_that_its_client_come
 def test_a_browser_that_reads_too_slowly_is_told_that_it_missed_something(
     web: LiveWeb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consumers, "MOST_WAITING", 2)
+    monkeypatch.setattr(live_events, "MOST_WAITING", 2)
     gate = threading.Event()
-    send = consumers.EventsConsumer.send
-    slow_ones: list[consumers.EventsConsumer] = []
+    send = live_events.EventsConsumer.send
+    slow_ones: list[live_events.EventsConsumer] = []
 
-    async def slow(self: consumers.EventsConsumer, *args: Any, **kwargs: Any) -> None:
+    async def slow(self: live_events.EventsConsumer, *args: Any, **kwargs: Any) -> None:
         """A browser's full buffers: nothing goes out until the gate opens."""
         slow_ones.append(self)
         while not gate.is_set():
             await asyncio.sleep(0.01)
         await send(self, *args, **kwargs)
 
-    monkeypatch.setattr(consumers.EventsConsumer, "send", slow)
+    monkeypatch.setattr(live_events.EventsConsumer, "send", slow)
     with web.socket(EVENTS, **by_token(person("admin", ClusterRole.ADMIN))) as listener:
         for number in range(20):
             announce("job", {"id": number, "user": 0, "vc": 0})

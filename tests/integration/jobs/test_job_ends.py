@@ -25,7 +25,7 @@ from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Task, Task
 from portal.jobs.services.attempts import attempt_end
 from portal.jobs.services.stop import job_stop
 from portal.jobs.states import EndReason, JobState
-from portal.queue.wait_words import why_waits
+from portal.queue.wait_translations import why_waits
 from portal.scheduler.reports import text_storable
 from tests.support.cluster.world import World
 

@@ -25,7 +25,7 @@ class RunningLog:
     """The log of one task attempt: ``source`` is what its container prints."""
 
     def __init__(self, folder: Path, url: str) -> None:
-        from portal.logs.archive import Archive
+        from portal.logs.archive_store import Archive
         from portal.logs.archiver import Archiver, log_of
         from portal.logs.reader import LogReader
         from tests.support.cluster.world import World

@@ -18,7 +18,7 @@ from tests.support.people.cast import HOST
 
 if TYPE_CHECKING:
     from portal.jobs.models import Job
-    from portal.logs.archive import Archive
+    from portal.logs.archive_store import Archive
     from tests.support.cluster.world import World
 
 pytestmark = pytest.mark.django_db
@@ -73,7 +73,7 @@ class Logs:
 
 @pytest.fixture
 def logs(db: None, tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Logs:
-    from portal.logs.archive import Archive
+    from portal.logs.archive_store import Archive
     from portal.teams.selectors import kept_logs
     from tests.support.cluster.world import World
 

@@ -11,7 +11,7 @@ import redis
 
 from nodes.protocol.logs import MARK, STDERR, STDOUT, LogRecord, record_encode
 from portal.common.throttles import Rate, RateLimit
-from portal.logs.archive import Archive
+from portal.logs.archive_store import Archive
 from portal.logs.lines import Hit
 from portal.logs.reader import LogReader
 from portal.logs.records import Run

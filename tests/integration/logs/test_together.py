@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from nodes.protocol.logs import STDERR, STDOUT, LogRecord, record_encode
-from portal.logs.archive import Archive, _content
+from portal.logs.archive_store import Archive, _content
 from portal.logs.reader import LogReader
 from portal.logs.records import Run
 from portal.logs.stream import LogOf

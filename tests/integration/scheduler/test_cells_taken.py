@@ -20,7 +20,7 @@ from portal.hardware.models import Gpu, Node
 from portal.jobs.models import Job
 from portal.jobs.services.stop import job_stop
 from portal.scheduler.apply import Applied
-from portal.scheduler.quota_dry_run import effect_of
+from portal.scheduler.quota_dry_run import dry_run_effect
 from portal.teams.models import QuotaLine
 from tests.integration.scheduler.plans import carry_out, read, running, start, submitted
 from tests.support.cluster.world import World
@@ -136,7 +136,7 @@ def test_a_job_that_ends_while_a_change_is_looked_at_is_no_failure(world: World,
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(look):
-        effect = effect_of(change=lambda: None, now=timezone.now())
+        effect = dry_run_effect(change=lambda: None, now=timezone.now())
     assert (effect.demoted, effect.preempted) == ([], [])
     job.refresh_from_db()
     assert job.state == "stopped"

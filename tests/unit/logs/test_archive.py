@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nodes.protocol.logs import STDOUT, LogRecord, record_encode
-from portal.logs.archive import Archive
+from portal.logs.archive_store import Archive
 from portal.logs.records import Run
 
 ATTEMPT = "4f1d8a3e-0000-4000-8000-000000000001"

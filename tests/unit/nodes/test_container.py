@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from docker.types import DeviceRequest, Ulimit
 
-from nodes.agent.runtimes.docker.container_config import NodeFacts, cpu_list, creation, entrypoint_told
+from nodes.agent.runtimes.docker.container_config import NodeFacts, container_options, cpu_list, entrypoint_told
 from nodes.protocol.messages import ContainerSpec, Limits, Mount
 from tests.support.cluster.portal_side import spec_of
 
@@ -16,11 +16,11 @@ TWO = ("GPU-1", "GPU-2")
 
 
 def host(spec: ContainerSpec, facts: NodeFacts = FACTS) -> dict[str, Any]:
-    return creation(spec, "hash", "sha256:1", facts).host
+    return container_options(spec, "hash", "sha256:1", facts).host
 
 
 def container(spec: ContainerSpec, facts: NodeFacts = FACTS) -> dict[str, Any]:
-    return creation(spec, "hash", "sha256:1", facts).container
+    return container_options(spec, "hash", "sha256:1", facts).container
 
 
 def environment(facts: NodeFacts = FACTS, **changes: Any) -> dict[str, str]:

@@ -63,7 +63,7 @@ class Creation:
     host: dict[str, Any]
 
 
-def creation(spec: ContainerSpec, spec_hash: str, reference: str, facts: NodeFacts) -> Creation:
+def container_options(spec: ContainerSpec, spec_hash: str, reference: str, facts: NodeFacts) -> Creation:
     """All arguments for one container; ``reference`` is the resolved image."""
     return Creation(container=_container(spec, spec_hash, reference, facts), host=_host(spec, facts))
 

@@ -13,7 +13,7 @@ from nodes.agent.disk.image_use import ImageUses
 from nodes.agent.hardware.numa import cpus_near
 from nodes.agent.runtimes.base import AttemptFailed, RuntimeContainer, Status
 from nodes.agent.runtimes.docker.accounts import AccountFiles
-from nodes.agent.runtimes.docker.container_config import RAISED_LIMITS, NodeFacts, creation, entrypoint_told
+from nodes.agent.runtimes.docker.container_config import RAISED_LIMITS, NodeFacts, container_options, entrypoint_told
 from nodes.agent.runtimes.docker.container_state import status_of
 from nodes.agent.runtimes.docker.engine import Engine
 from nodes.agent.runtimes.docker.faults import engine_errors, failure_of, limit_refused
@@ -100,7 +100,7 @@ class ContainerLauncher:
         self._equipped.discard(attempt)
 
     def _create(self, spec: ContainerSpec, spec_hash: str, reference: str) -> RuntimeContainer:
-        made = creation(spec, spec_hash, reference, self._node_facts())
+        made = container_options(spec, spec_hash, reference, self._node_facts())
         notice_folder(self._notices / spec.attempt)
         client = self._engine.client()
         with engine_errors():

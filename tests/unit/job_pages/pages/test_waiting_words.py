@@ -7,7 +7,7 @@ from django.utils import translation
 
 from portal.jobs.models import Job
 from portal.jobs.states import JobState
-from portal.queue.wait_words import why_waits
+from portal.queue.wait_translations import why_waits
 from scheduling.diagnosis import reasons as explain
 from scheduling.model.plan import Code, Reason
 from tests.unit.scheduling.builders import job
