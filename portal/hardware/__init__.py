@@ -1,1 +1,1 @@
-"""Servers, GPUs and cells as rows: what they report, their health, and what closes them."""
+"""Nodes, GPUs and cells as rows: what nodes report, their health, and what closes them."""

@@ -1,6 +1,6 @@
-"""What an administrator has accepted of a server, and what counts of what it reports.
+"""The offer an administrator has accepted of a node, and what counts of its reports.
 
-A report is a claim. Until a server is accepted nothing of it counts; afterwards no more than was accepted, until more
+A report is a claim. Nothing of it counts until the node is accepted; after that, no more than was accepted, until more
 is confirmed. ``docs/decisions/acceptance.md`` says why. An offer, accepted or claimed, is kept as JSON: ``cpu_milli``,
 ``memory_mb``, ``address``, ``runtime``, ``simulated``, ``storages`` (roots), ``gpus`` (by model: count, memory in MB).
 """
@@ -24,11 +24,11 @@ from portal.hardware.inventories import ADDRESS, MODEL, ROOT, RUNTIME, STORAGES
 Offer = Mapping[str, Any]
 
 JITTER = 0.02
-"""A kernel or driver of another version tells by so much more or less memory: nobody is asked about that."""
+"""Tolerated growth: another kernel or driver version reports slightly more memory; nobody is asked about that."""
 
 
 def offer_of(found: Inventory) -> dict[str, Any]:
-    """What a server claims to offer, by an inventory whose numbers can be believed to be numbers."""
+    """The offer a node claims, from an inventory whose numbers have been checked."""
     sizes: dict[str, list[int]] = defaultdict(list)
     for gpu in found.gpus:
         sizes[gpu.model].append(gpu.memory_mb)
@@ -44,8 +44,8 @@ def offer_of(found: Inventory) -> dict[str, Any]:
 
 
 def offer_within(found: Inventory, accepted: Offer | None, known: Collection[str]) -> Inventory:
-    """What counts of an inventory: all of it that was accepted. ``known``: the UUIDs of GPUs that count already, which
-    come before others. Nothing counts of a server that runs jobs in another way than was accepted."""
+    """The accepted part of an inventory. GPUs in ``known`` (UUIDs that count already) come before others. Empty if the
+    node runs jobs in another way than was accepted."""
     if accepted is None or not _runs_alike(accepted, offer_of(found)):
         return replace(
             found, cpu_milli=0, memory_mb=0, there_cpu_milli=0, there_memory_mb=0, address="", storages=(),
@@ -62,7 +62,7 @@ def offer_within(found: Inventory, accepted: Offer | None, known: Collection[str
 
 
 def _roots_within(told: Sequence[str], accepted: Sequence[str]) -> tuple[str, ...]:
-    """Folders that lie in accepted ones, and accepted ones that lie in folders beyond."""
+    """Reported roots inside accepted ones, and accepted roots inside reported ones."""
     within = [root for root in told if below(root, accepted)]
     return tuple(dict.fromkeys([*within, *(root for root in accepted if below(root, told))]))
 
@@ -88,7 +88,7 @@ def _more(claimed: int, accepted: int) -> bool:
 
 
 def growth(claimed: Offer, accepted: Offer) -> list[str]:
-    """What ``claimed`` has beyond ``accepted``, for people; nothing of what fell or stayed."""
+    """Phrases for what ``claimed`` has beyond ``accepted``; nothing of what fell or stayed."""
     found = []
     if not _runs_alike(claimed, accepted):
         told = {"now": _runs(claimed), "before": _runs(accepted)}
@@ -118,7 +118,7 @@ NOTHING: Offer = {
 
 
 def offer_words(claimed: Offer) -> list[str]:
-    """All that a server claims, for people; of one that has not reported yet nothing."""
+    """Phrases for everything a node claims; empty if it has not reported yet."""
     if not claimed:
         return []
     words = [gettext("jobs run by %(how)s") % {"how": _runs(claimed)}]
@@ -138,8 +138,8 @@ def _runs(offer: Offer) -> str:
 
 
 def offer_joined(accepted: Offer | None, shown: Offer) -> dict[str, Any]:
-    """What is accepted once what was shown is confirmed: of each number the larger, of storages all, and the address
-    and the way in which jobs run as shown."""
+    """The accepted offer once ``shown`` is confirmed: the larger of each number, all storages, and the address, runtime
+    and ``simulated`` as shown."""
     if accepted is None:
         return dict(shown)
     gpus = {model: list(told) for model, told in accepted["gpus"].items()}
@@ -158,7 +158,7 @@ def offer_joined(accepted: Offer | None, shown: Offer) -> dict[str, Any]:
 
 
 def offer_checked(told: object) -> dict[str, Any]:
-    """An offer that somebody sends back to have it accepted. Raises Invalid for what is none."""
+    """Validates an offer that a client sends back for acceptance. Raises Invalid if it is none."""
     fault = Invalid([Fault("claims", gettext("Send the claims as the node's page or answer shows them."), "invalid")])
     if not isinstance(told, dict) or told.keys() != NOTHING.keys():
         raise fault
@@ -180,7 +180,7 @@ def offer_checked(told: object) -> dict[str, Any]:
 
 
 def _counts(told: Mapping[str, Any], gpus: Mapping[Any, Any]) -> bool:
-    """Whether each number is one."""
+    """Whether each is a count."""
     numbers = [told["cpu_milli"], told["memory_mb"]]
     for pair in gpus.values():
         if not isinstance(pair, list) or len(pair) != 2:  # count and memory
@@ -190,6 +190,6 @@ def _counts(told: Mapping[str, Any], gpus: Mapping[Any, Any]) -> bool:
 
 
 def below(root: str, roots: Collection[str]) -> bool:
-    """Whether a storage's folder lies in one of these, or is one."""
+    """Whether a storage's root lies in one of these folders or is one."""
     path = PurePosixPath(root)
     return any(path.is_relative_to(one) for one in roots)

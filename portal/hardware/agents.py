@@ -1,4 +1,4 @@
-"""A node's agent beside the portal: one release apart they work together."""
+"""A node's agent against the portal: one release apart they work together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.utils.translation import gettext, gettext_noop
 from nodes.protocol.versions import release, releases_fit
 
 UNREAD = "unread"
-"""In a node's inventory until a report of it can be read again: why the last ones could not."""
+"""Key in a node's inventory: why its last reports could not be decoded; gone once one can be."""
 
 _APART = gettext_noop(
     "Its agent is of version %(agent)s, this portal of %(portal)s: they work together where they are one release apart."
@@ -21,7 +21,7 @@ _UNREAD = gettext_noop(
 
 
 def agent_wrong(inventory: dict[str, Any]) -> str:
-    """What does not fit of its version; empty where it does, or nothing is known of it."""
+    """Why the agent's version does not fit; empty if it does or is unknown."""
     agent = str(inventory.get("agent") or "")
     if UNREAD in inventory:
         return gettext(_UNREAD) % {"portal": settings.VERSION}
@@ -31,7 +31,7 @@ def agent_wrong(inventory: dict[str, Any]) -> str:
 
 
 def agent_cure(inventory: dict[str, Any]) -> str:
-    """What to do about it."""
+    """The remedy for that."""
     if release(str(inventory.get("agent") or "")) > release(settings.VERSION):
         return gettext("Bring the portal up to the agent's version.")
     return gettext("Install the agent of %(portal)s on that server; its tasks run on meanwhile.") % {
@@ -40,6 +40,6 @@ def agent_cure(inventory: dict[str, Any]) -> str:
 
 
 def agent_fault(inventory: dict[str, Any]) -> str:
-    """Both; empty where it fits."""
+    """Both; empty if it fits."""
     wrong = agent_wrong(inventory)
     return f"{wrong} {agent_cure(inventory)}" if wrong else ""

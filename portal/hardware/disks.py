@@ -1,4 +1,4 @@
-"""What takes the room on a node's disk, in words."""
+"""Words for what takes the space on a node's disk."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ NAMED = 3
 
 
 class Taken(NamedTuple):
-    """Something on the disk, and its MB."""
+    """A use of the disk, in MB."""
 
     words: str
     mb: int
 
 
 def node_largest(node: Node, *, names: bool) -> list[Taken]:
-    """What its agent told last, the largest first; nothing where there is room. ``names``: with those of jobs, else
-    only with their users'."""
+    """The largest uses as last reported, largest first; empty while there is space. ``names``: with the jobs' names,
+    otherwise only their users'."""
     return [
         Taken(gettext(_WORDS.get(what, "%(name)s")) % {"name": name if names else name.partition("/")[0]}, mb)
         for what, name, mb in node.inventory.get("largest", ())
@@ -39,6 +39,6 @@ def node_largest(node: Node, *, names: bool) -> list[Taken]:
 
 
 def largest_words(node: Node) -> str:
-    """The first of them as a sentence; empty where nothing is told."""
+    """A sentence with the largest ones; empty if none are reported."""
     found = [f"{one.words} ({one.mb / 1024:.1f} GB)" for one in node_largest(node, names=True)]
     return gettext("Largest: %(things)s.") % {"things": some_of(found, NAMED)} if found else ""

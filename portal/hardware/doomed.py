@@ -1,5 +1,5 @@
-"""Doomed cells: quota that would have to sit on bad hardware if it were wanted now. Found on a worker, kept in Redis
-and never in rows; without it pages say nothing of them."""
+"""Doomed cells: quota that would have to be bound to bad hardware if it were wanted now. Found by a worker and kept in
+Redis, not in rows; without it pages omit them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEPT_S = 60
 
 
 class DoomedCells(msgspec.Struct, frozen=True):
-    """``cells`` cells of a type that a virtual cluster owns and could not get now."""
+    """Cells of one type that a virtual cluster owns and could not get now."""
 
     chain: str
     cell_type: str
@@ -30,8 +30,8 @@ class DoomedCells(msgspec.Struct, frozen=True):
 def doomed_keep(
     found: Mapping[str, list[DoomedCells]], *, closed: Mapping[str, list[DoomedCells]] | None = None
 ) -> None:
-    """Keep the doomed cells by the virtual cluster's name; ``closed``: those that could not be had beside them, since
-    nodes are drained or cordoned. Without effect while Redis is away."""
+    """Store the doomed cells by virtual cluster; ``closed``: cells unavailable besides these because nodes are drained
+    or cordoned. No effect while Redis is away."""
     try:
         redis_once().set(KEY, msgspec.msgpack.encode(dict(found)), ex=KEPT_S)
         redis_once().set(CLOSED_KEY, msgspec.msgpack.encode(dict(closed or {})), ex=KEPT_S)
@@ -40,17 +40,17 @@ def doomed_keep(
 
 
 def doomed_read(vc: str) -> list[DoomedCells]:
-    """Those of one virtual cluster; none when there are none to be read."""
+    """Doomed cells of one virtual cluster; empty if none can be read."""
     return (doomed_everywhere() or {}).get(vc, [])
 
 
 def doomed_everywhere() -> dict[str, list[DoomedCells]] | None:
-    """Those of all virtual clusters that have some; None when nobody found out of late."""
+    """Doomed cells of all virtual clusters that have some; None without a recent result."""
     return _read(KEY)
 
 
 def closed_everywhere() -> dict[str, list[DoomedCells]] | None:
-    """What of all virtual clusters' quotas is closed with nodes; None when nobody found out of late."""
+    """Quota cells closed with their nodes, by virtual cluster; None without a recent result."""
     return _read(CLOSED_KEY)
 
 

@@ -1,5 +1,4 @@
-"""What was stored in English of servers and GPUs, what is wrong with them and what happened to them, for readers of
-another language."""
+"""Translations of stored English sentences about nodes and GPUs: what is wrong with them and what happened to them."""
 
 from __future__ import annotations
 
@@ -70,7 +69,7 @@ _GPUS = (
     gettext_noop("a process that no job started uses it: %(processes)s"),
     gettext_noop("it is in MIG mode, which Berth does not share yet: nvidia-smi -i %(index)s -mig 0 switches it off"),
 )
-"""What a server says of a GPU (``nodes/agent/hardware/gpus``)."""
+"""What agents report of a GPU (``nodes/agent/hardware/gpus``)."""
 _EVENTS = (
     gettext_noop("Node %(node)s tells of %(number)s unknown containers; %(noted)s of them are noted."),
     gettext_noop("Node %(node)s was registered."),
@@ -149,5 +148,5 @@ _KNOWN = (*SENTENCES, *_GPUS, *_EVENTS)
 
 
 def health_words(message: str) -> str:
-    """The sentence in the reader's language; what a server itself says otherwise stays as it says it."""
+    """Translates a stored sentence; anything else that a node itself says is left as it is."""
     return reworded(message, _KNOWN, (*_KNOWN, *_PARTS))

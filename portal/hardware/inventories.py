@@ -1,5 +1,5 @@
-"""What is believed of an inventory. A node may say anything of itself: columns, the scheduler's sums and what runs on
-other nodes must bear it."""
+"""Sanitizes inventories. A node may report anything: columns, the scheduler's sums and what runs on other nodes must
+withstand it."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from portal.common.told import GPUS, MOST, amount_believed, perhaps_believed
 FIRST_PORT, LAST_PORT = 1, 65535
 USUAL_PORTS = (20000, 29999)
 UUID, MODEL, ADDRESS, INTERFACE, RUNTIME, RACK = 80, 100, 64, 32, 16, 64
-"""As many characters fit."""
+"""Maximum lengths."""
 HOST, VERSION, SENTENCE, NAME = 255, 100, 400, 200
-"""So much is kept of what stands in no column of its own."""
+"""Maximum lengths of texts without a column of their own."""
 SHARES, CAPABILITIES = 6, 32
-"""Of what is largest, and of what it can, so many are kept."""
+"""Maximum number of largest disk uses, and of capabilities."""
 STORAGES = 1024
-"""So many of them are taken, which is more than a server has: each stands in many answers."""
+"""Maximum number of storages taken, more than any node has: each stands in many answers."""
 PORTS = 256
-"""So many ports that it says are busy are kept: they are given out last."""
+"""Maximum number of busy ports kept: these are given out last."""
 UNGUARDED = "unguarded"
-"""In a node's inventory: the storages in which setuid programs count that jobs leave there, and why, by their root."""
+"""Key in a node's inventory: the storages in which setuid programs left by jobs take effect, by root, and why."""
 ROOT = 500
-"""A path that is longer is no storage's."""
+"""Maximum length of a storage's root."""
 
 
 def inventory_believed(found: Inventory) -> Inventory:
-    """The same with numbers that can be, texts that fit, and each GPU once under a number of its own."""
+    """The inventory with plausible numbers, texts that fit, and each GPU once with an index of its own."""
     first, last = (found.port_first, found.port_last) if ports_fit(found) else USUAL_PORTS
     return replace(
         found,
@@ -68,13 +68,13 @@ def inventory_believed(found: Inventory) -> Inventory:
 
 
 def ports_fit(found: Inventory) -> bool:
-    """Whether the ports that it names are a range; else those of an agent that names none are believed, since without
-    ports no task could start there, and the scheduler would choose the node again and again."""
+    """Whether the reported ports are a valid range. Otherwise the default range is assumed: without ports no task could
+    start there, and the scheduler would choose the node again and again."""
     return FIRST_PORT <= found.port_first <= found.port_last <= LAST_PORT
 
 
 def too_many(found: Inventory) -> list[str]:
-    """Of what it names more than is taken, in words."""
+    """Phrases for each list longer than its limit."""
     told = (
         ("GPUs", len(found.gpus), GPUS),
         ("storages", len(found.storages), STORAGES),
@@ -85,17 +85,17 @@ def too_many(found: Inventory) -> list[str]:
 
 
 def _of_storages(told: Mapping[str, str]) -> dict[str, str]:
-    """A sentence for each, by their root."""
+    """A sentence per storage root."""
     return {root: words[:SENTENCE] for root, words in islice(told.items(), STORAGES) if len(root) <= ROOT}
 
 
 def _address(told: str) -> str:
-    """Empty for what is none: it becomes a word of other tasks' commands and files."""
+    """Empty if it is no host: it becomes a word of other tasks' commands and files."""
     return host_plain(told) if len(told) <= ADDRESS else ""
 
 
 def _known(told: Listener) -> bool:
-    """Of a kind that is known here, at a port, on the loopback or at all addresses."""
+    """Whether kind and port are valid, and the address is loopback or unspecified."""
     if told.kind not in set(ListenerKind) or not FIRST_PORT <= told.port <= LAST_PORT or len(told.address) > ADDRESS:
         return False
     try:
@@ -106,8 +106,8 @@ def _known(told: Listener) -> bool:
 
 
 def _gpus(found: Iterable[GpuInfo]) -> tuple[GpuInfo, ...]:
-    """Of two with one number the healthy one has it, else the first: a lost card is still told under its old one when
-    those behind it have moved up. The other gets the first free number, as does one whose number cannot be."""
+    """GPUs with unique indices. Of two with one index the healthy one keeps it, else the first: a lost GPU is still
+    reported under its old index once those behind it have moved up. The rest get the first free one."""
     known: dict[str, GpuInfo] = {}
     for info in found:
         known.setdefault(info.uuid[:UUID], info)

@@ -1,4 +1,4 @@
-"""What answers on a server without authentication, in words."""
+"""Services on a node that answer without authentication."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nodes.protocol.states import ListenerKind
 from portal.hardware.models import Node
 
 LISTENERS = "listeners"
-"""The key in a node's inventory; not there where nothing does."""
+"""Key in a node's inventory; absent if nothing does."""
 
 _NAMES: Mapping[str, str | Promise] = {
     ListenerKind.DOCKER: gettext_lazy("a Docker Engine"),
@@ -32,7 +32,7 @@ _NAMES: Mapping[str, str | Promise] = {
 
 
 class Answering(NamedTuple):
-    """Something that does. ``everywhere``: at all addresses of the server, so that every job there reaches it."""
+    """One such service. ``everywhere``: on all addresses of the node, so that every job there reaches it."""
 
     kind: str
     address: str
@@ -44,7 +44,7 @@ class Answering(NamedTuple):
 
     @property
     def figures(self) -> bool:
-        """It gives figures, and takes nothing."""
+        """Whether it only serves metrics."""
         return self.kind == ListenerKind.METRICS
 
     @property
@@ -54,5 +54,5 @@ class Answering(NamedTuple):
 
 
 def node_listeners(node: Node) -> list[Answering]:
-    """What its agent found last, in its order."""
+    """The services last found, in order."""
     return [Answering(*told) for told in node.inventory.get(LISTENERS, ())]

@@ -1,4 +1,4 @@
-"""The hardware: SKUs, cell types, nodes with their GPUs, and cells above and inside nodes."""
+"""Hardware rows: SKUs, cell types, nodes with their GPUs, cells above and inside nodes."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Sku(models.Model):
 
 
 class CellType(models.Model):
-    """A unit of topology. A cell of this type is made of ``child_count`` equal cells of type ``child``;
-    a leaf cell type (``child`` empty) is one GPU of ``sku`` and bears the SKU's name. ``derived``: made from what nodes
-    reported, not named by an administrator; it goes when nothing is of it any more."""
+    """A level of the topology. A cell of this type consists of ``child_count`` equal cells of type ``child``; a leaf
+    cell type (``child`` empty) is one GPU of ``sku`` and bears the SKU's name. ``derived``: made from what nodes
+    reported rather than named by an administrator; deleted once unused."""
 
     name = models.CharField(max_length=CELL_TYPE_LENGTH, unique=True, validators=[NAME])
     sku = models.ForeignKey(Sku, on_delete=models.PROTECT, related_name="cell_types")
@@ -59,7 +59,7 @@ class CellType(models.Model):
 
 
 RACK = "rack:"
-"""How the address of a rack's cell begins; no node can have such a name."""
+"""Prefix of a rack cell's address; no node's name can begin so."""
 
 
 class UpperCell(models.Model):
@@ -77,24 +77,24 @@ class UpperCell(models.Model):
 
     @property
     def label(self) -> str:
-        """As people call it: of a rack its own label."""
+        """The name people use: a rack's own label."""
         return self.address.removeprefix(RACK)
 
 
 class InUse(models.Manager["Node"]):
-    """Servers that were not removed."""
+    """Nodes that were not removed."""
 
     def get_queryset(self) -> models.QuerySet[Node]:
         return super().get_queryset().filter(removed_at__isnull=True)
 
 
 SILENT = Q(health=NodeHealth.HEALTHY) & ~Q(health_reason="")
-"""Of nodes: without a report for too long, together with most others, so that none is given up. The next one clears it;
-until then it may as well be dead, and a new task would wait there for its preparation to take too long."""
+"""Nodes without a report for too long, together with most others, so that none is given up. The next report clears it;
+until then the node may be dead, and a new task there would only run into the preparation timeout."""
 
 
 def takes_tasks(prefix: str = "") -> Q:
-    """Of nodes, or of what ``prefix`` leads to nodes from: those on which new tasks may be placed."""
+    """Filter for nodes (reached through ``prefix``) on which new tasks may be placed."""
     wanted: dict[str, object] = {"intent": NodeIntent.OPEN, "health": NodeHealth.HEALTHY, "health_reason": ""}
     wanted |= {"accepted__isnull": False}
     found = {"full_since__isnull": True, "out_since__isnull": True, "stuck_since__isnull": True}
@@ -102,34 +102,34 @@ def takes_tasks(prefix: str = "") -> Q:
 
 
 def intent_now() -> Case:
-    """What new tasks meet: an open node that is pending, full, stuck, out after failures, or silent together with most
-    others, is as good as cordoned."""
+    """The effective intent: an open node that is pending, full, stuck, out after failures, or silent together with most
+    others, counts as cordoned."""
     shut = Q(full_since__isnull=False) | Q(out_since__isnull=False) | Q(stuck_since__isnull=False) | SILENT
     shut |= Q(accepted__isnull=True)
     return Case(When(shut, intent=NodeIntent.OPEN, then=Value(str(NodeIntent.CORDONED))), default=F("intent"))
 
 
 class Node(models.Model):
-    """A GPU server. One that was removed stays for the jobs that ran on it, and its name is free again: ``objects``
-    leaves it out. ``generation`` grows with every change of what the node shall have; ``placement_version``
-    with every placement on it, so that of two schedulers' decisions on one node only one is applied.
+    """A GPU node. A removed one stays for the jobs that ran on it, its name is free again, and ``objects`` leaves it
+    out. ``generation`` grows with every change of its orders; ``placement_version`` with every placement on it, so that
+    of two schedulers' decisions about one node only one is applied.
 
-    The topology is taken once and then stands: ``shape`` is the node's cell type, ``slots`` the indices of its GPUs in
-    the order of its tree, ``rack`` the label it had. What is reported differently later is a matter of health, until an
-    administrator takes the topology anew. ``chain``: where a configuration gave the cells, the type of the topmost.
+    The topology is taken once and then fixed: ``shape`` is the node's cell type, ``slots`` the indices of its GPUs in
+    tree order, ``rack`` the label it had. Later differences in reports are a matter of health, until an administrator
+    takes the topology anew. ``chain``: type of the topmost cell, if a configuration gave the cells.
 
-    What was found closes it beside its intent: a disk that is full (``full_since``, until the node says otherwise),
-    that it can carry out nothing (``stuck_since`` for ``stuck_cause``, in the node's ``stuck_words``, until it can),
-    and failures at the start of several users' jobs (``out_since``, of the latest ``out_cause``). Out, it is tried
-    again at ``trial_at``; while ``out_since`` is empty and ``trials``, how often it was out in a row, is not 0, it is
-    on trial since then. A healthy one with a ``health_reason`` is ``silent``. ``due`` is a generation that it has been
-    told of in vain, report for report, since ``due_since``; its reports come without a gap since ``heard_since``.
+    These findings close it regardless of its intent: a full disk (``full_since``, until the node says otherwise), being
+    unable to carry out anything (``stuck_since`` for ``stuck_cause``, in the node's ``stuck_words``, until it can), and
+    start failures of several users' jobs (``out_since``, latest ``out_cause``). A node that is out is tried again at
+    ``trial_at``; while ``out_since`` is empty and ``trials``, how often it was out in a row, is not 0, it is on trial
+    since then. A healthy one with a ``health_reason`` is ``silent``. ``due`` is a generation that it was sent but has
+    not taken, report after report, since ``due_since``; its reports have no gap since ``heard_since``.
 
-    What it reports are claims (``portal.hardware.acceptance``). ``accepted`` is what an administrator has accepted of
-    it, first at ``accepted_at``; None: it is pending and gets nothing. ``claims`` is what it says beyond that; of a
-    pending one all that it says. With ``accept_first`` its next report is accepted as it comes. Tasks without GPUs,
-    which no quota ties to hardware, are placed on it only with ``cpu_tasks``, which whoever accepts it says; of a
-    pending one it is what holds where they do not.
+    What it reports are claims (``portal.hardware.acceptance``). ``accepted`` is what an administrator has accepted,
+    first at ``accepted_at``; None: the node is pending and gets nothing. ``claims`` is what it reports beyond that; for
+    a pending node, everything. With ``accept_first`` its next report is accepted as it comes. Tasks without GPUs, which
+    no quota ties to hardware, are placed on it only with ``cpu_tasks``, set by whoever accepts it; on a pending node it
+    is the default for them.
     """
 
     name = models.CharField(max_length=64, validators=[NAME])
@@ -206,12 +206,12 @@ class Node(models.Model):
 
     @property
     def clock_fault(self) -> str:
-        """What is wrong with its clock; empty where nothing is."""
+        """The fault of its clock; empty if none."""
         return clock_fault(self.clock_skew_ms)
 
     @property
     def agent_fault(self) -> str:
-        """What does not fit of its agent's version; empty where it does."""
+        """Why its agent's version does not fit; empty if it does."""
         return agent_fault(self.inventory)
 
     @property
@@ -221,30 +221,30 @@ class Node(models.Model):
 
     @property
     def silent(self) -> bool:
-        """Whether it is silent together with most others; ``SILENT`` asks the same of the database."""
+        """Whether it is silent together with most others; ``SILENT`` is the same as a filter."""
         return self.health == NodeHealth.HEALTHY and bool(self.health_reason)
 
     @property
     def shut(self) -> bool:
-        """Whether something that was found closes it, whatever is wanted of it."""
+        """Whether a finding closes it, whatever its intent."""
         found = self.full_since, self.out_since, self.stuck_since
         return self.silent or any(since is not None for since in found)
 
     @property
     def takes_tasks(self) -> bool:
-        """Whether new tasks may be placed on it; ``takes_tasks()`` asks the same of the database."""
+        """Whether new tasks may be placed on it; ``takes_tasks()`` is the same as a filter."""
         is_open = (self.intent, self.health) == (NodeIntent.OPEN, NodeHealth.HEALTHY)
         return is_open and self.accepted is not None and not self.shut
 
 
 BAD_GPU = ~Q(fault="") | Q(present=False, slot__isnull=False)
-"""One that is faulty, or gone though the cluster counts on it: few of many."""
+"""GPUs faulty, or gone though the cluster counts on them: few of many."""
 
 
 class Gpu(models.Model):
-    """A GPU of a node. ``slot`` is its place in the node's accepted topology, one of the node's ``slots``: there it is
-    a leaf cell, whose address is ``<node>/<slot>``. Without a slot it takes no tasks. A card that was put into another
-    server has a row in each, present in one."""
+    """A GPU of a node. ``slot`` is its position in the node's accepted topology, one of the node's ``slots``: there it
+    is a leaf cell with the address ``<node>/<slot>``. Without a slot it takes no tasks. A GPU moved to another node has
+    a row in each, present in one."""
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="gpus")
     uuid = models.CharField(max_length=80)
@@ -280,7 +280,7 @@ class Gpu(models.Model):
 
 
 class NodeEvent(EventRow):
-    """What happened to a node."""
+    """An event of a node."""
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="events")
 
@@ -306,8 +306,8 @@ class GpuCount(models.Model):
 
 
 class ReportsLane(models.Model):
-    """One row: since when, without a gap, the portal has been taking reports in. A node's silence counts only
-    from there (``node.md``: a portal, broker or database that was away loses no node)."""
+    """Singleton: since when, without a gap, the portal has been taking reports in. A node's silence counts only from
+    there: a portal, broker or database that was away loses no node."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     open_since = models.DateTimeField()

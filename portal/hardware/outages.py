@@ -1,5 +1,5 @@
-"""Why a node that is wanted takes nothing new: its disk is full, it can carry out nothing, or tasks of several users
-could not be started there. The words, and what to do about it."""
+"""Words for why an open node takes nothing new (its disk is full, it can carry out nothing, or tasks of several users
+could not be started there), and what to do about it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from portal.hardware.models import Node
 from portal.hardware.states import Stuck
 
 FOUND_BY_NODE = "the node says: "
-"""How the fence begins that a node's own word puts up."""
+"""Prefix of a fence that the node's own report puts up."""
 
 LATE = "not_ready_in_time"
-"""Beside the causes that nodes tell: a task was not prepared there in time, nor any other one meanwhile."""
+"""Cause besides those of nodes: a task was not prepared there in time, nor any other meanwhile."""
 
 OUT_CAUSES = NODE_FAULTS - {Cause.NO_SPACE, Cause.STORAGE_MISSING} | {LATE}
-"""Failures at start that speak against the node. Room on its disk and storages it tells of itself, and a storage that
-some nodes have not is no fault of these."""
+"""Start failures that speak against the node. It reports disk space and storages itself, and a storage that some nodes
+lack is no fault of theirs."""
 
 SHORT: Mapping[str, str] = {
     "pending": gettext_noop("It waits to be accepted."),
@@ -33,7 +33,7 @@ SHORT: Mapping[str, str] = {
     "out": gettext_noop("Tasks of several users could not be started on it."),
     "silent": gettext_noop("It fell silent together with most others."),
 }
-"""In a line, as the map and lists tell it."""
+"""One line each, for the map and lists."""
 
 _WORDS: Mapping[str, tuple[str, str]] = {
     Cause.DEVICE_FAULT: (
@@ -82,14 +82,14 @@ _OTHER = (gettext_noop("it failed"), gettext_noop("Look at its agent's log (jour
 
 
 def pending_why(node: Node) -> str:
-    """Why a node that nobody has accepted yet gets nothing; empty where it is accepted."""
+    """Why a pending node gets nothing; empty once it is accepted."""
     if node.accepted is not None:
         return ""
     return gettext("It is pending: it gets no task, no storage and no secret until an administrator accepts it.")
 
 
 def growth_why(node: Node) -> str:
-    """What an accepted node claims beyond what was accepted; empty where it claims no more."""
+    """What an accepted node claims beyond what was accepted; empty if nothing."""
     if node.accepted is None or not node.claims:
         return ""
     words = ", ".join(growth(node.claims, node.accepted))
@@ -99,7 +99,7 @@ def growth_why(node: Node) -> str:
 
 
 def out_why(node: Node) -> str:
-    """Why a node is out; empty where it is not."""
+    """Why a node is out; empty if it is not."""
     if node.out_since is None:
         return ""
     words, _ = _WORDS.get(node.out_cause, _OTHER)
@@ -109,7 +109,7 @@ def out_why(node: Node) -> str:
 
 
 def out_cure(node: Node) -> str:
-    """What to do about it."""
+    """The remedy for that."""
     _, cure = _WORDS.get(node.out_cause, _OTHER)
     told = {"cure": gettext(cure)}
     if node.trial_at is None:
@@ -119,7 +119,7 @@ def out_cure(node: Node) -> str:
 
 
 def full_why(node: Node) -> str:
-    """Why a node with a full disk takes nothing; empty where it is not full."""
+    """Why a node with a full disk takes nothing; empty if it is not full."""
     if node.full_since is None:
         return ""
     percent = node.inventory.get("disk_free_percent", 0)
@@ -129,7 +129,7 @@ def full_why(node: Node) -> str:
 
 
 def stuck_why(node: Node) -> str:
-    """Why a node that can carry out nothing takes nothing, with what it says itself; empty where it can."""
+    """Why a stuck node takes nothing, with what it says itself; empty if it is not stuck."""
     if node.stuck_since is None:
         return ""
     said = gettext("The node says: %(why)s.") % {"why": health_words(node.stuck_words)} if node.stuck_words else ""
@@ -137,10 +137,10 @@ def stuck_why(node: Node) -> str:
 
 
 def stuck_cure(node: Node) -> str:
-    """What to do about it; empty where it can."""
+    """The remedy for that; empty if not stuck."""
     return "" if node.stuck_since is None else gettext(_STUCK[node.stuck_cause][1])
 
 
 def closed_why(node: Node) -> list[str]:
-    """All that was found that closes it."""
+    """Every finding that closes it."""
     return list(filter(None, [pending_why(node), stuck_why(node), out_why(node), full_why(node)]))

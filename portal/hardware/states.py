@@ -1,4 +1,4 @@
-"""A node's intent (what an administrator wants of it) and its health (what was found) are two things."""
+"""A node's intent (what an administrator wants) and its health (what was found), kept apart."""
 
 from enum import StrEnum
 
@@ -19,7 +19,7 @@ class NodeHealth(models.TextChoices):
 
 
 class Stuck(StrEnum):
-    """Why a node that reports can carry out nothing: the first that is true."""
+    """Why a reporting node can carry out nothing; the first that applies."""
 
     ENGINE = "engine"  # its container engine does not answer
     ORDERS = "orders"  # it does not take its lists of orders
@@ -31,7 +31,7 @@ class VcRole(models.TextChoices):
 
 
 class Borrow(models.TextChoices):
-    """Whether jobs that say nothing about it start on idle cells before their quota is free."""
+    """Whether jobs start on idle cells before their quota is free, if they do not say."""
 
     NEVER = "never", _("Never")
     AUTO = "auto", _("Automatically")

@@ -1,4 +1,4 @@
-"""What a node's GPUs say of its topology. Plain Python: the rows are made elsewhere."""
+"""Derives a node's topology from its GPUs. Plain Python: the rows are made elsewhere."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from itertools import pairwise
 
 @dataclass(frozen=True, slots=True)
 class GpuSite:
-    """A GPU: its index, and the groups it is in. GPUs behind one NVLink or PCIe switch, or of one NUMA node, have
-    equal numbers; None: unknown."""
+    """A GPU: its index and its groups. GPUs behind one NVLink or PCIe switch, or of one NUMA node, have equal numbers;
+    None: unknown."""
 
     index: int
     nvlink_group: int | None = None
@@ -21,23 +21,23 @@ class GpuSite:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """``sizes``: the GPUs of a cell on each level, from the node (all of them) down to one GPU. ``slots``: the
-    indices of the GPUs in the order of the tree."""
+    """The tree of a node. ``sizes``: GPUs per cell on each level, from the node (all) down to one GPU. ``slots``: the
+    GPUs' indices in tree order."""
 
     sizes: tuple[int, ...]
     slots: tuple[int, ...]
 
 
 Groups = dict[int, int]
-"""The group of each GPU, by its index."""
+"""GPU index -> group."""
 
 
 def shape_of(sites: Sequence[GpuSite]) -> Shape:
-    """The tree of a node's GPUs: groups that are regular and lie in each other are its levels.
+    """The tree of a node's GPUs; its levels are groups that are regular and nested.
 
-    Groups are regular when all are equally large, larger than one GPU and smaller than the node. NVLink counts before
-    PCIe and PCIe before NUMA where two of them cut across each other. Without such groups the GPUs lie directly under
-    the node. Raises ValueError without GPUs.
+    Groups are regular if all are equally large, larger than one GPU and smaller than the node. If two kinds cut across
+    each other, NVLink counts before PCIe and PCIe before NUMA. Without such groups the GPUs lie directly under the
+    node. Raises ValueError without GPUs.
     """
     if not sites:
         raise ValueError("a node without GPUs has no tree of them")
@@ -64,7 +64,7 @@ def _size(groups: Groups) -> int:
 
 
 def _nested(one: Groups, other: Groups) -> bool:
-    """Whether each group of the finer of the two lies in one group of the other."""
+    """Whether each group of the finer one lies within one group of the other."""
     finer, coarser = sorted((one, other), key=_size)
     around: dict[int, set[int]] = defaultdict(set)
     for index, group in finer.items():
@@ -77,7 +77,7 @@ def _same(one: Groups, other: Groups) -> bool:
 
 
 def _tree_order(levels: Iterable[Groups]) -> tuple[int, ...]:
-    """Group by group, on each level the one with the smallest index first."""
+    """Group by group on each level, the one with the smallest index first."""
     ranks: list[Groups] = []
     for groups in levels:
         first: dict[int, int] = {}
@@ -92,8 +92,8 @@ WORDS = {2: "pair", 4: "quad"}
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A cell type to be: ``child_count`` cells of the level below. ``name`` is the one it has unless another
-    structure took it."""
+    """A cell type to create: ``child_count`` cells of the level below. ``name`` is used unless another structure has
+    taken it."""
 
     name: str
     child_count: int

@@ -1,4 +1,4 @@
-"""Who changed last what several may change at one moment."""
+"""Who last changed what several may change at once."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _OF_THE_CLUSTER = (
     Audited.QUOTA, Audited.QUOTA_CHANGE, Audited.CLUSTER, Audited.FIRM_RIGHT, Audited.VC_REMOVE, Audited.NODE_REMOVE,
     Audited.NODE_TOPOLOGY,
 )  # fmt: skip
-"""What raises the version that all cells and quotas have together."""
+"""Actions that raise the version shared by all cells and quotas."""
 
 
 def quotas_changed_last() -> AuditEntry | None:
-    """What somebody last did to the cells or quotas of the cluster. One query."""
+    """The last audited change of the cluster's cells or quotas. One query."""
     return audit_last(*_OF_THE_CLUSTER)

@@ -1,4 +1,4 @@
-"""When no server takes new jobs, or none of a kind: drained, cordoned or lost, all of them."""
+"""Whether no node, or none of a GPU kind, takes new jobs: drained, cordoned or lost."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _TAKES = takes_tasks()
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """All servers, or (with ``sku``) all that have this kind of GPU. ``states``: how many are in which, ``names``: the
-    first of them, ``reasons``: what administrators wrote why."""
+    """All nodes, or (with ``sku``) all with this kind of GPU. ``states``: how many are in which state, ``names``: the
+    first of them, ``reasons``: why, as administrators wrote."""
 
     sku: str
     states: tuple[tuple[str, int], ...]
@@ -29,19 +29,19 @@ class Closed:
 
     @property
     def nodes(self) -> int:
-        """How many servers they are."""
+        """How many nodes are closed."""
         return sum(count for _, count in self.states)
 
     @property
     def what(self) -> str:
-        """What is so, as a sentence."""
+        """A sentence that says so."""
         if self.sku:
             return gettext("No server with %(sku)s takes new jobs.") % {"sku": self.sku}
         return gettext("No server takes new jobs.")
 
     @property
     def why(self) -> str:
-        """Which servers, in which state: ``gpu01, gpu02: 1 draining, 1 lost (a new fan)``."""
+        """Names and states: ``gpu01, gpu02: 1 draining, 1 lost (a new fan)``."""
         states = ", ".join(gettext(_WORDS[state]) % {"number": count} for state, count in self.states)
         names = ", ".join([*self.names, *(["…"] if self.nodes > NAMED else [])])
         return f"{names}: {states}" + (f" ({'; '.join(self.reasons)})" if self.reasons else "")
@@ -55,8 +55,8 @@ _WORDS: dict[str, str] = {
 
 
 def servers_closed() -> list[Closed]:
-    """The whole cluster as one, else each kind of GPU that no server takes jobs for; mostly none. Servers that never
-    came, or wait to be accepted, count for nothing. One query, and one more where something is closed."""
+    """The whole cluster as one, else each kind of GPU for which no node takes jobs; usually none. Nodes that never
+    reported or are pending do not count. One query, and one more if something is closed."""
     rows = _COUNTED()
     if rows and not any(takes for _, _, takes in rows):
         return [_closed("", _came())]

@@ -1,4 +1,4 @@
-"""How many GPUs were what, over time."""
+"""GPU counts by state, over time."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ PLACES = ("held", "lent", "free", "out", "sick")
 
 
 def gpu_counts(*, user: User) -> QuerySet[GpuCount]:
-    """What was noted, as far as the user may see it."""
+    """The recorded counts that the user may see."""
     rows = GpuCount.objects.select_related("sku")
     return rows if allowed_everywhere(user, Action.NODE_READ) else rows.none()
 
 
 def gpu_counts_summed(*, user: User, since: datetime, most: int = 300) -> list[tuple[datetime, dict[str, int]]]:
-    """Of all SKUs together, the oldest first; where there are more than ``most`` moments, some of them."""
+    """Counts of all SKUs together, oldest first; thinned out above ``most`` moments."""
     rows = gpu_counts(user=user).filter(at__gte=since).order_by("at").values_list("at")
     summed = rows.annotate(*(Sum(place) for place in PLACES))
     found = [(at, dict(zip(PLACES, counts, strict=True))) for at, *counts in summed]

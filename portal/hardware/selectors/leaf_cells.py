@@ -1,5 +1,5 @@
-"""Nodes and their GPUs as leaf cells, read each second by the scheduler: plain columns, and nothing made anew that did
-not change."""
+"""Nodes and their GPUs as leaf cells, read every second by the scheduler: plain columns, and only what changed is
+rebuilt."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from portal.common.row_versions import KeptRows
 from portal.hardware.models import CellType, Gpu, Node, intent_now
 
 NODES_KEPT = 16_384
-"""Nodes whose leaves are kept from one reading to the next."""
+"""How many nodes' leaves are cached between readings."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenUp:
-    """What tasks still hold that were given up (lost with their node, unkillable): GPUs by row id, and by a node's id
-    CPU in thousandths and memory in MB. The engine does not count with it."""
+    """Resources still held by tasks that were given up (lost with their node, unkillable): GPUs by row id; CPU in
+    thousandths and memory in MB by node id. The engine does not count on them."""
 
     gpus: frozenset[int] = frozenset()
     amounts: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
 
 class NodeRow(NamedTuple):
-    """What the scheduler wants of a node's row; ``intent`` is ``intent_now``, ``accepted_roots`` (the folders for
-    storages, JSON) None of a pending one, and so is ``cpu_tasks`` unless it was shut beforehand; ``storages`` and
-    ``storage_faults`` are what it tells of them, JSON."""
+    """Columns of a node for the scheduler. ``intent`` is ``intent_now``; ``accepted_roots`` (storage folders, JSON) is
+    None for a pending node, and so is ``cpu_tasks`` unless it was turned off beforehand; ``storages`` and
+    ``storage_faults`` are as reported, JSON."""
 
     pk: int
     name: str
@@ -57,7 +57,7 @@ class NodeRow(NamedTuple):
 
     @property
     def description(self) -> tuple[object, ...]:
-        """All of it but the version, which changes with every decision."""
+        """All columns but the version, which changes with every decision."""
         return self[:-1]
 
 
@@ -73,11 +73,11 @@ _MADE: Mapping[str, Any] = {
 _node_columns = [_MADE.get(name, name) for name in NodeRow._fields[1:]]
 _nodes = KeptRows(Node.objects.all, ["id", *_node_columns], key=int)
 _made: tuple[dict[int, tuple[Any, ...]], list[NodeRow]] = {}, []
-"""The rows as the database gave them last, and what was made of them."""
+"""The last rows from the database, and what was made of them."""
 
 
 def node_rows() -> list[NodeRow]:
-    """All nodes by name; the same list where none has changed. One query, and one more where some have."""
+    """All nodes by name; the same list if none has changed. One query, and one more if some have."""
     global _made
     last, found = _made, _nodes.read()
     if found is last[0]:
@@ -94,21 +94,21 @@ def _node_row(row: tuple[Any, ...]) -> NodeRow:
 
 @lru_cache(maxsize=NODES_KEPT)
 def slots_of(text: str) -> tuple[int, ...]:
-    """The column of that name as its text; equal nodes have equal lists."""
+    """Parses the column ``slots``; equal nodes share one tuple."""
     return tuple(json.loads(text))
 
 
 @dataclass(slots=True)
 class Leaves:
-    """The leaf cells of the nodes. A slot whose GPU is gone, or has never been reported, is out of service; of two
-    GPUs that had one slot the present one counts."""
+    """Leaf cells of the nodes. A slot whose GPU is gone, or was never reported, is out of service; of two GPUs that had
+    one slot the present one counts."""
 
     ids: dict[int, str] = field(default_factory=dict)  # GPU row id -> leaf id
     gpus: dict[str, int] = field(default_factory=dict)  # leaf id -> row id of the GPU that is there
     well: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))  # node's id -> slots in service
 
     def of(self, node: NodeRow, leaf_type: str) -> tuple[scheduling.Leaf, ...]:
-        """Those of one node, in the order of its tree."""
+        """Leaves of one node, in tree order."""
         well = self.well.get(node.pk, set())
         out = frozenset() if len(well) == len(node.slots) else frozenset(node.slots) - well
         return _leaves(node.name, node.slots, leaf_type, out)
@@ -126,11 +126,11 @@ class _GpuRow(NamedTuple):
 
 _gpus = KeptRows(lambda: Gpu.objects.filter(slot__isnull=False), ["id", *_GpuRow._fields[1:]], key=int)
 _last: list[tuple[object, Leaves]] = []
-"""What the last leaves were made from, and they."""
+"""The last leaves, and their inputs."""
 
 
 def leaves_read(nodes: Iterable[NodeRow], given_up: frozenset[int]) -> Leaves:
-    """Those of the last reading where the rows are the same. One query, and one more where some have changed."""
+    """All leaves; the same object if the rows are the same. One query, and one more if some have changed."""
     gpus, names = _gpus.read(), {node.pk: node.name for node in nodes}
     facts = gpus, names, given_up
     for before, leaves in list(_last):
@@ -142,7 +142,7 @@ def leaves_read(nodes: Iterable[NodeRow], given_up: frozenset[int]) -> Leaves:
 
 
 def _leaves_of(gpus: Collection[_GpuRow], names: Mapping[int, str], given_up: frozenset[int]) -> Leaves:
-    """Of several GPUs that had one slot one that is well counts, else one that is there, else the newest."""
+    """Builds them. Of several GPUs that had one slot a usable one counts, else a present one, else the newest."""
     found = Leaves()
     for gpu in sorted(gpus, key=lambda gpu: (gpu.present and not gpu.fault, gpu.present, gpu.pk), reverse=True):
         leaf = f"{names[gpu.node_id]}/{gpu.slot}"
@@ -162,7 +162,7 @@ def _leaves(node: str, slots: tuple[int, ...], leaf_type: str, out: frozenset[in
 
 
 def leaf_names(types: Mapping[int, CellType]) -> dict[int, str]:
-    """The name of the leaf type that a cell of each type is made of, by the type's id."""
+    """Leaf type's name for each cell type, by the type's id."""
 
     def leaf(key: int) -> str:
         child = types[key].child_id

@@ -1,4 +1,4 @@
-"""What GPUs show now: the newest readings of their nodes, from Redis."""
+"""Current GPU readings: the newest samples of their nodes, from Redis."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Live:
 
 
 def gpus_live(*, nodes: Collection[str]) -> dict[tuple[str, str], Live]:
-    """The newest reading of each GPU of these nodes, by the node that tells it and its UUID; none of a node that was
-    silent for a minute, and none at all while Redis is away. One request for any number of nodes."""
+    """The newest reading of each GPU of these nodes, by reporting node and UUID; none for a node silent for a minute,
+    and none at all while Redis is away. One request for any number of nodes."""
     if not nodes:
         return {}
     try:
@@ -45,7 +45,7 @@ def gpus_live(*, nodes: Collection[str]) -> dict[tuple[str, str], Live]:
 
 
 def _read(text: bytes) -> list[tuple[datetime, GpuSample]]:
-    """Nothing where it cannot be read: a node writes what it likes, of another release or of another century."""
+    """Empty if it cannot be decoded: a node may write anything, of another release or another century."""
     try:
         sample = decode(text, Sample)
         at = datetime.fromtimestamp(sample.at_ms / 1000, UTC)

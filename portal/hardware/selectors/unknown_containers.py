@@ -1,4 +1,4 @@
-"""Containers on a node that this portal does not know."""
+"""Unknown containers on a node."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from portal.hardware.models import Node
 
 
 class Stranger(NamedTuple):
-    """One of them: its task attempt, the UUIDs of its GPUs, its job folder on the node (empty: not known), when it was
-    first reported, who asked for its end."""
+    """An unknown container: task attempt, UUIDs of its GPUs, job folder on the node (empty: unknown), when it was first
+    reported, who ordered its end."""
 
     attempt: str
     gpus: list[str]
@@ -20,7 +20,7 @@ class Stranger(NamedTuple):
 
 
 def node_strangers(node: Node) -> list[Stranger]:
-    """By their names; no query."""
+    """Sorted by attempt; no query."""
     return [
         Stranger(
             attempt=attempt,

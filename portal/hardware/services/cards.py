@@ -1,4 +1,4 @@
-"""Cards that are put into another server."""
+"""GPUs that are moved to another node."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from portal.hardware.services.nodes import node_event
 from portal.hardware.states import NodeHealth
 
 STILL_THERE = timedelta(seconds=15)
-"""A server that reported a card so lately still has it."""
+"""A node that reported a GPU this recently still has it."""
 SAID_AGAIN = timedelta(hours=1)
 
 
 def cards_take(*, node: Node, uuids: Collection[str], now: datetime) -> frozenset[str]:
-    """Cards that this server reports and had not so far: those that another one had are not there any more, and keep
-    their rows there for the tasks that ran on them. Gives the cards that another server still reports, which stay its.
-    Inside the caller's transaction."""
+    """Take over GPUs that this node newly reports: where another node had one, that row is marked absent and stays for
+    the tasks that ran on it. Returns those that another node still reports, which keeps them. Inside the caller's
+    transaction."""
     left = set()
     for gpu in Gpu.objects.filter(uuid__in=uuids, present=True).exclude(node=node).select_related("node"):
         other = gpu.node
@@ -38,7 +38,7 @@ def _lately(node: Node, now: datetime) -> bool:
 
 
 def _say_twice(node: Node, gpu: Gpu, now: datetime) -> None:
-    """Once in a while: a card that moves is reported twice for a few seconds, a server that was copied for ever."""
+    """Event at most hourly: a moving GPU is reported twice for a few seconds, one of a cloned node for ever."""
     message = f"{node.name} reports the GPU {gpu.uuid}, which {gpu.node.name} reports as well: it stays with that one."
     said = NodeEvent.objects.filter(node=node, code="gpu_twice", message=message, at__gt=now - SAID_AGAIN)
     if not said.exists():

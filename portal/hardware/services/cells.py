@@ -1,4 +1,4 @@
-"""Cell types as rows: found by their structure, made where they are missing."""
+"""Cell types as rows: found by their structure, created if missing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from portal.hardware.topology import Level
 
 
 def leaf_of(cell_type: CellType) -> CellType:
-    """The type of the leaves that a cell of this type is made of."""
+    """The leaf type that a cell of this type consists of."""
     while cell_type.child is not None:
         cell_type = cell_type.child
     return cell_type
@@ -19,7 +19,7 @@ def leaf_type(*, sku: Sku) -> CellType:
 
 
 def cell_type_for(*, level: Level, child: CellType) -> CellType:
-    """The type of this structure; made where it is missing, under the next name that is free."""
+    """The type with this structure; created if missing, under the next free name."""
     known = CellType.objects.filter(
         child=child, child_count=level.child_count, is_node_level=level.node_level
     ).order_by("pk")
@@ -34,7 +34,7 @@ def cell_type_for(*, level: Level, child: CellType) -> CellType:
 
 
 def cell_types_clean() -> None:
-    """Remove derived types of which nothing is any more, and which no quota names."""
+    """Remove derived types that nothing uses and no quota names."""
     unused = {
         f"{name}__isnull": True
         for name in ("parents", "nodes", "gpus", "upper_cells", "pinned_cells", "quota", "quota_changes")

@@ -1,8 +1,8 @@
-"""GPUs that a node calls sick are fenced off until somebody puts them back, with a reason; so is a node that is out.
+"""Fences off GPUs that a node reports as sick until somebody puts them back, with a reason; so is a node that is out.
 
-What its node says is in ``told``. A fence outlives it: hardware that failed once and answers again is not well. Only
-what is no matter of the hardware (a process that no job started, MIG mode) ends by itself. Put back in spite of what
-the node says, the very same sentence fences no more (``accepted``) until the node has said that all is well.
+``told`` is what the node reports. A fence outlives it: hardware that failed once and answers again is not well. Only
+what is no hardware fault (a process that no job started, MIG mode) ends by itself. If a GPU is put back despite the
+report, that very sentence fences no more (``accepted``) until the node has reported it healthy.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from portal.hardware.outages import FOUND_BY_NODE
 from portal.hardware.services.nodes import node_event
 
 _PASSING = (FOREIGN_PROCESS, MIG_MODE)
-"""What a node says of a GPU that is well, and that nothing but this keeps from use."""
+"""Faults reported of healthy GPUs, which only these keep from use."""
 _FENCES_OF_THESE = tuple(FOUND_BY_NODE + one for one in _PASSING)
 
 
 def fence_columns(row: Gpu, info: GpuInfo) -> dict[str, object]:
-    """What a GPU's columns shall be after its node's newest word."""
+    """A GPU's columns after its node's newest report."""
     told = "" if info.healthy else info.fault or "the GPU is not healthy"
     accepted = row.accepted if told else ""
     return {"told": told, "accepted": accepted, "fault": _fault(row, told, accepted)}
@@ -39,26 +39,26 @@ def fence_columns(row: Gpu, info: GpuInfo) -> dict[str, object]:
 def _fault(row: Gpu, told: str, accepted: str) -> str:
     ours = row.fault.startswith(FOUND_BY_NODE)
     if row.fault and not ours:
-        return row.fault  # a fence that somebody else put up stays
+        return row.fault  # somebody else's fence stays
     by_itself = row.fault.startswith(_FENCES_OF_THESE)
     if row.fault and not by_itself and told.startswith(_PASSING):
-        return row.fault  # one that ends by itself would take that of the hardware with it
+        return row.fault  # a fence that ends by itself must not replace the hardware's
     if told and told != accepted:
         return FOUND_BY_NODE + told
     return "" if not told and by_itself else row.fault
 
 
 def fences_lift(gpus: QuerySet[Gpu]) -> None:
-    """Take down the fences that others than their node have put up. What the node has said of the hardware meanwhile
-    fences at once: its next report would come after a job that is placed there now."""
+    """Remove fences that were put up by others than the node. Hardware faults reported meanwhile fence at once: the
+    next report would come after a job has been placed there."""
     nothing = Q(told="") | Q(told=F("accepted"))
     told = Concat(Value(FOUND_BY_NODE), F("told"), output_field=TextField())
     gpus.update(fault=Case(When(nothing, then=Value("")), default=told, output_field=TextField()))
 
 
 def _put_back(row: Gpu) -> dict[str, str]:
-    """A GPU's columns once it is put back. Of a process that uses it, or of MIG mode, nothing was said while the
-    hardware's fence stood: its own fence goes up, and ends with it."""
+    """A GPU's columns once it is put back. A foreign process or MIG mode was not fenced while the hardware's fence
+    stood: its own fence goes up now, and ends with it."""
     if row.told.startswith(_PASSING) and not row.fault.startswith(_FENCES_OF_THESE):
         return {"fault": FOUND_BY_NODE + row.told, "accepted": ""}
     return {"fault": "", "accepted": row.told}
@@ -67,9 +67,9 @@ def _put_back(row: Gpu) -> dict[str, str]:
 def node_put_back(
     *, node: Node, reason: str, actor: str, now: datetime, gpus: Collection[str] | None = None
 ) -> list[str]:
-    """Give a node that is out, and its GPUs that are fenced off for what it said of them, back to the scheduler;
-    ``gpus``: only these by UUID, and not the node. The UUIDs of those that were fenced. Raises NotFound for a GPU that
-    it has not, Conflict where there is nothing to put back."""
+    """Return a node that is out, and its GPUs fenced off by its own reports, to the scheduler; ``gpus``: only these by
+    UUID, and not the node. Returns the UUIDs of those that were fenced. Raises NotFound for a GPU that it does not
+    have, Conflict if there is nothing to put back."""
     with transaction.atomic():
         held = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
         rows = _fenced(held, gpus)

@@ -1,4 +1,4 @@
-"""Tells nodes that their orders changed. Each node's generation counts the changes of its list of orders."""
+"""Tells nodes that their orders changed. A node's generation counts the changes of its list of orders."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from portal.common.prepared import Among, Prepared
 from portal.hardware.models import Node
 
 Send = Callable[[Sequence[int]], None]
-"""Sends the nodes of these ids their lists of orders."""
+"""Sends the nodes with these ids their lists of orders."""
 _senders: list[Send] = []
 
 
 def sends_lists(send: Send) -> Send:
-    """The function is called after each commit that changed orders, with the sorted ids of the nodes."""
+    """Registers a function to be called with the sorted node ids after each commit that changed orders."""
     _senders.append(send)
     return send
 
 
 class _Changed:
-    """The nodes whose lists changed and were not sent yet; with `together` they wait for the end of a block."""
+    """Nodes whose lists changed and are not sent yet; with `together` they wait for the end of a block."""
 
     def __init__(self) -> None:
         self.nodes: set[int] = set()
@@ -33,7 +33,7 @@ class _Changed:
     def send(self) -> None:
         if self.together:
             return
-        # What a transaction left behind that was undone is sent as well: a list too many does no harm.
+        # Nodes of a rolled-back transaction may be included: a superfluous list does no harm.
         ids = sorted(self.nodes)
         self.nodes.clear()
         for send in _senders if ids else ():
@@ -51,7 +51,7 @@ def _here() -> _Changed:
 
 
 def nodes_hold(node_ids: Iterable[int]) -> None:
-    """Hold several nodes' rows until the transaction ends, in the order of their ids, so that two never deadlock."""
+    """Lock several nodes' rows until the transaction ends, in the order of ids to avoid deadlocks."""
     ids = set(node_ids)
     if len(ids) > 1:
         _HELD(nodes=ids)
@@ -68,8 +68,8 @@ _HELD = Prepared(
 
 
 def nodes_bump(node_ids: Iterable[int]) -> dict[int, int]:
-    """Raise the generation of what these nodes shall have; on commit each gets its new list at once, one that changed
-    several times only once. Returns node id -> new generation."""
+    """Raise the generation of these nodes' orders; on commit each is sent its new list, once however often it changed.
+    Returns node id -> new generation."""
     if not (ids := {*node_ids}):
         return {}
     held = dict(_HELD(nodes=ids))
@@ -82,8 +82,8 @@ def nodes_bump(node_ids: Iterable[int]) -> dict[int, int]:
 
 @contextmanager
 def orders_together() -> Iterator[None]:
-    """The lists that change in the transactions of this block are sent at its end: one that several of them changed
-    only once. Killed before, the nodes' next reports ask for them."""
+    """Batches the lists changed by this block's transactions: each is sent once, at its end. If the process dies
+    before, the nodes' next reports ask for them."""
     changed = _here()
     changed.together = True
     try:

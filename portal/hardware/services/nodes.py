@@ -1,4 +1,4 @@
-"""Nodes: joining, and what an administrator wants of them."""
+"""Nodes: joining, and their intent as administrators set it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ NODE_NAME = re.compile(Name.regex)
 
 
 def node_event(*, node: Node, code: str, message: str, now: datetime, actor: str = "", **data: object) -> None:
-    """Write what happened to a node, inside the caller's transaction."""
+    """Record an event of a node, inside the caller's transaction."""
     node_events(node=node, code=code, messages=[message], now=now, actor=actor, **data)
 
 
 def node_events(
     *, node: Node, code: str, messages: Sequence[str], now: datetime, actor: str = "", **data: object
 ) -> None:
-    """Write several things of one kind that happened to a node, inside the caller's transaction."""
+    """Record several events of one kind for a node, inside the caller's transaction."""
     NodeEvent.objects.bulk_create(
         NodeEvent(node=node, at=now, code=code, message=message, actor=actor, data=data) for message in messages
     )
@@ -44,8 +44,8 @@ def node_events(
 
 
 def node_cpu_tasks_write(*, node: Node, cpu_tasks: bool, actor: str, now: datetime) -> bool:
-    """Write whether tasks without GPUs may be placed on it, inside the caller's transaction. False: it was so. What was
-    planned with it as it was is placed anew; tasks that run there go on."""
+    """Set whether tasks without GPUs may be placed on it, inside the caller's transaction. False: no change. Plans
+    based on the old value are made anew; tasks that run there go on."""
     rows = Node.objects.filter(pk=node.pk).exclude(cpu_tasks=cpu_tasks)
     if not rows.update(cpu_tasks=cpu_tasks, placement_version=F("placement_version") + 1):
         return False
@@ -60,14 +60,14 @@ def node_cpu_tasks_write(*, node: Node, cpu_tasks: bool, actor: str, now: dateti
 def node_add(
     *, name: str, public_key: str, now: datetime, actor: str = "", accept: bool = False, cpu_tasks: bool = False
 ) -> Node:
-    """Let a server with this key join; again with the same key: no change. It is pending until it is accepted; with
-    ``accept`` what its first report says is accepted as it comes, and with ``cpu_tasks`` tasks without GPUs are placed
-    there, too. Raises Conflict for another key, Invalid for what is no name or no key."""
+    """Register a node with this key; again with the same key: no change. It is pending until accepted; with ``accept``
+    its first report is accepted as it comes, and with ``cpu_tasks`` tasks without GPUs are placed there, too. Raises
+    Conflict for another key, Invalid for a malformed name or key."""
     if faults := [*_joining_faults(name, public_key), *at_once_faults(accept, cpu_tasks)]:
         raise Invalid(faults)
     with transaction.atomic():
         node, made = Node.objects.get_or_create(name=name, defaults={"public_key": public_key})
-        # A node that a configuration named beforehand has no key yet.
+        # A node named by a configuration beforehand has no key yet.
         first = not made and Node.objects.filter(pk=node.pk, public_key="").update(public_key=public_key)
         if not (made or first) and node.public_key != public_key:
             words = gettext("A node named %(name)s is registered with another key. Remove it first, or choose a name.")
@@ -97,14 +97,14 @@ def _joining_faults(name: str, public_key: str) -> Iterator[Fault]:
 
 
 def at_once_faults(accept: bool, cpu_tasks: bool) -> Iterator[Fault]:
-    """What speaks against accepting at once what somebody brings, in this way."""
+    """Faults of a request to accept a node at once."""
     if cpu_tasks and not accept:
         message = gettext("This goes with accepting at once; otherwise it is asked when the server is accepted.")
         yield Fault("cpu_tasks", message, "invalid")
 
 
 def node_set_intent(*, node: Node, intent: str, reason: str, actor: str, now: datetime) -> Node:
-    """Open, cordon or drain. Again: no change. Raises Conflict when the table knows no such move."""
+    """Open, cordon or drain; again: no change. Raises Conflict if the table has no such move."""
     with transaction.atomic():
         before = {"intent": node.intent, "reason": node.intent_reason}
         rows = Node.objects.filter(pk=node.pk, intent__in=sources(INTENT_MOVES, intent))
@@ -126,5 +126,5 @@ def node_set_intent(*, node: Node, intent: str, reason: str, actor: str, now: da
 
 
 def _tasks_there(node: Node) -> int:
-    """How many tasks hold something on it; the node's page measures by it how far a drain is."""
+    """Number of tasks that hold resources on it; the node's page measures a drain by it."""
     return Node.objects.filter(pk=node.pk, task_attempts__isnull=False, task_attempts__released_at__isnull=True).count()

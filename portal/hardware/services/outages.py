@@ -1,7 +1,7 @@
-"""A node at whose start tasks of several users fail takes nothing new, until somebody puts it back or a trial succeeds.
+"""Takes out a node where tasks of several users fail to start, until somebody puts it back or a trial succeeds.
 
-Each failure is an event of the node's, so that what is counted is what its page shows. Out, it is tried again after a
-while, longer each time; on trial, the first failure puts it out again.
+Each failure is an event of the node, so that what is counted is what its page shows. Out, it is tried again after a
+while, longer each time; on trial, the first failure takes it out again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LONGEST = timedelta(hours=8)
 
 
 def node_start_failed(*, node: Node, user: str, cause: str, now: datetime) -> bool:
-    """Note that a task of this user could not be started for the node's fault; True when that puts the node out."""
+    """Record a start failure of this user's task that is the node's fault; True if that takes the node out."""
     if cause not in OUT_CAUSES:
         return False
     with transaction.atomic():
@@ -49,7 +49,7 @@ def _put_out(row: Node, cause: str, words: str, now: datetime) -> bool:
 
 
 def _users(node: Node, now: datetime) -> int:
-    """Whose tasks failed within the window, and since it was put back or passed its trial."""
+    """How many users' tasks failed within the window, since its last return or passed trial."""
     since = now - timedelta(seconds=settings.NODE_OUT_WINDOW_S)
     events = NodeEvent.objects.filter(node=node, at__gt=since, code__in=[START_FAILED, *_AFRESH]).order_by("id")
     users: set[str] = set()
@@ -65,7 +65,7 @@ _AFRESH = ("put_back", "trial_passed")
 
 
 def nodes_try(*, now: datetime) -> list[Node]:
-    """Let nodes whose time out is over take tasks again; those that are on trial now. One query where none was out."""
+    """Let nodes whose time out is over take tasks again; returns those now on trial. One query if none was out."""
     nodes = _TRIED()
     for node in nodes:
         if node.out_since is None or node.trial_at is None or node.trial_at > now:
@@ -82,7 +82,7 @@ _TRIED = Prepared(lambda: Node.objects.filter(trials__gt=0).order_by("pk"))
 
 
 def node_trial_passed(*, node: Node, now: datetime) -> None:
-    """A task of its trial runs: the node is as any other again."""
+    """End a trial: a task of it started on the node."""
     with transaction.atomic():
         on_trial = Node.objects.filter(pk=node.pk, out_since__isnull=True, trials__gt=0)
         if on_trial.update(out_cause="", trial_at=None, trials=0):

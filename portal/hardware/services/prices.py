@@ -1,4 +1,4 @@
-"""What a GPU hour costs, and what CPU and memory go with a GPU."""
+"""Prices of GPU hours, and the CPU and memory that go with a GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from portal.hardware.models import Sku
 
 
 def sku_set_price(*, name: str, price: Decimal | None, now: datetime, actor: str) -> Sku:
-    """Set what one GPU of this kind costs for one hour; None: no price. Again: no change. Raises NotFound."""
+    """Set the price of one GPU of this kind per hour; None: no price. Again: no change. Raises NotFound."""
     with transaction.atomic():
         sku = Sku.objects.select_for_update().filter(name=name).first()
         if sku is None:
@@ -28,8 +28,8 @@ def sku_set_price(*, name: str, price: Decimal | None, now: datetime, actor: str
 
 
 def sku_set_share(*, name: str, cpu_milli: int, memory_mb: int, now: datetime, actor: str) -> Sku:
-    """Set what CPU (thousandths of a core) and memory go with one GPU of this kind: what forms offer and OpenPAI's API
-    tells. What nodes have, and what jobs may ask for, stays as it is. Again: no change. Raises NotFound."""
+    """Set the CPU (thousandths of a core) and memory that go with one GPU of this kind, as forms offer and OpenPAI's
+    API reports. Nodes' resources and jobs' limits stay as they are. Again: no change. Raises NotFound."""
     after = {"cpu_milli": cpu_milli, "memory_mb": memory_mb}
     with transaction.atomic():
         sku = Sku.objects.select_for_update().filter(name=name).first()

@@ -1,5 +1,5 @@
-"""Accounts of Redis for nodes, each limited to its node's own keys: made, renewed with a new key, and removed. Redis
-keeps them in its memory, so that they are put in place again and again (docs/decisions/joining.md)."""
+"""Redis accounts for nodes, each limited to its node's own keys: created, renewed with a new key, and removed. Redis
+keeps them in memory, so they are re-applied regularly (docs/decisions/joining.md)."""
 
 from __future__ import annotations
 
@@ -29,36 +29,35 @@ from portal.hardware.models import Node
 log = logging.getLogger(__name__)
 
 _lines: dict[str, tuple[str, str]] = {}
-"""What this process put in place: account -> (password, the line by which Redis tells the account)."""
+"""What this process applied: account -> (password, the account's line in Redis's list)."""
 _turn = Lock()
 
 
 def redis_password(node: Node) -> str:
-    """The password of the node's accounts. It follows from the portal's sealing key, which node this is and its key:
-    nothing is stored, and a new key brings a new one."""
+    """The password of the node's accounts, derived from the portal's sealing key, the node's identity and its key:
+    nothing is stored, a new key brings a new one."""
     said = f"redis {settings.CLUSTER_NAME} {node.pk} {node.name} {node.public_key}"
     return hmac.new(bytes.fromhex(settings.SEALING_KEY), said.encode(), hashlib.sha256).hexdigest()
 
 
 def redis_address(node: Node) -> str:
-    """Where and as whom the node's agent finds Redis, password included."""
+    """Redis's URL for the node's agent, with account and password."""
     return url_with_account(settings.REDIS_NODES_URL, account=node_account(node.name), password=redis_password(node))
 
 
 def redis_accounts_soon() -> None:
-    """Puts the accounts in place when the transaction is through; a Redis that is away gets them next time."""
+    """Applies the accounts once the transaction commits; a Redis that is away gets them next time."""
     transaction.on_commit(redis_accounts_apply)
 
 
 def redis_accounts_apply() -> bool:
-    """Makes Redis's accounts of nodes what the rows say, whatever there is now. False, with a line in the log, where
-    Redis is away or takes no accounts."""
+    """Makes Redis's accounts of nodes match the rows. False, with a log line, if Redis is away or takes no accounts."""
     if not settings.REDIS_ACCOUNTS:
         return True
     try:
         with _turn:
             client = redis_once()
-            there = _told(client)  # before the rows are read: what is there for a server that comes just now stays
+            there = _told(client)  # before the rows, so that the account of a node that joins just now stays
             _apply(client, there, dict(_wanted()))
     except RedisError as error:
         log.warning("accounts of nodes not put in place in Redis: %s", error)
@@ -86,7 +85,7 @@ def _apply(client: Redis, there: Mapping[str, str], wanted: Mapping[str, tuple[s
     pipe = client.pipeline(transaction=True)
     for account in changed:
         password, rules = wanted[account]
-        # Who is connected by another password is put out; who is by this one stays connected.
+        # Disconnects clients that used another password; those with this one stay connected.
         if account in there and f"#{hashlib.sha256(password.encode()).hexdigest()}" not in there[account].split():
             pipe.acl_deluser(account)
         pipe.execute_command("ACL", "SETUSER", account, "reset", "on", f">{password}", *rules)  # type: ignore[no-untyped-call]
@@ -96,7 +95,7 @@ def _apply(client: Redis, there: Mapping[str, str], wanted: Mapping[str, tuple[s
 
 
 def _told(client: Redis) -> dict[str, str]:
-    """The accounts of nodes that Redis has: name -> the line that tells all of it."""
+    """The accounts of nodes that Redis has: name -> its full line."""
     answer: Any = client.execute_command("ACL", "LIST")  # type: ignore[no-untyped-call]
     lines = [one.decode() if isinstance(one, bytes) else str(one) for one in answer]
     named = {line.split(" ", 2)[1]: line for line in lines}

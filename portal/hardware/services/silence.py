@@ -1,4 +1,4 @@
-"""Silent nodes: who is lost, and when silence is not the nodes' fault."""
+"""Silent nodes: which are lost, and when silence is not their fault."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from portal.hardware.silences import AHEAD, LANE_GAP, node_silent_long, silence_
 from portal.hardware.states import NodeHealth
 
 GIVEN_UP = "given_up"
-"""A node that somebody gave up, as an event."""
+"""Event code of a node that somebody gave up."""
 
 
 def lane_pulse(*, now: datetime) -> ReportsLane:
-    """A sign that reports are being taken in. After a gap the silence of nodes counts from now."""
+    """Record that reports are being taken in. After a gap, nodes' silence counts from now."""
     lane, _ = ReportsLane.objects.get_or_create(id=1, defaults={"open_since": now, "last_pulse_at": now})
     gap = now - lane.last_pulse_at > LANE_GAP or now < lane.last_pulse_at
     since = now if gap else lane.open_since
@@ -35,9 +35,9 @@ def lane_pulse(*, now: datetime) -> ReportsLane:
 
 
 def nodes_lose(*, now: datetime) -> list[Node]:
-    """Mark the nodes that were silent too long while the portal was taking reports in; those newly lost.
+    """Mark as lost the nodes silent too long while the portal took reports in; returns those newly lost.
 
-    When more than half of them fall silent together the fault is ours or the network's: none is lost.
+    If more than half of them fall silent together the fault is ours or the network's: none is lost.
     """
     if not silence_counts(now):
         return []
@@ -46,7 +46,7 @@ def nodes_lose(*, now: datetime) -> list[Node]:
     silent = list(nodes.filter(late | Q(last_report_at=None)))
     if not silent:
         return []
-    # Who gives one of them up by hand has said nothing of the others.
+    # Giving one of them up by hand must not tip the majority for the others.
     beside = _given_up_meanwhile(silent)
     number, count = len(silent) + beside, nodes.count() + beside
     if number * 2 > count:
@@ -56,7 +56,7 @@ def nodes_lose(*, now: datetime) -> list[Node]:
 
 
 def _given_up_meanwhile(silent: Collection[Node]) -> int:
-    """How many were given up by hand since the first of these fell silent, and are so still."""
+    """Number of nodes given up by hand since the first of these fell silent, and still lost."""
     since = min((node.last_report_at for node in silent if node.last_report_at), default=None)
     if since is None:
         return 0
@@ -76,9 +76,9 @@ def _silent_together(silent: Collection[Node], number: int, count: int, now: dat
 
 
 def node_lose(*, node: Node, reason: str, actor: str, now: datetime) -> None:
-    """Give up, by hand, a node that is silent for as long as one that would be given up alone: silent together with
-    most others it would be waited for as long as they are. Its tasks are the caller's. Raises Conflict while it is not
-    silent that long."""
+    """Give up by hand a node that has been silent long enough to be given up alone: silent together with most others it
+    would be waited for as long as they are. Its tasks are left to the caller. Raises Conflict if it is not silent that
+    long."""
     message = f"No report since {_seen(node)}; given up by {actor}: {reason}"
     with transaction.atomic():
         silent = node_silent_long(node, now)

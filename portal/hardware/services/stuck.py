@@ -1,4 +1,4 @@
-"""A node that reports and can carry out nothing: it gets nothing new until it can, and what runs there goes on."""
+"""Stuck nodes report but can carry out nothing. They get nothing new until they can; what runs there goes on."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from portal.hardware.silences import heard_without_gap
 from portal.hardware.states import Stuck
 
 BEHIND_AFTER = timedelta(seconds=90)
-"""Each report is answered with the whole list, so that one report later the node has it. A report may lie on the queue
-for 30 s before it is taken in, and an agent that has just begun waits a minute for its container engine before it says
-that this is away."""
+"""Every report is answered with the whole list, so the node should have it one report later. A report may be queued for
+30 s before it is taken in, and an agent that has just started waits a minute for its container engine before it reports
+it away."""
 
 
 class Due(NamedTuple):
-    """Two columns of a node."""
+    """Two columns of ``Node``."""
 
     due: int
     due_since: datetime | None
 
 
 def due_after(node: Node, report: Report, now: datetime) -> Due:
-    """Which generation the node has yet to take, and since when: a later one counts only once it has taken that one,
-    so that a list that changes all the time is never due for long.
+    """The generation the node has yet to take, and since when. A later one counts only once it has taken that one, so a
+    list that changes all the time is never due for long.
 
-    The time counts while the node could have taken it: without a gap between its reports (a worker, a broker or a
-    portal that was away), within one life of its agent, and while its container engine is not away.
+    The time counts only while the node could have taken it: without a gap between its reports (a worker, a broker or a
+    portal that was away), within one life of its agent, and while its container engine answers.
     """
     if report.generation >= node.generation:
         return Due(0, None)
@@ -44,7 +44,7 @@ def _goes_on(node: Node, report: Report, now: datetime) -> bool:
 
 
 def stuck_columns(node: Node, found: Inventory, now: datetime) -> dict[str, object]:
-    """What the node's row shall say of it after a report. That it begins and that it ends are told once each."""
+    """The node's columns after a report. Beginning and end are recorded as events, once each."""
     cause = _cause(node, found, now)
     if cause != node.stuck_cause:
         _tell(node, cause, now)
@@ -60,7 +60,7 @@ def _cause(node: Node, found: Inventory, now: datetime) -> str:
 
 
 def _tell(node: Node, cause: str, now: datetime) -> None:
-    """An engine that is away says nothing of orders, so that it ends nothing but itself."""
+    """Records events. An absent engine says nothing of orders, so it ends only itself."""
     if node.stuck_cause == Stuck.ENGINE:
         message = f"The container engine of {node.name} answers again."
         node_event(node=node, code="engine_back", message=message, now=now)
