@@ -1,4 +1,4 @@
-"""Many values of a column as one: read in a tenth of the time that as many rows take."""
+"""Aggregates that join a column into one text, read in a tenth of the time that as many rows take."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.db.models import Aggregate, TextField
 
 
 class Joined(Aggregate):
-    """The values as one text, by commas. None of no rows."""
+    """A column's values as one text, separated by commas. None if there are no rows."""
 
     function = "string_agg"
     template = "string_agg(%(expressions)s::text, ',')"
@@ -19,6 +19,6 @@ class Joined(Aggregate):
 
 
 class IdsVersion(Joined):
-    """A text that is the same for the same ids: on PostgreSQL their number and a hash of them all."""
+    """A text that changes whenever the set of ids does: on PostgreSQL their count and a hash over all of them."""
 
     template = "count(*)::text || ' ' || bit_xor(hashint8extended(%(expressions)s, 0))::text"

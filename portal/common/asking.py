@@ -1,5 +1,5 @@
-"""Questions to a file system whose server may be away: where it is mounted hard, it answers no sooner than that server,
-and who asked cannot be called back."""
+"""Calls with a deadline into a file system whose server may be away: on a hard mount they block until that server
+answers, and a blocked thread cannot be cancelled."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Answer = TypeVar("Answer")
 
 
 class Asking(Generic[Answer]):
-    """Asks in a thread of its own, and waits no longer than ``limit_s`` for it. Who asks meanwhile gets the same
-    answer; while one hangs no other thread is begun, and nobody waits for it anew."""
+    """Runs ``ask`` in a thread of its own and waits at most ``limit_s`` for it. Callers meanwhile share the same call:
+    while one hangs, no further thread is started and the deadline is not extended."""
 
     def __init__(self, ask: Callable[[], Answer], limit_s: float) -> None:
         self._ask, self._limit_s = ask, limit_s
@@ -23,11 +23,11 @@ class Asking(Generic[Answer]):
         self._began = 0.0
 
     def answer(self) -> Answer:
-        """Raises TimeoutError, what the question raises, and RuntimeError where no thread can be begun."""
+        """The result. Raises TimeoutError, whatever ``ask`` raises, and RuntimeError where no thread can be started."""
         with self._lock:
             if self._asked is None or self._asked.done():
                 new: Future[Answer] = Future()
-                # Kept once it runs: where no thread can be begun just then, the next who asks begins one.
+                # Assigned only after start() succeeded: if it failed, the next caller tries again.
                 threading.Thread(target=self._run, args=(new,), name="asking", daemon=True).start()
                 self._asked, self._began = new, monotonic()
             asked, left = self._asked, self._began + self._limit_s - monotonic()
@@ -36,5 +36,5 @@ class Asking(Generic[Answer]):
     def _run(self, asked: Future[Answer]) -> None:
         try:
             asked.set_result(self._ask())
-        except BaseException as error:  # whoever waits must hear of it: nobody asks anew while this one is open
+        except BaseException as error:  # an unfinished future would block all later calls
             asked.set_exception(error)

@@ -1,4 +1,4 @@
-"""Regular tasks whose regularity survives a wall clock that is set: Celery's own beat waits for a time of day."""
+"""Celery beat that survives changes of the wall clock: Celery's own waits for a time of day."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from celery.beat import Scheduler, SchedulingError
 log = structlog.get_logger(__name__)
 
 LOOKS_EVERY_S = 2.0
-"""The longest time that a jump stays unseen."""
+"""How long a jump of the clock may go unnoticed."""
 JUMP_S = 1.0
-"""What is less is the clock being adjusted."""
+"""Smaller differences are the clock being slewed."""
 
 
 class SteadyScheduler(Scheduler):
-    """Begins all its intervals anew when the wall clock has jumped against the monotonic one. Set back by two hours,
-    it would otherwise do nothing for two hours, and the scheduler with it.
+    """Restarts all intervals when the wall clock has jumped against the monotonic one. Set back by two hours, beat
+    would otherwise do nothing for two hours, and the scheduler with it.
 
-    It remembers nothing over a restart, since no interval of ours is longer than some minutes.
+    Keeps no state across restarts, since none of our intervals is longer than a few minutes.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -36,7 +36,7 @@ class SteadyScheduler(Scheduler):
         return float(super().tick(*args, **kwargs))
 
     def apply_async(self, *args: Any, **kwargs: Any) -> Any:
-        """What could not be sent is told with what it came of: where that is an outage, the log says so."""
+        """Raises the SchedulingError from its cause, so that the log can tell an outage."""
         try:
             return super().apply_async(*args, **kwargs)
         except SchedulingError as error:

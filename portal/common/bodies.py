@@ -1,8 +1,8 @@
-"""How large a request's body may be at all, and how slow, judged while it comes in.
+"""Limits on a request body's size and slowness, enforced while it comes in.
 
-Django writes a body to the disk before any view, and so any limit of a view's, sees it, or even who sends it: without
-this, whoever reaches the port could fill the disk. Anybody may send a small body. Of a larger one it is asked first
-who sends it, and how many such are under way already; what makes no progress is ended.
+Django writes a body to disk before any view (and thus any limit of a view) sees it, even before it knows the sender:
+without this, anyone who reaches the port could fill the disk. Anyone may send a small body. A larger one needs a known
+sender with not too many others under way; one that makes no progress is ended.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 PATIENCE_S, PIECE_BYTES = 60.0, 64 * 1024
-"""A body that is not whole brings so many bytes in each such time; about 1 kB a second."""
+"""An unfinished body must bring this many bytes in each such time; about 1 kB a second."""
 
 
 class Limits(NamedTuple):
-    """Bytes of a body: from ``anybody``, and from who has a seat for it."""
+    """Largest body in bytes: from ``anybody``, and from a sender who holds a seat for it."""
 
     anybody: int
     seated: int
@@ -40,7 +40,7 @@ SeatOf = Callable[[Any], Awaitable[Seat]]
 
 
 class TooSlow(Refused):
-    """The body comes so slowly that it is not waited for."""
+    """The body comes too slowly to wait for it."""
 
     status = 408
     title = gettext_noop("Too slow")
@@ -50,11 +50,11 @@ class TooSlow(Refused):
 
 
 class BodyLimit:
-    """An ASGI application in front of ``application``. ``limits_of``: a path's. ``seat_of``: for who sends the request
-    of that scope; it raises Refused where they get none.
+    """ASGI middleware around ``application``. ``limits_of`` gives a path's limits; ``seat_of`` a seat for the sender of
+    that scope, or raises Refused.
 
-    413 for a body of more bytes than its path takes, at once where its length is named, else at the first byte too
-    many; just so what ``seat_of`` refuses, for a body that is larger than anybody's. 408 for one that stops coming.
+    413 for a body larger than its path takes: at once if its length is declared, else at the first byte too many.
+    Whatever ``seat_of`` refuses, for a body larger than anybody's. 408 for one that stops coming.
     """
 
     def __init__(self, application: Application, limits_of: LimitsOf, seat_of: SeatOf) -> None:
@@ -74,7 +74,7 @@ class BodyLimit:
 
 
 class _Body:
-    """One body as it comes in."""
+    """One request body on its way in."""
 
     def __init__(self, scope: Any, receive: Receive, limits: Limits, seat_of: SeatOf) -> None:
         self._scope, self._receive, self._limits, self._seat_of = scope, receive, limits, seat_of
@@ -84,7 +84,7 @@ class _Body:
         self._wait_anew()
 
     async def judge(self, size: int) -> None:
-        """So many bytes are to come, or have come. Raises Refused."""
+        """Checks a body of this many bytes, declared or received. Raises Refused."""
         if size > self._limits.seated:
             raise TooLarge(self._limits.seated)
         if size > self._limits.anybody and self._seat is None:
@@ -92,7 +92,7 @@ class _Body:
             self._wait_anew()
 
     async def receive(self) -> Message:
-        """The next piece; once all is there, what else comes, such as that the client is gone. Raises Refused."""
+        """Returns the next piece; after the last one, whatever follows, such as the disconnect. Raises Refused."""
         if self._whole:
             return await self._receive()
         try:
@@ -108,7 +108,7 @@ class _Body:
         return message
 
     def over(self) -> None:
-        """Nothing of it is kept any more."""
+        """Releases its seat."""
         if self._seat is not None:
             self._seat.give_back()
 
@@ -126,7 +126,7 @@ Headers = list[tuple[bytes, bytes]]
 
 
 def _answer(scope: Any, refused: Refused) -> tuple[int, Headers, bytes]:
-    """For who sent too large a form a page, for all others a problem document."""
+    """An HTML page for a person who sent too large a form, else a problem document."""
     for_people = b"text/html" in dict(scope["headers"]).get(b"accept", b"")
     if for_people and isinstance(refused, TooLarge):
         media_type, text = "text/html; charset=utf-8", str(render_to_string("413.html", {"limit": refused.limit}))

@@ -1,7 +1,7 @@
-"""Many rows, each with values of its own, or many keys, in one statement: the ORM's way to it costs many times as much.
+"""Bulk statements: many rows with values of their own, or many keys, in one; many times cheaper than with the ORM.
 
-The values of a column travel as one parameter, a JSON list: thousands of parameters take longer to be put into a
-statement than the database needs for it. SQLite, which can put no lists side by side, has one list of rows.
+A column's values travel as one parameter, a JSON list: binding thousands of parameters takes longer than the database
+needs for the statement. SQLite cannot zip lists, so it gets one list of rows.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def rows_update(
     every: Mapping[str, Any] | None = None,
     only: Mapping[str, Any],
 ) -> None:
-    """Each of ``rows`` is a key and the values of these columns in the row that has it; all get what is in ``every``.
-    Rows that are not as ``only`` says stay as they are."""
+    """Updates many rows at once: each of ``rows`` is a key and its values for ``columns``; ``every`` is set on all.
+    Rows that do not match ``only`` stay as they are."""
     own = [model._meta.pk, *_fields(model, columns)]
     alike, wanted = _fields(model, every or {}), _fields(model, only)
     table = model._meta.db_table
@@ -41,8 +41,8 @@ def rows_update(
 def rows_insert(
     model: type[Model], columns: Sequence[str], rows: Rows, *, returning: Sequence[str] = ()
 ) -> list[tuple[Any, ...]]:
-    """New rows with these values; the other columns have what the model gives them. Returns those columns of each that
-    are wanted, in no particular order."""
+    """Inserts rows with these values; other columns get the model's defaults. Returns the ``returning`` columns of
+    each, in no particular order."""
     own = _fields(model, columns)
     others = [one for one in model._meta.concrete_fields if one not in own and not isinstance(one, AutoField)]
     into = ", ".join(field.column for field in (*own, *others))
@@ -59,14 +59,14 @@ def rows_insert(
 
 
 def rows_add(model: type[Model], key: Sequence[str], amounts: Sequence[str], rows: Rows) -> None:
-    """Each of ``rows`` is a unique key and what is added to the amounts under it; the first where there is none."""
+    """Upserts counters: each of ``rows`` is a unique key and amounts to add to those stored under it, if any."""
     own, table = _fields(model, [*key, *amounts]), model._meta.db_table
     chosen = ", ".join(_new(field, number) for number, field in enumerate(own))
     into = [field.column for field in own]
     keys, sums = into[: len(key)], into[len(key) :]
     added = ", ".join(f"{column} = {table}.{column} + excluded.{column}" for column in sums)
     listed, texts = _listed(own, rows)
-    # WHERE, since SQLite takes ON for a join's where a table is selected from without it.
+    # Without WHERE, SQLite would parse ON as part of a join.
     sql = (
         f"INSERT INTO {table} ({', '.join(into)}) SELECT {chosen} FROM {listed} WHERE true "  # noqa: S608
         f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {added}"
@@ -75,14 +75,14 @@ def rows_add(model: type[Model], key: Sequence[str], amounts: Sequence[str], row
 
 
 def keys_listed(model: type[Model], keys: Iterable[Any]) -> RawSQL:
-    """These primary keys, for ``pk__in``."""
+    """A subquery of these primary keys, for ``pk__in``."""
     key = model._meta.pk
     listed, texts = _listed([key], [(one,) for one in keys])
     return RawSQL(f"SELECT {_new(key, 0)} FROM {listed}", texts)  # noqa: S608, S611
 
 
 def rows_listed(columns: Mapping[str, Any], rows: Rows) -> tuple[str, list[Any]]:
-    """These rows as a SELECT, and its parameters: each column's name, and a field that is of its kind."""
+    """These rows as a SELECT, with its parameters. ``columns``: each column's name, and a field of its type."""
     chosen = ", ".join(f"{_new(field, number)} AS {name}" for number, (name, field) in enumerate(columns.items()))
     listed, texts = _listed([*columns.values()], rows)
     return f"SELECT {chosen} FROM {listed}", texts  # noqa: S608
@@ -106,8 +106,8 @@ def _value(field: Any, value: Any) -> Any:
 
 
 def _listed(fields: Sequence[Any], rows: Rows) -> tuple[str, list[str]]:
-    """The rows as ``new``, to select from, and the parameters for that. Texts and numbers are what they are; only
-    columns of other kinds are gone through."""
+    """A FROM item named ``new`` with the rows, and its parameters. Texts and numbers are passed as they are; only
+    columns of other types are converted."""
     columns = [
         column if _is_plain(field) else _column(field, column)
         for field, column in zip(fields, zip(*rows, strict=True) if rows else [()] * len(fields), strict=True)
@@ -128,7 +128,7 @@ def _is_plain(field: Any) -> bool:
 
 
 def _column(field: Any, column: Sequence[Any]) -> Sequence[Any]:
-    """Times, which are mostly one, and ids that rows share are made ready once."""
+    """Converts each distinct value once: times are mostly equal, ids are shared."""
     if isinstance(field, JSONField):
         return [_json(value) for value in column]
     ready = {value: _value(field, value) for value in {*column}}
@@ -136,12 +136,12 @@ def _column(field: Any, column: Sequence[Any]) -> Sequence[Any]:
 
 
 def _new(field: Any, number: int) -> str:
-    """A column of such a row."""
+    """The SQL of a column of ``new``."""
     if connection.vendor == "postgresql":
         return _typed(field, f"new.c{number}")
     return f"json_extract(new.value, '$[{number}]')"
 
 
 def _typed(field: Any, value: str) -> str:
-    """SQLite has no types to be told, and would make a number of a time."""
+    """A cast on PostgreSQL only: SQLite needs no types, and would turn a time into a number."""
     return f"CAST({value} AS {field.db_type(connection)})" if connection.vendor == "postgresql" else value

@@ -1,4 +1,4 @@
-"""Charts of the pages: what a script draws, and the table that says the same in numbers to whoever has none."""
+"""Charts of the pages: the data that a script draws, and a table with the same numbers for readers without script."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Value = float | None
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a chart, a value for each time or name; None where nothing is known. ``colour``: a token of
-    ``tokens.css`` such as ``running``; without one it gets the next of the row. ``mean`` and ``most``: where more is
-    known than the points tell."""
+    """One series of a chart, a value for each time or name; None where unknown. ``colour``: a token of ``tokens.css``
+    such as ``running``; empty: the next of the palette. ``mean`` and ``most`` are set where more is known than the
+    points show."""
 
     name: str
     values: Sequence[Value]
@@ -23,34 +23,32 @@ class Line:
 
     @property
     def known(self) -> list[float]:
-        """Its values where there are any."""
+        """The values that are known."""
         return [value for value in self.values if value is not None]
 
     @property
     def now(self) -> str:
-        """The newest."""
+        """The newest known value."""
         return number_words(self.known[-1] if self.known else None)
 
     @property
     def average(self) -> str:
-        """Over the points shown."""
+        """The mean, over the points shown unless ``mean`` is set."""
         if self.mean is not None:
             return number_words(self.mean)
         return number_words(sum(self.known) / len(self.known) if self.known else None)
 
     @property
     def peak(self) -> str:
-        """The largest of the points shown."""
+        """The largest value, of the points shown unless ``most`` is set."""
         return number_words(max(self.known, default=None) if self.most is None else self.most)
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart with its table, shown by ``parts/chart.html``. ``key``: its id on the page, unlike any other there.
-
-    ``times``: seconds since 1970, one for each value; or ``names``, a bar for each. ``top``: up to where the axis
-    reaches at least. ``span``: the times at its ends. Charts of one ``group`` share the pointer and the zoom.
-    """
+    """A chart with its table, rendered by ``parts/chart.html``. ``key``: its id, unique on the page. ``times``: seconds
+    since 1970, one for each value; or ``names``, a bar for each. ``top``: the least upper end of the axis. ``span``:
+    the times at its ends. Charts of one ``group`` share pointer and zoom."""
 
     key: str
     title: str
@@ -66,7 +64,7 @@ class Chart:
 
     @property
     def data(self) -> dict[str, Any]:
-        """What the script reads (``frontend/src/charts/data.ts``)."""
+        """The data for the script (``frontend/src/charts/data.ts``)."""
         lines = [{"name": one.name, "values": list(one.values), "colour": one.colour} for one in self.lines]
         ends = {"top": self.top, "span": self.span}
         places = {"times": list(self.times), "names": list(self.names)}
@@ -79,13 +77,13 @@ class Chart:
 
     @property
     def rows(self) -> list[tuple[str, list[str]]]:
-        """Of a chart of ``names``: each with its values."""
+        """Table rows of a chart with ``names``: each name with its values."""
         columns = [[number_words(value) for value in line.values] for line in self.lines]
         return [(name, [column[place] for column in columns]) for place, name in enumerate(self.names)]
 
 
 def number_words(value: float | None) -> str:
-    """``1234.56`` as ``1235``, ``12.34`` as ``12.3``, ``1.234`` as ``1.23``, nothing known as a dash."""
+    """Formats ``1234.56`` as ``1235``, ``12.34`` as ``12.3``, ``1.234`` as ``1.23``, None as a dash."""
     if value is None:
         return "–"
     size = abs(value)

@@ -1,4 +1,4 @@
-"""What Django's own checks of rows and passwords say, in the form of every other refusal."""
+"""Converts Django's ValidationError, of rows and passwords, into our own refusals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from portal.common.errors import Fault, Invalid
 
 
 def faults_of(error: ValidationError, *, where: str = "") -> list[Fault]:
-    """Every reason; ``where`` names the field of those that name none."""
+    """All faults of the error; ``where`` names the field for those that name none."""
     named = error.error_dict.items() if hasattr(error, "error_dict") else {where: error.error_list}.items()
     return [
         Fault("" if path == NON_FIELD_ERRORS else path, message, one.code or "invalid")

@@ -1,5 +1,5 @@
-"""Settings that cannot work together, as Django system checks. Each has an id and says what to change; with an error
-among them no process of the portal starts."""
+"""Django system checks for settings that cannot work together. Each has an id and says what to change; on an error no
+process of the portal starts."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from portal.common.wake import redis_once
 
 @register(Tags.compatibility)
 def settings_fit(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """The portal's own settings against each other."""
+    """Checks the portal's own settings against each other."""
     return [*_grace(), *_debug(), *_data(), *_mail(), *_sign_in(), *_uids()]
 
 
 def settings_stop() -> None:
-    """Ends a process that begins with settings that cannot work together, with a sentence for each. It asks nobody and
-    loads nothing, in contrast to all of Django's checks."""
+    """Exits with a sentence for each error, if settings cannot work together. Unlike all of Django's checks it contacts
+    nothing and loads nothing."""
     errors = [one for one in settings_fit(None) if one.is_serious()]
     if errors:
         raise SystemExit("\n".join(f"berth: {one.msg} {one.hint} ({one.id})" for one in errors))
@@ -35,7 +35,7 @@ def settings_stop() -> None:
 
 @register(Tags.security, deploy=True)
 def mail_is_sent(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Asked by ``manage.py check --deploy``."""
+    """Notes that no mail is sent; runs with ``manage.py check --deploy``."""
     if settings.EMAIL_ON:
         return []
     return [
@@ -49,7 +49,7 @@ def mail_is_sent(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list
 
 @register(Tags.security, deploy=True)
 def redis_keeps_nodes_apart(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Asked by ``manage.py check --deploy``, of the running Redis."""
+    """Checks the running Redis's access control; runs with ``manage.py check --deploy``."""
     try:
         told: Any = redis_once().execute_command("ACL", "LIST")  # type: ignore[no-untyped-call]
     except ResponseError:
@@ -70,8 +70,8 @@ def redis_keeps_nodes_apart(app_configs: Sequence[AppConfig] | None, **kwargs: A
 
 @register(Tags.security, deploy=True)
 def data_is_closed(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Asked by ``manage.py check --deploy``: what PostgreSQL keeps to itself lies in a file with SQLite, and logs do
-    with either."""
+    """Checks that other users cannot read logs, or the database where it is an SQLite file; runs with ``manage.py check
+    --deploy``."""
     database = settings.DATABASES["default"]
     kept = [settings.LOG_DIR, *([Path(database["NAME"])] if database["ENGINE"].endswith("sqlite3") else [])]
     seen = [str(one) for one in kept if _others_read(one)]
@@ -87,7 +87,7 @@ def data_is_closed(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
 
 
 def _others_read(path: Path) -> bool:
-    """Whether it can be read by whoever gets there, and the folders above let everybody through."""
+    """Whether other users can read the path: its own mode allows it, and all folders above let them through."""
     try:
         return bool(path.stat().st_mode & 0o004) and all(one.stat().st_mode & 0o001 for one in path.parents)
     except OSError:
@@ -95,7 +95,7 @@ def _others_read(path: Path) -> bool:
 
 
 def _bundled_redis() -> str | None:
-    """Where the embedded stack says the address of its own Redis, if this is its data folder."""
+    """A hint at the address of the embedded stack's Redis, if this is its data folder."""
     url = settings.DATA_DIR / "redis" / "url"
     return f"Beside make demo or make run: set BERTH_REDIS_URL_FILE={url}." if url.exists() else None
 

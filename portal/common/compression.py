@@ -1,4 +1,4 @@
-"""Pages are sent compressed."""
+"""Gzip compression of pages."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from django.http.response import HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
 
 LEAST_BYTES = 1000
-"""What is shorter fits into a packet or two as it is."""
+"""Anything shorter fits into a packet or two uncompressed."""
 
 
 class CompressedPages(GZipMiddleware):
-    """Compress what is HTML, whole and long enough, for who takes gzip. Everything else goes out as it was made: logs
-    and downloads come in pieces that must not wait for each other, have lengths, parts and marks (``Range``, ``ETag``)
-    that are those of the bytes themselves, and static files were compressed when they were collected.
+    """Compresses HTML that is complete and long enough, for clients that accept gzip. Nothing else: logs and downloads
+    stream in pieces that must not wait for each other, and their lengths, ranges and ETags are those of the raw bytes;
+    static files were compressed when they were collected.
 
-    Django's own puts up to 100 random bytes before each page, so that its length tells nothing of what is on it
-    (BREACH), and the forms' tokens are another each time.
+    Against BREACH, Django's middleware pads each page with up to 100 random bytes, so that its length tells nothing of
+    its content; the forms' CSRF tokens differ each time.
     """
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        """The answer, or its compressed twin."""
+        """The response, compressed where that applies."""
         page = response.headers.get("Content-Type", "").startswith("text/html")
         if response.streaming or not page or len(getattr(response, "content", b"")) < LEAST_BYTES:
             return response

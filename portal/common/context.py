@@ -1,4 +1,4 @@
-"""What every template may use."""
+"""Template context available on every page."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Threads of the workers that take the ``control`` queue: what must not wait for a regular task.
+"""Threads of the workers that take the ``control`` queue, for work that must not wait for a periodic task.
 
-Regular tasks come from the scheduler's process by way of Redis, some seconds late at best, and not at all while one of
-the two is away.
+Periodic tasks come from the scheduler process through Redis: seconds late at best, and not at all while either is down.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ log = logging.getLogger(__name__)
 
 
 class ControlThread(ABC):
-    """Calls ``turn`` again and again with ``pause_s`` seconds between, whatever it raises, until it is closed."""
+    """Calls ``turn`` in a loop, pausing ``pause_s`` seconds between calls whatever it raises, until closed."""
 
     name: str
-    """The thread's; said in the log."""
+    """The thread's name, used in the log."""
 
     def __init__(self, pause_s: float) -> None:
         self._pause_s = pause_s
@@ -33,13 +32,13 @@ class ControlThread(ABC):
 
     @abstractmethod
     def turn(self) -> None:
-        """What is done. One that lasts ends soon after ``closing`` is set."""
+        """One round of the work. A long one must end soon after ``closing`` is set."""
 
     def start(self) -> None:
         self._thread.start()
 
     def close(self) -> None:
-        """Returns when the turn at hand is done, at most ``CLOSE_S`` later."""
+        """Stops the loop; returns when the current turn is done, after ``CLOSE_S`` at most."""
         self.closing.set()
         self._thread.join(CLOSE_S)
 
@@ -55,7 +54,7 @@ class ControlThread(ABC):
 
 
 class ControlStep(bootsteps.StartStopStep):
-    """Runs one thread in every worker that takes the ``control`` queue, from its start to its end."""
+    """Celery bootstep that runs one thread in every worker of the ``control`` queue for as long as it lives."""
 
     def __init__(self, parent: Any, **options: Any) -> None:
         super().__init__(parent, **options)

@@ -1,10 +1,10 @@
-"""Parts of addresses: what cannot be a name is not found, before a database sees it."""
+"""URL path converters: what cannot be a valid name is a 404 before any query."""
 
 from __future__ import annotations
 
 
 class SecretName:
-    """How a job file calls a stored secret."""
+    """The name of a stored secret, as in a job file."""
 
     regex = "[A-Za-z_][A-Za-z0-9_-]{0,63}"
 
@@ -16,7 +16,7 @@ class SecretName:
 
 
 class CodeName:
-    """How a job file calls an uploaded folder of code."""
+    """The name of an uploaded code folder, as in a job file."""
 
     regex = "sha256:[0-9a-f]{64}"
 
@@ -28,7 +28,7 @@ class CodeName:
 
 
 class Server:
-    """A host, with its port where it is another than usual; in small letters, as it is compared."""
+    """A host, with a port unless it is the default; lower-cased, as it is compared."""
 
     regex = "[A-Za-z0-9][A-Za-z0-9.-]{0,252}(?::[0-9]{1,5})?"
 

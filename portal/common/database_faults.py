@@ -1,4 +1,4 @@
-"""Why the database cannot be used, or is not that of this release: in one sentence, with the cure."""
+"""Explains a database error: why it cannot be used, or is of another release; one sentence with the cure."""
 
 from __future__ import annotations
 
@@ -26,30 +26,31 @@ from portal.common.full_disks import disk_full
 
 PROBE_S = 2
 ASKED_AGAIN_S = 10
-"""An outage is noted with each entry of the log; what is asked to tell it is asked so often at most."""
-# PostgreSQL's codes (appendix A) of what is no fault of a query: connection, log-in, no such database, resources, stop.
+"""How long a probe's result is reused: an outage is logged with every entry, and probing each time would be too
+much."""
+# SQLSTATE prefixes (appendix A) that no query causes: connection, log-in, no such database, resources, shutdown.
 _NO_WAY_IN = ("08", "28", "3D", "53", "57P")
 _DISK_FULL = "53100"
 _WANTS_TLS = struct.pack("!ii", 8, 80877103)
-"""PostgreSQL's SSLRequest, answered by an S before TLS begins."""
+"""PostgreSQL's SSLRequest message; the server answers S before TLS begins."""
 _AUTHORITIES = Path("~/.postgresql/root.crt")
-"""Where libpq looks for them, if nothing else is said."""
+"""Where libpq looks for root certificates by default."""
 _POOLED = (
     psycopg.errors.InvalidSqlStatementName,
     psycopg.errors.DuplicatePreparedStatement,
     psycopg.errors.InvalidCursorName,
 )
-"""What was prepared on a connection is not there the next time, or somebody else's is."""
+"""A prepared statement or cursor is missing on the connection, or belongs to somebody else."""
 _STARTS_OR_STOPS = ("system is ", "terminating connection", "closed the connection")
 _NOT_THERE = ("no such table", "no such column", "has no column named")
-"""How SQLite says what PostgreSQL has errors for."""
+"""SQLite's messages for what PostgreSQL has error classes for."""
 _APPLIED = "SELECT app, name FROM django_migrations"
 _ANY_SQLITE = "SELECT 1 FROM sqlite_master WHERE name = 'django_migrations'"
 _ANY_POSTGRESQL = "SELECT to_regclass('django_migrations')"
 
 
 def sqlite_fault(cause: sqlite3.Error, raised: BaseException) -> str:
-    """``raised``: what came of it. Empty for a mistake of ours."""
+    """Explains an SQLite error; ``raised`` is the exception that it led to. Empty for a bug of ours."""
     name, file = getattr(cause, "sqlite_errorname", ""), Path(connection.settings_dict["NAME"])
     if name == "SQLITE_FULL":
         return disk_full(file)
@@ -68,8 +69,8 @@ def sqlite_fault(cause: sqlite3.Error, raised: BaseException) -> str:
 
 
 def postgresql_fault(cause: psycopg.Error, raised: BaseException) -> str:
-    """``raised``: what came of it. Empty for a mistake of ours. It may ask PostgreSQL, which takes up to some
-    seconds."""
+    """Explains a PostgreSQL error; ``raised`` is the exception that it led to. Empty for a bug of ours. May probe the
+    server for a few seconds."""
     if cause.sqlstate == _DISK_FULL:
         return f"The disk of {_place().at} is full: make room there."
     if isinstance(cause, PoolTimeout):
@@ -88,12 +89,12 @@ def postgresql_fault(cause: psycopg.Error, raised: BaseException) -> str:
 
 
 def _now() -> int:
-    """The same for so long as an answer is kept: a key to it."""
+    """A cache key that changes every ``ASKED_AGAIN_S``."""
     return int(time.monotonic() / ASKED_AGAIN_S)
 
 
 def _places() -> list[Endpoint]:
-    """One for each server that the address names."""
+    """The endpoint of each server in the URL."""
     hosts = connection.settings_dict["HOST"].split(",")
     ports = str(connection.settings_dict["PORT"]).split(",")
     ports = ports if len(ports) == len(hosts) else ports * len(hosts)
@@ -107,12 +108,12 @@ def _places() -> list[Endpoint]:
 
 
 def _place() -> Endpoint:
-    """The first of them; of what is told of all."""
+    """The first server, for messages that concern them all."""
     return _places()[0]
 
 
 def _unreached() -> str:
-    """Why none of its servers can be reached; empty where one can. Asked anew, since libpq tells it in words alone."""
+    """Why none of the servers can be reached; empty if one can. Probed again, since libpq gives only prose."""
     host = connection.settings_dict["HOST"]
     if not host or host.startswith("/"):
         return ""
@@ -133,11 +134,11 @@ def _dialled(place: Endpoint) -> socket.socket:
     return socket.create_connection((place.host, urlsplit(place.url).port), timeout=PROBE_S)
 
 
-# ---------------------------------------------------------------- its certificate
+# ---------------------------------------------------------------- certificate
 
 
 def _not_trusted() -> str:
-    """What is wrong with the certificate of the first of its servers whose is not taken; empty where none is found."""
+    """What is wrong with the first certificate that is not accepted; empty if none is found."""
     told = connection.settings_dict["OPTIONS"]
     authority = str(told.get("sslrootcert") or os.environ.get("PGSSLROOTCERT") or _AUTHORITIES.expanduser())
     named = told.get("sslmode", os.environ.get("PGSSLMODE")) == "verify-full"
@@ -146,8 +147,8 @@ def _not_trusted() -> str:
 
 @lru_cache(maxsize=8)
 def _certificate_asked(place: Endpoint, authority: str, named: bool, _at: int) -> str:
-    """libpq says of a certificate only that it is not verified; OpenSSL, asked by Python, also why. ``named``: its name
-    is looked at, too."""
+    """Asks OpenSSL why a certificate is not accepted: libpq only says that it is not verified. ``named``: check the
+    host name, too."""
     try:
         context = ssl.create_default_context(cafile=None if authority == "system" else authority)
         context.check_hostname = named
@@ -165,7 +166,7 @@ def _certificate_asked(place: Endpoint, authority: str, named: bool, _at: int) -
 
 @lru_cache(maxsize=1)
 def _pool_empty(_at: int) -> str:
-    """No connection came within the pool's patience: none can be made, or all are in use."""
+    """Why the pool gave no connection in time: none can be made, or all are in use."""
     try:
         psycopg.connect(**{**connection.get_connection_params(), "connect_timeout": PROBE_S}).close()
     except psycopg.Error as error:
@@ -189,12 +190,12 @@ def _not_let_in(cause: psycopg.Error) -> str:
     )
 
 
-# ---------------------------------------------------------------- its tables
+# ---------------------------------------------------------------- tables
 
 
 def _of_another_release(raised: BaseException) -> str:
-    """A table or column that is not there: one of a migration that has not run, or else a mistake of ours; and within
-    a migration always a mistake of ours."""
+    """Explains a missing table or column: a migration that has not run, else a bug of ours; inside a migration always a
+    bug of ours."""
     modules = (frame.f_globals.get("__name__") for frame, _ in traceback.walk_tb(raised.__traceback__))
     return "" if executor.__name__ in modules else _migrations_apart(str(connection.settings_dict["NAME"]), _now())
 
@@ -220,7 +221,7 @@ def _migrations_apart(_database: str, _at: int) -> str:
 
 
 def _applied() -> set[tuple[str, str]]:
-    """On a connection of its own: the one on which the error came may be in a transaction that has failed."""
+    """The applied migrations, read on a separate connection: the failed one may be in an aborted transaction."""
     if connection.vendor == "sqlite":
         with closing(sqlite3.connect(f"file:{quote(str(connection.settings_dict['NAME']))}?mode=ro", uri=True)) as own:
             return set(own.execute(_APPLIED)) if own.execute(_ANY_SQLITE).fetchone() else set()

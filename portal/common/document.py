@@ -1,5 +1,4 @@
-"""The OpenAPI document as it is served, made once in each process, since it is the same for everybody; and the page
-to read it in."""
+"""Serves the OpenAPI document, made once per process since it is the same for everybody, and the page to read it in."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from rest_framework.request import Request
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Its text, the same compressed, and its mark."""
+    """The document's text, the same compressed, and its ETag."""
 
     text: bytes
     packed: bytes
@@ -28,7 +27,7 @@ class Document:
 
 
 class DocumentView(SpectacularJSONAPIView):
-    """The document. Whoever has it asks with its mark and is told that it is the same still."""
+    """Serves the document; 304 for a client that has it already."""
 
     made: Document | None = None
 
@@ -60,5 +59,5 @@ def _answer(request: HttpRequest, made: Document) -> HttpResponse:
 
 @require_safe
 def document_page(request: HttpRequest) -> HttpResponse:
-    """Swagger UI around the document. Everybody may read it; what is tried there has the reader's own rights."""
+    """Swagger UI for the document. Public; requests tried there have the reader's own rights."""
     return render(request, "api_docs.html")

@@ -1,4 +1,4 @@
-"""What can go wrong for a person or a program outside: types with fields, never text to match."""
+"""Errors for people and programs outside: types with fields, never text to match."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from django.utils.translation import gettext, gettext_noop
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing wrong with a request. ``path`` names the place (``taskRoles.train.instances``, ``limit``; empty: the
-    whole), ``code`` is for programs, ``line`` (from 1) is known for job files."""
+    """One thing wrong with a request. ``path`` names the field (``taskRoles.train.instances``, ``limit``; empty: the
+    whole), ``code`` is for programs, ``line`` (from 1) is set for job files."""
 
     path: str
     message: str
@@ -20,12 +20,12 @@ class Fault:
 
 
 class Refused(Exception):
-    """The request is understood and not carried out. ``detail`` is a sentence for people."""
+    """The request is understood but not carried out. ``detail`` is a sentence for people."""
 
     status = 400
     title = gettext_noop("Request refused")
     retry_after_s: int | None = None
-    """After so long it may be tried again."""
+    """Seconds after which it may be tried again."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
@@ -33,7 +33,7 @@ class Refused(Exception):
 
 
 class Invalid(Refused):
-    """What was sent cannot be used; ``faults`` holds every reason."""
+    """The input cannot be used; ``faults`` holds every reason."""
 
     title = gettext_noop("Not valid")
 
@@ -43,15 +43,15 @@ class Invalid(Refused):
 
 
 class Denied(Refused):
-    """Who asks may see the thing but may not do this with it."""
+    """The requester may see the thing but not do this with it."""
 
     status = 403
     title = gettext_noop("Not allowed")
 
 
 class NotFound(Refused):
-    """There is no such thing, or none that who asks may see: the two look the same. A ``kind`` that is written here as
-    a literal is marked for translation by that."""
+    """The thing does not exist, or the requester may not see it: both look the same. A literal ``kind`` at the call is
+    thereby marked for translation."""
 
     status = 404
     title = gettext_noop("Not found")
@@ -65,7 +65,7 @@ class NotFound(Refused):
 
 
 class Absent(Refused):
-    """It is not there, though who asks may see the place where it would be."""
+    """The thing does not exist, and the requester may see the place where it would be."""
 
     status = 404
     title = gettext_noop("Not found")
@@ -79,7 +79,7 @@ class Conflict(Refused):
 
 
 class ChangedMeanwhile(Conflict):
-    """Somebody else has changed it since it was read."""
+    """Somebody else has changed the thing since it was read."""
 
 
 class TooLarge(Refused):
@@ -94,7 +94,7 @@ class TooLarge(Refused):
 
 
 class RateLimited(Refused):
-    """Too many requests; the next is taken in ``retry_after_s`` seconds."""
+    """Too many requests; the next is accepted in ``retry_after_s`` seconds."""
 
     status = 429
     title = gettext_noop("Too many requests")
@@ -105,7 +105,7 @@ class RateLimited(Refused):
 
 
 class TooManyAtOnce(Refused):
-    """Who asks has as many of them under way as one may have."""
+    """The requester has as many under way as one user may have."""
 
     status = 429
     title = gettext_noop("Too many at once")
@@ -113,7 +113,7 @@ class TooManyAtOnce(Refused):
 
 
 class Unavailable(Refused):
-    """A part that is needed for this cannot be reached now; later it can."""
+    """A service that this needs cannot be reached at the moment."""
 
     status = 503
     title = gettext_noop("Unavailable")
@@ -121,4 +121,4 @@ class Unavailable(Refused):
 
 
 class Busy(Unavailable):
-    """All that can be done of this at once is under way."""
+    """The portal has as many of these under way as it can."""

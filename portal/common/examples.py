@@ -1,4 +1,4 @@
-"""Examples of the OpenAPI document: what the API was asked and what it answered, as `make examples` has recorded it."""
+"""Examples in the OpenAPI document: requests and answers as recorded by `make examples`."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from typing import Any
 
 FILE = Path(__file__).with_name("examples.json")
 YAMLS = ("application/yaml", "application/x-yaml", "text/yaml")
-"""Names of one and the same media type."""
+"""Names of the same media type."""
 
 
 @cache
 def examples_recorded() -> dict[str, Any]:
-    """Of each operation: `request` and, by status, `answers`; each a list of media type, title and value."""
+    """The examples of each operation: `request` and, by status, `answers`; each a list of media type, title and
+    value."""
     recorded: dict[str, Any] = json.loads(FILE.read_text())
     return recorded
 
 
 def examples_add(result: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """The document with the examples of every operation."""
+    """Postprocessing hook that adds the examples to every operation."""
     recorded = examples_recorded()
     for methods in result["paths"].values():
         for operation in methods.values():

@@ -1,6 +1,6 @@
-"""Named places at which a test may have this very process killed, to show that nothing is lost there.
+"""Fail-points: named places where a test has this process killed, to show that nothing is lost there.
 
-``BERTH_FAILPOINT=<name>`` (or ``<name>:<n>`` for its n-th passing) in the environment of that process arms it;
+``BERTH_FAILPOINT=<name>`` (or ``<name>:<n>`` for the n-th pass) in the process's environment arms one;
 ``sql:<part>:<n>`` stands for the n-th SQL statement of a part of the work.
 """
 
@@ -28,7 +28,7 @@ def failpoint_arm(text: str) -> None:
 
 
 def failpoint(name: str) -> None:
-    """Without effect unless armed by name; then SIGKILL to ourselves."""
+    """Sends SIGKILL to this process if armed by that name; else does nothing."""
     global _left
     if _armed and name == _armed:
         _left -= 1
@@ -38,7 +38,7 @@ def failpoint(name: str) -> None:
 
 @contextmanager
 def failpoint_statements(part: str) -> Iterator[None]:
-    """Each SQL statement inside is a passing of the fail-point ``sql:<part>``, before it reaches the database."""
+    """Passes the fail-point ``sql:<part>`` before each SQL statement inside the block."""
     if _armed != f"sql:{part}":
         yield
         return

@@ -1,4 +1,4 @@
-"""What the filters of all lists share, and filters, order and fields of lists that are not the database's rows."""
+"""Filters shared by all lists, and filters, ordering and field choice for lists that are not database rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EMPTY = gettext_lazy("Give a value, or leave the filter out.")
 
 
 class GivenFilter(django_filters.FilterSet):
-    """A filter that is there without a value is a mistake: a script's empty variable shall not find everything."""
+    """Refuses a filter without a value: a script's empty variable must not match everything."""
 
     def is_valid(self) -> bool:
         valid = super().is_valid()
@@ -34,8 +34,8 @@ class GivenFilter(django_filters.FilterSet):
 
 
 class NamedFilter(django_filters.CharFilter):
-    """Rows that refer to the newest row of that name (earlier ones were removed); of no such name there are none. The
-    name is looked up first, so that the database enters its index of the references, however many rows there are."""
+    """Rows that refer to the newest row of that name (earlier ones were removed); none if there is no such name. The
+    name is looked up first, so that the database uses its index on the reference, however many rows there are."""
 
     def __init__(self, model: type[Model], column: str, **more: Any) -> None:
         super().__init__(**more)
@@ -49,35 +49,35 @@ class NamedFilter(django_filters.CharFilter):
 
 
 class ChoicesFilter(django_filters.MultipleChoiceFilter):
-    """Rows with one or several values in a column of their own. Each is found once: without the library's ``DISTINCT``,
-    for which the database would sort all rows that there are before it gives the first page."""
+    """Rows with one of several values in a column of their own. Without the library's ``DISTINCT``, which would make
+    the database sort all rows before it gives the first page."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(distinct=False, **more)
 
 
 class MomentFilter(django_filters.IsoDateTimeFilter):
-    """A filter by a time with its offset, such as `2026-01-31T12:00:00Z`."""
+    """Filters by a time with its offset, such as `2026-01-31T12:00:00Z`."""
 
     field_class = MomentField  # type: ignore[assignment]  # it reads the same, and more strictly
 
 
 def unknown_refuse(request: Request, known: Iterable[str]) -> None:
-    """A misspelt filter shall not find everything. Raises ValidationError for parameters that the list has not."""
+    """Raises ValidationError for unknown parameters: a misspelt filter must not match everything."""
     names = sorted(known)
     unknown = sorted(request.query_params.keys() - {*names})
     if unknown:
         raise ValidationError(dict.fromkeys(unknown, f"There is no such parameter; there are: {', '.join(names)}."))
 
 
-# ---------------------------------------------------------------- short lists, which are made whole
+# ---------------------------------------------------------------- short lists, built in memory
 
 Reading = Callable[[str], Any]
 
 
 def rows_chosen(rows: list[dict[str, Any]], shape: type[Shape], request: Request) -> list[Any]:
-    """Of a short list's answers those that the request asks for, in its order, with its fields. Every field that is a
-    text, a whole number or a truth can be filtered and ordered by."""
+    """Filters and orders a short list's rows as the request asks, and picks fields. Every text, integer and boolean
+    field can be filtered and ordered by."""
     plain, sorted_by = plain_fields(shape), ordering_fields(shape)
     unknown_refuse(request, {*plain, ORDERING_PARAMETER, FIELDS_PARAMETER})
     for name in plain.keys() & request.query_params.keys():
@@ -93,20 +93,20 @@ def rows_chosen(rows: list[dict[str, Any]], shape: type[Shape], request: Request
 
 
 def plain_fields(shape: type[Shape]) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-    """The fields that hold one text, whole number or truth."""
+    """The fields that hold a single text, integer or boolean."""
     kinds = (serializers.CharField, serializers.IntegerField, serializers.BooleanField, serializers.ChoiceField)
     return {name: field for name, field in shape.known().items() if isinstance(field, kinds)}
 
 
 def ordering_fields(shape: type[Shape]) -> list[str]:
-    """Those, fractions and times."""
+    """The names of these, and of float and time fields."""
     more = (serializers.FloatField, serializers.DateTimeField)
     plain = plain_fields(shape)
     return [name for name, field in shape.known().items() if name in plain or isinstance(field, more)]
 
 
 def parameters_of_rows(shape: type[Shape]) -> list[dict[str, Any]]:
-    """How the OpenAPI document describes what ``rows_chosen`` takes, but for the fields."""
+    """OpenAPI parameters for what ``rows_chosen`` takes, except ``fields``."""
     plain = plain_fields(shape)
     filters = [
         {

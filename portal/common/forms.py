@@ -1,4 +1,4 @@
-"""What the forms of all pages share."""
+"""Form fields and helpers shared by all pages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHECK = {"class": "form-check-input"}
 
 
 def refusal_show(form: forms.Form, refusal: Refused, *, at: str | None = None) -> None:
-    """Write each reason beside the field that it speaks of; one that names none beside ``at``, else above the form."""
+    """Adds each fault to the field that it names; those that name none go to ``at``, else above the form."""
     if not isinstance(refusal, Invalid):
         form.add_error(at, refusal.detail)
         return
@@ -32,15 +32,15 @@ def refusal_show(form: forms.Form, refusal: Refused, *, at: str | None = None) -
 
 
 def checkbox(label: Any, help_text: Any = "", **more: Any) -> forms.BooleanField:
-    """Yes or no."""
+    """A yes-or-no field."""
     return forms.BooleanField(
         label=label, help_text=help_text, required=False, widget=forms.CheckboxInput(CHECK), **more
     )  # fmt: skip
 
 
 class NameInput(forms.TextInput):
-    """A field in which the names of a kind that the reader may see are offered while one types; without script one
-    types them whole. ``several``: it takes a list of them."""
+    """Text input that suggests names of a kind that the user may see; without script it is a plain input. ``several``:
+    it takes a list of names."""
 
     def __init__(self, kind: str, attrs: Mapping[str, Any] = TEXT, *, several: bool = False) -> None:
         super().__init__(dict(attrs))
@@ -60,8 +60,8 @@ class NameInput(forms.TextInput):
 
 
 class Words(forms.CharField):
-    """Several words in one field, apart by commas, semicolons or blanks; each once, in the order of typing. ``names``:
-    of which kind they are, if they are names."""
+    """A field for several words, separated by commas, semicolons or blanks; duplicates dropped, order kept. ``names``:
+    their kind, if they are names."""
 
     def __init__(self, *, names: str = "", **more: Any) -> None:
         widget = NameInput(names, several=True) if names else forms.TextInput(TEXT)
@@ -82,8 +82,8 @@ class Words(forms.CharField):
 
 
 class SeenForm(forms.Form):
-    """A form that changes what two people may change at one moment. It brings along what it showed: the version
-    (``seen``), and each field as it was."""
+    """A form with optimistic locking, for what two people may change at once. It carries the version that it showed
+    (``seen``) and each field's value then."""
 
     seen = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
 
@@ -97,9 +97,9 @@ class SeenForm(forms.Form):
             field.show_hidden_initial = name in present
 
     def take_present(self, last: Any) -> None:
-        """After somebody else's change: what was not touched is as it is now, what was typed stays, and ``meanwhile``
-        says of each field that the other has changed what is there now. Then ``overtaken`` is True. ``last``: the audit
-        log's entry of that change, if there is one."""
+        """Merges somebody else's change into the form: untouched fields take the present value, typed ones stay, and
+        ``meanwhile`` maps each field that the other changed to its present value. Sets ``overtaken``. ``last``: the
+        audit log's entry of that change, if any."""
         self.last = last
         fresh = QueryDict(mutable=True)
         fresh.update(self.data)
@@ -118,7 +118,7 @@ class SeenForm(forms.Form):
         self.data, self.overtaken = fresh, True
 
     def told_meanwhile(self) -> list[tuple[forms.BoundField, Any]]:
-        """The fields that the other has changed, and what each is now, in the words that the form has for it."""
+        """The fields that the other changed, each with its present value as the form words it."""
         return [(self[name], self._worded(name, shown)) for name, shown in self.meanwhile.items()]
 
     def _worded(self, name: str, shown: Any) -> Any:

@@ -10,12 +10,12 @@ from pathlib import Path
 from django.conf import settings
 
 LITTLE = 1 << 20
-"""Bytes; a disk with less is the one that is full, where the error does not say which."""
+"""Bytes; a disk with less free space is taken for the full one, where the error does not name it."""
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def disk_full(path: object = None) -> str:
-    """One sentence about the disk of this file; without one, of the first of the portal's folders that has no room."""
+    """One sentence about the disk that holds ``path``; without one, about the portal's first folder without room."""
     folders = [(Path(settings.DATA_DIR), "BERTH_DATA_DIR"), (Path(tempfile.gettempdir()), "TMPDIR")]
     below = [one for one in folders if str(path or "").startswith(str(one[0]))]
     full = [one for one in folders if _free(one[0]) < LITTLE]
@@ -25,5 +25,5 @@ def disk_full(path: object = None) -> str:
 
 
 def _free(folder: Path) -> int:
-    """Bytes; where it is not there the question does not arise."""
+    """Free bytes; a missing folder is never the full one."""
     return shutil.disk_usage(folder).free if folder.is_dir() else LITTLE

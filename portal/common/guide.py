@@ -1,4 +1,4 @@
-"""The user guide as the portal shows it: the documents of ``docs/`` from Markdown, without any HTML of their own."""
+"""The user guide as the portal shows it: Markdown files of ``docs/``, without any raw HTML."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from portal.common.picture_size import picture_size
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A page of the guide: the end of its address, the file under ``docs/``, and what lists call it."""
+    """A page of the guide: its name in the URL, its file under ``docs/``, and its label in lists."""
 
     name: str
     file: str
@@ -72,7 +72,7 @@ _BY_FILE = {one.file: one for one in DOCUMENTS}
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A section of a document, by which it can be linked."""
+    """A section of a document, with the anchor that links to it."""
 
     anchor: str
     text: str
@@ -80,7 +80,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """A document as HTML; ``sections`` are its headings of the second level."""
+    """A document as HTML; ``sections`` are its second-level headings."""
 
     title: str
     html: SafeString
@@ -88,7 +88,7 @@ class Guide:
 
 
 def guide_read(*, name: str) -> Guide:
-    """The page of that name. Raises NotFound for one that there is not, or whose file was not installed."""
+    """Renders the page of that name. Raises NotFound if there is none, or its file was not installed."""
     document = next((one for one in DOCUMENTS if one.name == name), None)
     path = settings.DOCS_DIR / document.file if document else None
     if document is None or path is None or not path.is_file():
@@ -111,7 +111,7 @@ def _rendered(path: Path, changed: float, file: str) -> Guide:
 
 
 def _anchored(tokens: Sequence[Token]) -> Iterable[tuple[str, Heading]]:
-    """The headings, each of which gets the anchor that GitHub would give it."""
+    """The headings, each given the anchor that GitHub would give it."""
     seen: dict[str, int] = {}
     for place, token in enumerate(tokens):
         if token.type == "heading_open":
@@ -125,8 +125,8 @@ def _anchored(tokens: Sequence[Token]) -> Iterable[tuple[str, Heading]]:
 
 
 def _pointed(tokens: Sequence[Token], folder: PurePosixPath) -> None:
-    """Links to other documents lead to their pages here, by their titles where the text says the file's name; pictures
-    to the static files. What is not shown here is no link."""
+    """Rewrites links to other documents to their pages here, with their titles where the text is the file name, and
+    images to static files. Links to what is not shown here are dropped."""
     for place, token in enumerate(tokens):
         if token.type == "link_open":
             href = str(token.attrGet("href"))
@@ -149,12 +149,12 @@ def _link(href: str, folder: PurePosixPath) -> dict[str, str | int | float]:
 
 
 def _code(_self: Any, tokens: Sequence[Token], place: int, _options: Any, _env: Any) -> str:
-    """A block that is wider than a telephone is scrolled by itself, also by keyboard."""
+    """A code block that scrolls by itself on narrow screens, also by keyboard."""
     return f'<pre tabindex="0"><code>{escape(tokens[place].content)}</code></pre>\n'
 
 
 def _picture(_self: Any, tokens: Sequence[Token], place: int, _options: Any, _env: Any) -> str:
-    """With its size, so that nothing moves when it comes; in the dark, the same page in the dark where there is one."""
+    """An image with its size, so that the layout does not shift; with a dark variant where there is one."""
     file, words = PurePosixPath(tokens[place].meta["file"]), tokens[place].content
     night = file.with_stem(f"{file.stem}-dark")
     if not (settings.DOCS_DIR / night).is_file():

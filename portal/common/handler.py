@@ -1,4 +1,4 @@
-"""How the web process takes an HTTP request."""
+"""ASGI handler that runs each request in one thread."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from portal.common.streaming import Streamed
 from portal.common.turns import Turns
 
 THREADS = 64
-"""At most so many requests are worked on at once; most wait for the database, which has a pool of its own."""
+"""Requests worked on at once; most wait for the database, which has its own connection pool."""
 AT_ONCE = 2
 """One computes while the other waits for the database."""
 PATIENCE_S = 0.1
-"""What takes longer waits for a node, or sums up a lot."""
+"""A request that takes longer is waiting for a node, or summing up a lot."""
 
 
 class InOneThread(ASGIHandler):
-    """A request is taken, answered and closed in one thread of a pool, as under WSGI, since none of our views is
-    asynchronous. Django's own handler starts a thread for each request, changes between it and the event loop five
-    times and carries back what the view set, which together costs as much as a small answer. Long answers are sent by
-    the event loop, so that slow readers hold no thread."""
+    """Receives, answers and closes a request in one thread of a pool, as under WSGI, since none of our views is async.
+    Django's own handler starts a thread for each request, switches between it and the event loop five times and copies
+    context back, which together costs as much as a small answer. Long answers are sent by the event loop, so that slow
+    readers hold no thread."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class InOneThread(ASGIHandler):
         super().load_middleware(is_async=False)
 
     async def handle(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer one request."""
+        """Answers one request."""
         try:
             body = await self.read_body(receive)
         except RequestAborted:
@@ -59,23 +59,23 @@ class InOneThread(ASGIHandler):
             body.close()
 
     def _answer(self, scope: Any, body: IO[bytes]) -> HttpResponseBase:
-        """The answer; closed, unless it is still to be made while it is sent."""
+        """The response; closed already, unless it streams."""
         set_script_prefix(get_script_prefix(scope))
         signals.request_started.send(sender=self.__class__, scope=scope)
         request, refusal = self.create_request(scope, body)
         response = cast(HttpResponseBase, refusal if request is None else self.get_response(request))
-        response.__dict__["_handler_class"] = self.__class__  # it tells that the request is over when it is closed
+        response.__dict__["_handler_class"] = self.__class__  # sender of request_finished on close
         if isinstance(response, FileResponse):
             response.block_size = self.chunk_size
         if response.streaming:
-            close_old_connections()  # made further in another thread, which has a connection of its own
+            close_old_connections()  # the rest is made in another thread, with its own connection
         else:
             response.close()
         return response
 
     async def _stream(self, response: HttpResponseBase, receive: Any, send: Any) -> None:
-        """Send it until it is whole, or nobody reads any more, or who asked for it has lost the right to it. What is
-        not whole then is cut off, as the server's protocol does it."""
+        """Sends the response until it is complete, the client disconnects, or the requester loses the right to it. An
+        incomplete one is aborted as the server's protocol does it."""
         sending = asyncio.create_task(self.send_response(response, send))
         ends: list[asyncio.Task[Any]] = [sending, asyncio.create_task(receive())]
         if isinstance(response, Streamed):
@@ -86,7 +86,7 @@ class InOneThread(ASGIHandler):
             for end in ends:
                 end.cancel()
             sent, *_ = await asyncio.gather(*ends, return_exceptions=True)
-            # In the thread in which it was made, whose connection to the database is given back with it.
+            # In the thread that made it, whose database connection is returned with it.
             await sync_to_async(response.close)()
         if isinstance(sent, Exception):
             raise sent

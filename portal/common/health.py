@@ -1,4 +1,4 @@
-"""Whether this web process can serve."""
+"""The health check of a web process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
-    """200 once the database answers, 503 before; for load balancers, start scripts and `berth-node check`."""
+    """200 if the database answers, else 503; for load balancers, start scripts and `berth-node check`."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
     return JsonResponse({"status": "ok", "version": settings.VERSION})

@@ -13,6 +13,6 @@ from portal.common.guide import DOCUMENTS, guide_read
 @login_required
 @require_safe
 def help_page(request: HttpRequest, name: str = DOCUMENTS[0].name) -> HttpResponse:
-    """A document of the guide, with the list of all."""
+    """A document of the guide, with a list of all of them."""
     context = {"guide": guide_read(name=name), "pages": DOCUMENTS, "name": name}
     return render(request, "help.html", context)

@@ -1,4 +1,4 @@
-"""Names and addresses of servers, as they tell them of themselves."""
+"""Validates host names and addresses that servers report of themselves."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 
 
 def host_plain(host: str) -> str:
-    """The host, where it is a name or an address and nothing else; what a node says of itself never becomes a scheme,
-    a user, a path or a word of a command."""
+    """The host if it is a plain name or address, else empty; a node's word never becomes a scheme, a user, a path or a
+    word of a command."""
     try:
         return str(ip_address("" if "%" in host else host))
     except ValueError:

@@ -1,7 +1,6 @@
-"""What may come in by a queue. Every node may push to the queue of reports, and what it pushes are bytes of its making
-where Kombu and Celery expect a message of their own: by one that is none a worker would end, and one that is could name
-other tasks, callbacks, and the queue to which it goes back. So of what lies there only a report's words are taken.
-"""
+"""Filters what nodes push to the report queue. Any node may push any bytes there, where Kombu and Celery expect a
+message of their own: a malformed one would end a worker, and a well-formed one could name other tasks, callbacks and a
+queue to return to. So only a report's arguments are taken from it."""
 
 from __future__ import annotations
 
@@ -37,8 +36,8 @@ _BODY = msgspec.json.Decoder(tuple[tuple[str, ...], dict[str, Any], dict[str, An
 
 
 def report_message(pushed: object) -> dict[str, Any]:
-    """A Celery message of the portal's own making with the task, its words and its expiry, and nothing else of what was
-    pushed. Raises ValueError for what is no report."""
+    """A new Celery message with only the task, arguments and expiry of what was pushed. Raises ValueError if it is no
+    report."""
     try:
         found = converted(pushed, _Pushed)
         words, _, _ = _BODY.decode(base64.b64decode(found.body))
@@ -55,24 +54,24 @@ _OF_THE_WAY: tuple[type[BaseException], ...] = (
     *redis.Transport.connection_errors,
     *redis.Transport.channel_errors,
 )
-"""What is no fault of a message."""
+"""Errors of the transport, not of a message."""
 
 
 class LaneChannel(redis.Channel):
-    """Goes on after what is no message at all."""
+    """Drops what is no message at all, and goes on."""
 
     def _brpop_read(self, **options: Any) -> Any:
         try:
-            return super()._brpop_read(**options)  # type: ignore[misc]  # not told by Kombu's types
+            return super()._brpop_read(**options)  # type: ignore[misc]  # untyped in Kombu
         except _OF_THE_WAY:
             raise
-        except Exception as error:  # whatever a parser says of bytes that anybody may have pushed
+        except Exception as error:  # any parser error: anybody may have pushed these bytes
             log.warning("what lay in a queue is no message, and was dropped: %r", error)
             return True
 
 
 class LaneTransport(redis.Transport):
-    """Kombu's own, as the portal's workers use it."""
+    """Kombu's Redis transport for the portal's workers, with reports filtered."""
 
     Channel = LaneChannel
 

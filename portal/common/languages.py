@@ -1,4 +1,4 @@
-"""The language of a page: what its reader chose, else what the browser asks for. Programs are answered in English."""
+"""The language of a page: the reader's choice, else what the browser asks for. Programs are answered in English."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from django.utils.cache import patch_vary_headers
 from django.utils.translation.trans_real import parse_accept_lang_header
 
 PROGRAMS = ("/api/", "/rest-server/", "/node/code/", "/healthz")
-"""What begins so is read by programs: its language is English."""
+"""Path prefixes read by programs, which get English."""
 
 DOCS = "/api/docs"
-"""The page among them that people read."""
+"""The one page below them that people read."""
 
 CHOICES = tuple(code for code, _ in settings.LANGUAGES)
 A_YEAR_S = 365 * 24 * 3600
 
 
 class PageLanguage:
-    """Pages in the language of who reads them. Of a request by a program nothing is asked and nothing is set."""
+    """Activates the reader's language for each page. For a program's request nothing is looked up or set."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -38,19 +38,19 @@ class PageLanguage:
 
 
 def page_language(request: HttpRequest) -> str:
-    """What the account says, else what this browser was told, else the best of what it asks for."""
+    """The account's choice, else the browser's cookie, else the best match for its ``Accept-Language``."""
     chosen: str = getattr(request.user, "language", "")
     return chosen if chosen in CHOICES else translation.get_language_from_request(request)
 
 
 def asked_language(request: HttpRequest) -> str:
-    """The best of what a program asks for by its header; English where it asks for nothing that is there."""
+    """The best match for a program's ``Accept-Language``; English if none is available."""
     return _best(request.headers.get("Accept-Language", ""))
 
 
 def socket_language(*, chosen: str, kept: str, accepted: str) -> str:
-    """Of a page's websocket, as of the page: what the account says, else what this browser was told (a cookie), else
-    the best of what it asks for (a header)."""
+    """The language of a page's websocket, as of the page: the account's choice, else the browser's cookie (``kept``),
+    else the best match for its ``Accept-Language`` (``accepted``)."""
     return next((one for one in (chosen, kept) if one in CHOICES), "") or _best(accepted)
 
 
@@ -64,7 +64,7 @@ def _best(accepted: str) -> str:
 
 
 def language_keep(response: HttpResponse, language: str) -> None:
-    """Tell the browser: for the log-in page, and for who has no account. Empty: forget what it was told."""
+    """Sets the language cookie, for the log-in page and for visitors without an account. Empty: deletes it."""
     if not language:
         response.delete_cookie(settings.LANGUAGE_COOKIE_NAME, samesite="Lax")
         return

@@ -1,4 +1,4 @@
-"""What goes on for long, a download or a websocket, is asked again and again whether it still may."""
+"""Rechecks permission during long-lived work such as a download or a websocket."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ log = logging.getLogger(__name__)
 
 RECHECK_S = 4.0
 UNASKED_S = 30.0
-"""So long it goes on while nobody can be asked whether it still may."""
+"""How long such work goes on while permission cannot be checked."""
 
 
 async def until_lost(ask: Callable[[], Awaitable[bool]]) -> bool:
-    """Ask every ``RECHECK_S`` seconds, and return as soon as it may not go on: True where that was the answer, False
-    where nobody could be asked for ``UNASKED_S``. Nothing that fails ends the asking, or what is watched would go on
-    however its rights end: the database may restart just as it is asked."""
+    """Calls ``ask`` every ``RECHECK_S`` seconds and returns once permission is gone: True if ``ask`` said so, False if
+    it failed for ``UNASKED_S``. A single failure does not end the loop (the database may just be restarting), or the
+    watched work would go on unchecked."""
     clock = asyncio.get_running_loop().time
     asked_at = clock()
     while True:

@@ -1,4 +1,4 @@
-"""Tells open browsers that something changed. A hint: who misses one reads the rows again."""
+"""Live events: tells open browsers that something changed. Only a hint: a client that misses one rereads the rows."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ log = logging.getLogger(__name__)
 
 
 def announce(kind: str, payload: Mapping[str, Any]) -> None:
-    """Sends ``payload`` (JSON values) to everybody who listens and may see it; call it after the commit.
+    """Sends ``payload`` (JSON values) to all listeners who may see it; call it after the commit.
 
-    ``kind`` is ``job`` (payload: ``id``, ``vc`` and ``user``, as ids), ``node`` (``name``) or ``queue``.
-    Never raises: one try, at most half a second, then a line in our log.
+    ``kind`` is ``job`` (payload: ``id``, ``vc`` and ``user``, as ids), ``node`` (``name``) or ``queue``. Never raises:
+    one try of at most half a second, then a line in the log.
     """
     announce_all(kind, [payload])
 
 
 def announce_all(kind: str, payloads: Iterable[Mapping[str, Any]]) -> None:
-    """The same for several of one kind, in one message."""
+    """Sends several payloads of one kind in one message."""
     try:
         message = {"type": MESSAGE, "kind": kind, "payloads": [dict(payload) for payload in payloads]}
         asyncio.run_coroutine_threadsafe(_send(message), _loop(os.getpid())).result()
@@ -39,8 +39,8 @@ def announce_all(kind: str, payloads: Iterable[Mapping[str, Any]]) -> None:
 
 @cache
 def _loop(_process: int) -> asyncio.AbstractEventLoop:
-    """A loop in a thread of its own, which keeps its connection: to open one takes ten times as long as to send. One
-    for each process: in a forked one the thread is gone."""
+    """An event loop in its own thread, which keeps its connection: opening one takes ten times as long as sending. One
+    per process: after a fork the thread is gone."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="live", daemon=True).start()
     return loop

@@ -1,4 +1,4 @@
-"""One readable line per log entry of our own processes (structlog); never a secret."""
+"""Log format of our own processes (structlog): one readable line per entry, never a secret."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def line_formatter() -> ProcessorFormatter:
-    """Time, level, logger's name and message of any logger's entries, on one line; a traceback follows. What servers
-    and people wrote (reasons, names) can neither begin a line of its own nor steer the terminal of who reads it."""
+    """Formats any logger's entries as one line of time, level, logger and message; a traceback follows. Text from
+    servers and people (reasons, names) can neither start a line of its own nor control the reader's terminal."""
     # Plain tracebacks: pretty ones show the values of local variables, and with them secrets.
     renderer = structlog.dev.ConsoleRenderer(
         colors=False, pad_event_to=0, exception_formatter=structlog.dev.plain_traceback
@@ -32,5 +32,5 @@ def _on_one_line(_logger: WrappedLogger, _method: str, entry: EventDict) -> Even
 
 
 def _shown(_logger: WrappedLogger, _method: str, text: EventDict) -> str:
-    """The whole entry as it is written, by now a text."""
+    """Escapes control characters in the rendered entry."""
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], str(text))

@@ -1,4 +1,4 @@
-"""Why the mail server does not take mail: in one sentence, with the cure."""
+"""Explains why the mail server does not take mail: one sentence with the cure."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from nodes.protocol.connecting import Endpoint, connection_fault
 
 SETTING = "BERTH_EMAIL_URL"
 WANTS_LOG_IN = 530
-"""RFC 4954."""
+"""SMTP status "authentication required" (RFC 4954)."""
 
 
 def mail_fault(error: SMTPException | OSError) -> str:
-    """Users read it of their own mails: it names the setting, and never the server or its account."""
+    """The sentence. Users read it about their own mails: it names the setting, never the server or its account."""
     place = _place()
     if words := _refusal(error):
         return f"{place.at[:1].upper()}{place.at[1:]} {words}."
@@ -36,7 +36,7 @@ def _place() -> Endpoint:
 
 
 def _refusal(error: SMTPException | OSError) -> str:
-    """What the server itself said no to; empty where it did not come to that."""
+    """What the server itself refused; empty if it was not reached."""
     if isinstance(error, SMTPNotSupportedError) and ("STARTTLS" in str(error) or "AUTH" in str(error)):
         return f"does not offer what {SETTING} asks for ({_plain(error)}): correct its beginning, its port, or its user"
     if not isinstance(error, SMTPResponseException):
@@ -57,5 +57,5 @@ def _reply(error: SMTPResponseException) -> str:
 
 
 def _plain(said: object) -> str:
-    """On one line, to stand in brackets."""
+    """The message on one line, to stand in brackets."""
     return " ".join(str(said).split()).rstrip(".")

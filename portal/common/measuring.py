@@ -1,5 +1,5 @@
-"""What a worker counts of itself, for Prometheus, and whether it takes tasks in: at ``/metrics`` and ``/healthz`` of a
-port of its own, where one was named."""
+"""A worker's ``/metrics`` for Prometheus and ``/healthz``, which says whether it takes tasks; on a port of its own, if
+one is set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _consuming = Event()
 
 
 class ConsumingStep(bootsteps.StartStopStep):
-    """With the worker's connection to Redis: stopped where it is lost, started again where it is back."""
+    """Tracks the worker's connection to Redis: stopped when it is lost, started when it is back."""
 
     requires = ("celery.worker.consumer.tasks:Tasks",)
 
@@ -32,7 +32,7 @@ class ConsumingStep(bootsteps.StartStopStep):
 
 
 class MeasuresStep(bootsteps.StartStopStep):
-    """With the worker, in which all tasks are threads of one process."""
+    """Serves the endpoints for as long as the worker runs; its tasks are threads of one process."""
 
     def start(self, parent: Any) -> None:
         if not settings.METRICS_PORT:
@@ -66,7 +66,7 @@ def _with_health(measures: WSGIApplication) -> WSGIApplication:
 
 
 def _takes_tasks() -> bool:
-    """Whether the worker has its queue, and Redis answers: it may be cut off without having noticed yet."""
+    """Whether the worker consumes its queue, and Redis answers: it may be cut off without having noticed."""
     try:
         return _consuming.is_set() and bool(redis_once().ping())
     except RedisError:

@@ -1,4 +1,4 @@
-"""Headers on every answer."""
+"""Security headers on every response."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ CONTENT_SECURITY_POLICY = "; ".join(
 
 
 class SecurityHeaders:
-    """A strict Content-Security-Policy (no inline script, nothing from elsewhere), a permissions policy, and nothing
-    kept by browsers and proxies: whoever comes to a browser after somebody has logged out finds none of their pages.
-    Static files are answered before, and kept."""
+    """Sets a strict Content-Security-Policy (no inline script, nothing from elsewhere), a permissions policy and
+    ``no-store``: on a shared browser nobody finds pages of a user who has logged out. Static files are served before
+    this middleware, and cached."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

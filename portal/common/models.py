@@ -1,4 +1,4 @@
-"""Abstract rows that several apps share; no table of its own."""
+"""Abstract models that several apps share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.db import models
 
 
 class EventRow(models.Model):
-    """Something that happened: who, what, when, in words and as data. Written in the transaction of the change."""
+    """An event: who, what, when, in words and as data. Written in the same transaction as the change."""
 
     at = models.DateTimeField(db_index=True)
     code = models.CharField(max_length=40)

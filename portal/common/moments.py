@@ -1,5 +1,5 @@
-"""Moments that people and programs send. Each is in UTC from here on: Python compares two times of one zone by what
-their clocks show, which is wrong in the night in which clocks go back."""
+"""Times that people and programs send, normalised to UTC: Python compares two times of one zone by wall clock, which is
+wrong in the night when clocks go back."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _NEVER = gettext_lazy("%(time)s does not exist in %(zone)s, where clocks are set
 
 
 def moment_of(typed: datetime) -> datetime:
-    """In UTC. Without an offset it is of the portal's zone. Raises ValueError, with a sentence, for a time that comes
-    twice there or not at all, and for one outside of all years."""
+    """The time in UTC. Without an offset it is in the portal's zone. Raises ValueError, with a sentence, for a local
+    time that occurs twice or not at all, and for one out of range."""
     try:
         return (typed if typed.tzinfo is not None else _placed(typed)).astimezone(UTC)
     except OverflowError:
@@ -44,7 +44,7 @@ def _placed(clock: datetime) -> datetime:
 
 
 class Moment(serializers.DateTimeField):
-    """A moment in a request's body."""
+    """A time in a request's body."""
 
     def enforce_timezone(self, value: datetime) -> datetime:
         try:
@@ -54,7 +54,7 @@ class Moment(serializers.DateTimeField):
 
 
 class MomentField(forms.DateTimeField):
-    """A moment in a form or a filter."""
+    """A time in a form or a filter."""
 
     widget = forms.DateTimeInput({**TEXT, "type": "datetime-local"})
 

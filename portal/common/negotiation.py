@@ -1,4 +1,4 @@
-"""Which form an answer of the API has."""
+"""Content negotiation of the API."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rest_framework.request import Request
 
 
 class Unnegotiated(DefaultContentNegotiation):
-    """For addresses that have one form of answer, whatever is asked for."""
+    """For endpoints with a single response format, whatever ``Accept`` asks for."""
 
     def select_renderer(
         self, request: Request, renderers: Any, format_suffix: str | None = None

@@ -1,4 +1,4 @@
-"""The OpenAPI document: what drf-spectacular finds by itself, and what every address of ours answers besides."""
+"""OpenAPI generation: what drf-spectacular finds by itself, plus the responses common to all endpoints."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ WRITING = ("POST", "PUT", "PATCH")
 
 
 class Schema(AutoSchema):
-    """Adds the problem documents that any request may meet (those of a view's own stand in its ``problems``), and
-    the choice of fields to lists."""
+    """Adds the problem documents that any request may meet (a view names its own in ``problems``), and the ``fields``
+    parameter to lists."""
 
     def get_override_parameters(self) -> list[Any]:
         parameters = list(super().get_override_parameters())
@@ -35,7 +35,7 @@ class Schema(AutoSchema):
         if isinstance(serializer, Body):
             mapped["additionalProperties"] = False
         if isinstance(serializer, Answer) and not serializer.whole:
-            mapped.pop("required", None)  # one may ask for some of the fields
+            mapped.pop("required", None)  # ``fields`` may leave some out
         return mapped
 
     def _get_response_bodies(self, direction: Direction = "response") -> dict[str, Any]:
@@ -62,7 +62,8 @@ def _fields(names: list[str]) -> OpenApiParameter:
 
 
 def defaults_outward(result: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """The document with each default where all of a field's kinds are meant: an empty e-mail address is none."""
+    """Moves each default out of ``oneOf``, to apply to the whole field: an empty e-mail address is no e-mail
+    address."""
     for schema in result["components"]["schemas"].values():
         for described in schema.get("properties", {}).values():
             for kind in described.get("oneOf", []):

@@ -1,4 +1,4 @@
-"""Where a change comes from, for the audit log: by what way, and from which address."""
+"""Origin of a change, for the audit log: by what channel, and from which address."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from django.http import HttpRequest, HttpResponse
 
 
 class Origin(NamedTuple):
-    """``via``: ``web`` (a browser, or a request without a token), ``token berth_…`` (how it begins), ``socket``, or
-    ``system`` for a command on the server and for what the portal does by itself. ``address`` is empty where there is
-    none."""
+    """``via``: ``web`` (a browser, or a request without a token), ``token berth_…`` (its prefix), ``socket``, or
+    ``system`` for commands on the server and for the portal itself. ``address`` is empty if there is none."""
 
     via: str = "system"
     address: str = ""
@@ -24,29 +23,29 @@ _origin: ContextVar[Origin] = ContextVar("origin", default=Origin())  # noqa: B0
 
 
 def origin() -> Origin:
-    """Of the request that is being answered."""
+    """The origin of the current request."""
     return _origin.get()
 
 
 def origin_token(prefix: str) -> None:
-    """The request was signed in by the token that begins so."""
+    """Notes that the request was authenticated by the token with this prefix."""
     _origin.set(_origin.get()._replace(via=f"token {prefix}"))
 
 
 def origin_socket(address: str) -> None:
-    """What this task does comes from a websocket of that address."""
+    """Notes that the current task acts for a websocket from this address."""
     _origin.set(Origin("socket", _plain(address)))
 
 
 def _plain(address: str) -> str:
-    """The address without an interface (``fe80::1%eth0``), as databases take it; empty where a proxy names none."""
+    """The address without its interface (``fe80::1%eth0``), as databases take it; empty if it is none."""
     with suppress(ValueError):
         return str(ip_address(address.partition("%")[0]))
     return ""
 
 
 class RequestOrigin:
-    """Notes each request's origin for as long as it is answered."""
+    """Middleware that sets the origin for the duration of a request."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

@@ -1,4 +1,4 @@
-"""What fails outside stands in the log of our processes as one sentence: once, and again after a while if it stays."""
+"""Log filter for outages: one sentence each, repeated only after a while if it lasts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from portal.common.outages import outage
 
 AGAIN_S = 600.0
 _VARYING = re.compile(r"'[^']*'|[0-9]+")
-"""Times, and names that others have given."""
+"""Times and quoted names, which differ between equal outages."""
 
 
 class OutagesOnce(logging.Filter):
-    """In the place of a traceback and of what a library says, each of which would come again with every try. Entries
-    about anything else pass as they are."""
+    """Replaces the traceback or library message of an outage by its sentence, and drops repetitions for ``AGAIN_S``.
+    Other entries pass unchanged."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class OutagesOnce(logging.Filter):
 
 
 def _error_of(record: logging.LogRecord) -> BaseException | None:
-    """That it was logged with, or that stands in its text."""
+    """The exception that was logged with the record, or is among its arguments."""
     if record.exc_info and record.exc_info[1] is not None:
         return record.exc_info[1]
     values = record.args.values() if isinstance(record.args, dict) else record.args or ()

@@ -1,4 +1,5 @@
-"""What outside the portal fails (the database, Redis, a disk), or its own name: in one sentence, with the cure."""
+"""Explains outages of what the portal depends on (database, Redis, disk), and a wrong host name: one sentence with the
+cure."""
 
 from __future__ import annotations
 
@@ -18,9 +19,8 @@ from portal.common.full_disks import NO_ROOM, disk_full
 
 
 def outage(error: BaseException) -> str:
-    """The sentence where this error, or one that it was raised from, is the outside's; empty for any other: a mistake
-    of ours while such an error is handled stays a mistake. It may ask the database's server, which takes up to some
-    seconds."""
+    """The sentence if this error, or one that it was raised from, is an outage; else empty: a bug of ours that occurs
+    while handling an outage stays a bug. May probe the database server for a few seconds."""
     for cause in _raised_from(error):
         if isinstance(cause, OSError) and cause.errno in NO_ROOM:
             return disk_full(cause.filename)
@@ -59,7 +59,7 @@ _REDIS = (
     redis.exceptions.NoPermissionError,
     BrokerError,
 )
-"""Of its errors those that say that it cannot be used."""
+"""Redis errors that mean that it cannot be used."""
 
 
 def _redis(cause: BaseException) -> str:

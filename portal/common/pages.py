@@ -1,4 +1,4 @@
-"""Refusals shown as pages."""
+"""Middleware for refusals and expired sessions on pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from portal.common.errors import Refused
 
 
 class RefusalPages:
-    """A refusal that leaves a page view becomes a page that says what happened. (REST answers its own.)"""
+    """Renders a refusal raised by a page view as an error page. (REST has its own handler.)"""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -35,8 +35,8 @@ class RefusalPages:
 
 
 class LogInWhole:
-    """The session has ended while a page was open: the part that it asks for is not the log-in form. The whole page
-    goes there, and comes back afterwards."""
+    """After the session has ended, an htmx request must not get the log-in form as its fragment: the whole page goes to
+    the log-in, and comes back afterwards."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

@@ -1,4 +1,4 @@
-"""Pages of lists by cursor: a page stays right while rows come and go, and a late page costs what the first does."""
+"""Cursor pagination: a page stays right while rows come and go, and a late page costs as much as the first."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ ORDERING_PARAMETER = "ordering"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """By one column, and by the list's key where rows are alike in it."""
+    """Order by one column, ties by the list's key."""
 
     column: str
     descending: bool
 
     @property
     def name(self) -> str:
-        """As the parameter has it."""
+        """As in the query parameter."""
         return f"-{self.column}" if self.descending else self.column
 
     @property
     def turned(self) -> Order:
-        """The other way round."""
+        """The reverse order."""
         return Order(self.column, not self.descending)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Behind which row a page begins: the row's key, and its value in the column of the order where that is another.
+    """A cursor: the row after which a page begins, by its key and its value in the ordering column if that is another.
     ``back``: the page ends before it."""
 
     key: str
@@ -52,7 +52,7 @@ class Place:
     back: bool
 
     def text(self) -> str:
-        """As an answer's address has it."""
+        """The cursor as in a URL."""
         parts = {
             "p": self.key,
             **({} if self.value is None else {"v": self.value}),
@@ -62,7 +62,7 @@ class Place:
 
     @classmethod
     def read(cls, text: str) -> Place:
-        """The inverse of ``text``. Raises ValueError."""
+        """Parses a cursor. Raises ValueError."""
         raw = urlsafe_b64decode(text.encode("ascii")).decode("ascii")
         parts = dict(parse_qsl(raw, strict_parsing=True, keep_blank_values=True))
         if not {"p"} <= parts.keys() <= {"p", "v", "r"} or parts.get("r", "1") != "1":
@@ -71,8 +71,8 @@ class Place:
 
 
 class Behind(Func):
-    """Whether a row's columns come after these values, the first of them first, compared as rows: so the database
-    enters an index on them right there, however many rows have the same in the first."""
+    """Whether a row's columns come after these values in a row comparison: so the database starts in an index on them
+    right there, however many rows share the first value."""
 
     output_field = BooleanField()
 
@@ -90,10 +90,9 @@ class Behind(Func):
 
 
 class Cursor(BasePagination):
-    """Newest first, by id. ``limit`` sets the length of a page (default 50, at most 200); ``ordering`` another order:
-    by the key, or by one of the view's ``orders``. Rows without a value there (jobs that have not ended) have no place
-    in such an order and are left out, since databases differ in where they would stand. ``next`` and ``previous`` of
-    the answer are addresses."""
+    """Newest first, by id. ``limit`` sets the page size (default 50, at most 200), ``ordering`` another order: by the
+    key, or by one of the view's ``orders``. Rows that are NULL in that column (jobs that have not ended) are left out,
+    since databases differ in where they sort. ``next`` and ``previous`` are URLs."""
 
     key = "id"
     default = Order("id", descending=True)
@@ -120,7 +119,7 @@ class Cursor(BasePagination):
         return found
 
     def names(self, view: APIView | None) -> list[str]:
-        """The columns by which the view's rows can be ordered."""
+        """The columns that the view's rows can be ordered by."""
         return list(dict.fromkeys([self.key, *getattr(view, "orders", ())]))
 
     def _columns(self, order: Order) -> list[str]:
@@ -141,13 +140,13 @@ class Cursor(BasePagination):
         return place
 
     def _behind(self, place: Place, order: Order) -> Q | Behind:
-        """The rows after the place."""
+        """A filter for the rows after the cursor."""
         if place.value is None:
             return Q(**{f"{self.key}__{'lt' if order.descending else 'gt'}": place.key})
         return Behind(self._model, order, {order.column: place.value, self.key: place.key})
 
     def get_page_size(self, request: Request) -> int:
-        """How many rows the request asks for."""
+        """The page size that the request asks for."""
         return _whole(request, "limit", self.page_size, least=1, most=self.max_page_size)
 
     def get_paginated_response(self, data: Any) -> Response:
@@ -186,19 +185,19 @@ class Cursor(BasePagination):
 
 
 class NewestSubmitted(Cursor):
-    """By the time of submission, which filters by time go with."""
+    """By time of submission, which goes with filters by time."""
 
     default = Order("submitted_at", descending=True)
 
 
 class OldestFirst(Cursor):
-    """In the order in which things happened."""
+    """In chronological order, by id."""
 
     default = Order("id", descending=False)
 
 
 class ByName(Cursor):
-    """For what has a name of its own: nodes, virtual clusters."""
+    """For rows identified by name: nodes, virtual clusters."""
 
     key = "name"
     default = Order("name", descending=False)
@@ -206,7 +205,7 @@ class ByName(Cursor):
 
 
 class ByUser(Cursor):
-    """For accounts, by their user names."""
+    """For accounts, by user name."""
 
     key = "username"
     default = Order("username", descending=False)
@@ -214,19 +213,19 @@ class ByUser(Cursor):
 
 
 class ByGroup(ByName):
-    """For groups, whose names are longer."""
+    """For groups, which may have longer names."""
 
     position = re.compile(r"[^\0]{1,150}")
 
 
 class BySecret(ByName):
-    """For stored secrets, and for registries by their servers."""
+    """For stored secrets, and registries by server."""
 
     position = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,259}")
 
 
 class ByPlace(LimitOffsetPagination):
-    """For the queue, which changes its order all the time: ``offset`` counts places, ``limit`` as elsewhere."""
+    """Offset pagination for the queue, whose order changes all the time: ``offset`` counts places."""
 
     default_limit = Cursor.page_size
     max_limit = Cursor.max_page_size
@@ -256,7 +255,7 @@ class ByPlace(LimitOffsetPagination):
 
 
 def order_of(request: Request, names: list[str], default: Order | None) -> Order:
-    """The order that the request asks for. Raises ValidationError, which names those that there are."""
+    """The order that the request asks for. Raises ValidationError, naming the possible ones."""
     text = request.query_params.get(ORDERING_PARAMETER)
     if text is None and default is not None:
         return default
@@ -268,7 +267,7 @@ def order_of(request: Request, names: list[str], default: Order | None) -> Order
 
 
 def ordering_parameter(names: list[str], default: str | None) -> dict[str, Any]:
-    """How the OpenAPI document describes it."""
+    """Its OpenAPI parameter."""
     shape: dict[str, Any] = {"type": "string", "enum": [sign + name for name in names for sign in ("", "-")]}
     if default is not None:
         shape["default"] = default
@@ -276,7 +275,7 @@ def ordering_parameter(names: list[str], default: str | None) -> dict[str, Any]:
 
 
 def _value(model: type[Model], column: str, text: str | None) -> Any:
-    """The value in a cursor as the column has it. Raises Django's ValidationError for what can be none."""
+    """A cursor's value as the column's type. Raises Django's ValidationError for an impossible one."""
     if text is None:
         return None
     if "\0" in text:

@@ -1,4 +1,4 @@
-"""Parameters that several addresses take."""
+"""Query parameters that several endpoints take."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from rest_framework.request import Request
 
 
 def truth_parameter(name: str, *, default: bool, description: str) -> OpenApiParameter:
-    """How the OpenAPI document describes a parameter that ``truth`` reads."""
+    """The OpenAPI parameter for one that ``truth`` reads."""
     shape = {"type": "string", "enum": ["true", "false"], "default": str(default).lower()}
     return OpenApiParameter(name, shape, description=description)
 
 
 def truth(request: Request, name: str, *, default: bool) -> bool:
-    """``true`` or ``false`` of the request's query. Raises ValidationError for anything else."""
+    """Reads a ``true`` or ``false`` query parameter. Raises ValidationError for anything else."""
     text = request.query_params.get(name, str(default).lower())
     if text not in {"true", "false"}:
         raise ValidationError({name: "true or false."})
@@ -25,5 +25,5 @@ DRY_RUN = truth_parameter("dry_run", default=False, description="Only say what w
 
 
 def dry_run(request: Request) -> bool:
-    """Whether the request asks for a look only."""
+    """Whether the request asks for a dry run."""
     return truth(request, "dry_run", default=False)

@@ -1,4 +1,4 @@
-"""Request bodies: read up to a limit, whatever their header says of their length."""
+"""Request bodies, read up to a limit whatever their Content-Length says."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from portal.common.errors import TooLarge
 
 
 def read_limited(stream: IO[bytes], limit: int) -> bytes:
-    """The whole body; raises TooLarge beyond ``limit`` bytes, having read no more than that."""
+    """Reads the whole body. Raises TooLarge beyond ``limit`` bytes, having read only one more."""
     body = stream.read(limit + 1)
     if len(body) > limit:
         raise TooLarge(limit)
@@ -26,7 +26,7 @@ def _refuse_constant(name: str) -> Any:
 
 
 class StrictJSONParser(BaseParser):
-    """One JSON value in UTF-8; NaN and infinities, which are not JSON, are refused."""
+    """Parses one JSON value in UTF-8; refuses NaN and infinities, which are not JSON."""
 
     media_type = "application/json"
 

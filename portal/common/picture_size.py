@@ -1,4 +1,4 @@
-"""How large a picture is, from its first bytes."""
+"""Image dimensions, from a file's first bytes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import struct
 from pathlib import Path
 
 HEAD = 30
-"""Bytes that say it, in both formats."""
+"""Bytes to read; enough for both formats."""
 
 
 def picture_size(path: Path) -> tuple[int, int] | None:
-    """Width and height in pixels of a PNG or of a lossy WebP, the two formats of ``docs/``; None for anything else."""
+    """Width and height in pixels of a PNG or lossy WebP, the two formats in ``docs/``; None for anything else."""
     try:
         with path.open("rb") as file:
             head = file.read(HEAD)
@@ -23,5 +23,5 @@ def picture_size(path: Path) -> tuple[int, int] | None:
         return width, height
     if head.startswith(b"RIFF") and head[8:16] == b"WEBPVP8 ":
         width, height = struct.unpack_from("<HH", head, 26)
-        return width & 0x3FFF, height & 0x3FFF  # the two highest bits ask for a scale
+        return width & 0x3FFF, height & 0x3FFF  # the top two bits are a scale
     return None

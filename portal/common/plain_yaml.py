@@ -1,4 +1,4 @@
-"""YAML of people who may be strangers."""
+"""YAML loaders for untrusted input."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MERGE = "tag:yaml.org,2002:merge"
 
 
 class UniqueLoader(yaml.SafeLoader):
-    """YAML in which a mapping has each key once: of two, what the first says would be lost without a word."""
+    """Refuses duplicate keys in a mapping: the first value would be lost silently."""
 
     def compose_mapping_node(self, anchor: Any) -> Any:
         node = super().compose_mapping_node(anchor)
@@ -28,7 +28,7 @@ class UniqueLoader(yaml.SafeLoader):
 
 
 class PlainLoader(UniqueLoader):
-    """YAML without anchors: a few lines of them can stand for gigabytes."""
+    """Also refuses anchors and aliases: a few lines of them can expand to gigabytes."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):

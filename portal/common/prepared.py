@@ -1,6 +1,6 @@
-"""Queries that are asked again and again with other values: their SQL is made once, and PostgreSQL plans it once for
-each connection. Django takes longer to make the SQL of a join or two than PostgreSQL takes to answer it, and PostgreSQL
-takes longer to find an order for eight joins than to follow it."""
+"""Prepared queries: their SQL is made once, and PostgreSQL plans it once per connection. Django takes longer to
+build the SQL of a join or two than PostgreSQL to answer it, and PostgreSQL takes longer to plan eight joins than to
+run them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _FIELDS: dict[type, type[Field[Any, Any]]] = {
 
 
 class Slot(Expression):
-    """Where a value will stand in a ``Prepared`` query: ``filter(user_id=Slot("user", int))``. Never where None may."""
+    """A placeholder in a ``Prepared`` query: ``filter(user_id=Slot("user", int))``. Never where None may stand."""
 
     def __init__(self, name: str, kind: type) -> None:
         super().__init__(output_field=_FIELDS[kind]())
@@ -53,13 +53,13 @@ class Slot(Expression):
         return "%s", [self]
 
     def value(self, values: dict[str, Any]) -> Any:
-        """The value as the database takes it."""
+        """The value as a database parameter."""
         return self.output_field.get_db_prep_value(values[self.name], connection, prepared=False)
 
 
 class Among(Func):
-    """Whether a column's value is one of those in a slot: ``filter(Among("id", "ids"))``. However many
-    there are, they are one parameter."""
+    """Whether a column's value is in a slot's list: ``filter(Among("id", "ids"))``. The list is one parameter, whatever
+    its length."""
 
     output_field = BooleanField()
 
@@ -76,11 +76,11 @@ class Among(Func):
         return f"{column} IN (SELECT value FROM json_each(%s))", [*parameters, self]
 
     def value(self, values: dict[str, Any]) -> Any:
-        """The values as the database takes them."""
+        """The list as a database parameter."""
         found = list(values[self.name])
         if connection.vendor != "postgresql":
             return json.dumps(found, default=_as_sqlite_has_it)
-        # As a text, whose type is always the same, where a list's is that of its largest number.
+        # As text: psycopg would type a list by its largest number, and so vary the type.
         return found if any(isinstance(one, str) for one in found) else f"{{{','.join(map(str, found))}}}"
 
 
@@ -89,7 +89,7 @@ def _as_sqlite_has_it(value: UUID) -> str:
 
 
 class _Made(NamedTuple):
-    """A query's SQL for one kind of database, with what Django found out about it on the way."""
+    """A query's SQL for one database vendor, with Django's compiler for it."""
 
     rows: QuerySet[Any, Any]
     compiler: Any
@@ -98,15 +98,15 @@ class _Made(NamedTuple):
 
 
 class Prepared(Generic[Row]):
-    """``query`` makes the query with a ``Slot`` for each value that differs; it is asked for once for each kind of
-    database. Rows are whatever the query gives: instances, tuples, single values, with what it fetches beside them."""
+    """A query that is compiled once per database vendor. ``query`` builds it, with a ``Slot`` for each value that
+    varies. Rows are whatever it yields: instances, tuples, single values, with what it prefetches."""
 
     def __init__(self, query: Callable[[], QuerySet[Any, Row]]) -> None:
         self._query = query
         self._made: dict[str, _Made] = {}
 
     def __call__(self, **values: Any) -> list[Row]:
-        """The rows for these values; none where a number is larger than any column's."""
+        """The rows for these values; none if a number exceeds any column's range."""
         if any(isinstance(value, int) and not -LARGEST <= value < LARGEST for value in values.values()):
             return []
         made = self._made.get(connection.vendor) or self._make()
@@ -118,12 +118,12 @@ class Prepared(Generic[Row]):
         compiler.connection = connection
         compiler.execute_sql = lambda *_, **__: [found]
         query.get_compiler = lambda *_, **__: compiler  # type: ignore[method-assign]
-        # Past the setter, which would have dictionaries made of what values_list makes tuples of.
+        # Bypasses the setter, which would turn values_list's tuples into dictionaries.
         rows.__dict__["_query"] = query
         return cast(list[Row], list(rows))
 
     def first(self, **values: Any) -> Row | None:
-        """The only row, or the first; None where there is none. The query should say how many it wants."""
+        """The first row, or None. The query should set its own limit."""
         return next(iter(self(**values)), None)
 
     def _make(self) -> _Made:
@@ -137,7 +137,7 @@ class Prepared(Generic[Row]):
 
 
 def with_literals(sql: str, parameters: Sequence[Any]) -> tuple[str, Sequence[Any]]:
-    """The statement with only its slots left open: a plan for any value could not use an index of the rows of one
+    """The statement with everything inlined but its slots: a generic plan could not use a partial index on one
     state."""
     parts, slots = re.split(r"(?<!%)%s", sql), []
     told = [parts[0]]
@@ -152,18 +152,18 @@ def with_literals(sql: str, parameters: Sequence[Any]) -> tuple[str, Sequence[An
 
 
 class _Planned(Cursor[Any]):
-    """Has the database keep the statement's plan."""
+    """A cursor that makes PostgreSQL keep the statement's plan."""
 
     def execute(self, query: Any, params: Any = None, **more: Any) -> Any:
         done = super().execute(query, params, prepare=True, **more)
-        if connection.queries_logged:  # what was sent is the plan's name
+        if connection.queries_logged:  # only the plan's name was sent
             text = ClientCursor(self.connection).mogrify(query, params)
             self._query = cast(Any, SimpleNamespace(query=text.encode()))
         return done
 
 
 def planned(sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-    """The rows that a statement finds; PostgreSQL keeps its plan for the next time."""
+    """Runs a statement and returns its rows; PostgreSQL keeps the plan."""
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.cursor = _Planned(connection.connection)

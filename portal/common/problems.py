@@ -1,4 +1,4 @@
-"""Every refusal of the API as one form: a problem document of RFC 9457, ``application/problem+json``."""
+"""Problem documents (RFC 9457, ``application/problem+json``): the one format of the API's refusals."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ API_PREFIX = "/api/"
 def problem(
     status_code: int, detail: str, faults: tuple[Fault, ...] = (), title: str = "", instance: str = ""
 ) -> dict[str, Any]:
-    """The document; ``type`` is about:blank, as ``title`` and ``status`` say all that programs need."""
+    """Builds a document; ``type`` is about:blank, as ``title`` and ``status`` say all that programs need."""
     document: dict[str, Any] = {
         "type": "about:blank",
         "title": title or TITLES.get(status_code, "Error"),
@@ -59,7 +59,7 @@ def problem(
 
 
 def handler(error: Exception, context: Mapping[str, Any]) -> Response | None:
-    """Django REST framework's hook: what a raised error answers. None for a mistake of ours, which becomes a 500."""
+    """Django REST framework's exception handler. None for a bug of ours, which becomes a 500."""
     if isinstance(error, RequestDataTooBig):
         error = TooLarge(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
     if isinstance(error, Refused):
@@ -73,7 +73,7 @@ def handler(error: Exception, context: Mapping[str, Any]) -> Response | None:
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """400 of what could not be read; 413 of a form that is too large for what it is."""
+    """400 for a request that could not be read, 413 for a form that is too large."""
     if isinstance(exception, DisallowedHost):
         return _other_name(request)
     too_large = isinstance(exception, RequestDataTooBig)
@@ -88,15 +88,15 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
-    """404 of an address that nobody serves."""
+    """404 for an unknown path."""
     if request.path.startswith(API_PREFIX):
         return _plain(404, "There is nothing at this address.")
     return page_not_found(request, exception)
 
 
 def internal_error(request: HttpRequest) -> HttpResponseBase:
-    """503 where a part is away that the portal needs, 500 for a mistake of ours; what happened stands in our log, not
-    in the answer."""
+    """503 while a service that the portal needs is down, 500 for a bug of ours; details go to the log, not into the
+    response."""
     if (error := sys.exception()) is not None and outage(error):
         return _away(request)
     if request.path.startswith(API_PREFIX):
@@ -105,7 +105,7 @@ def internal_error(request: HttpRequest) -> HttpResponseBase:
 
 
 def _other_name(request: HttpRequest) -> HttpResponse:
-    """Nothing of what it asks is shown: any name may be in it."""
+    """Shows nothing of the host that was asked for: it may contain anything."""
     if request.path.startswith(API_PREFIX):
         return _plain(400, f"This portal is at {settings.URL}, and knows no other name (BERTH_ALLOWED_HOSTS).")
     return HttpResponse(render_to_string("host.html", {"url": settings.URL}), status=400)
@@ -149,19 +149,19 @@ def _from_framework(error: Exception, response: Response) -> dict[str, Any]:
 
 
 def _sentence(faults: tuple[Fault, ...]) -> str:
-    """The first of them; of several each with its place, or the same words would stand there again and again."""
+    """The first fault's message; of several, each with its path, since the messages may be equal."""
     if len(faults) == 1:
         return faults[0].message
     return "; ".join(f"{fault.path}: {fault.message}" if fault.path else fault.message for fault in faults[:3])
 
 
 def faults_in(error: exceptions.ValidationError) -> tuple[Fault, ...]:
-    """Everything that a serializer found."""
+    """All faults that a serializer found."""
     return tuple(_flatten(error.detail, error.get_codes(), ()))
 
 
 def _flatten(detail: Any, codes: Any, path: tuple[str, ...]) -> Iterator[Fault]:
-    """A serializer's nested errors as a flat list with dotted paths."""
+    """Flattens a serializer's nested errors, with dotted paths."""
     if isinstance(detail, Mapping):
         for key, value in detail.items():
             inner = path if key == "non_field_errors" else (*path, str(key))

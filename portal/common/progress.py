@@ -1,5 +1,5 @@
-"""How far a long request has come, for the page that waits for it. Kept in Redis for minutes; without it pages show
-no numbers, and nothing else changes."""
+"""Progress of a long request, for the page that waits for it. Kept in Redis for minutes; without Redis pages show no
+numbers, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from portal.common.wake import redis_once
 
 KEPT_S = 600
 EVERY = 20
-"""A step in so many is told, and the last one."""
+"""About so many reports in all, one of them for the last step."""
 
 
 class Progress(NamedTuple):
-    """So many steps of so many."""
+    """Steps done, of a total."""
 
     done: int
     total: int
 
 
 Steps = Callable[[int, int], None]
-"""Called after each step: how many are done, of how many."""
+"""Callback after each step: how many are done, of how many."""
 
 
 def progress_steps(key: str) -> Steps:
-    """Tells under this key."""
+    """A callback that records progress under this key."""
 
     def told(done: int, total: int) -> None:
         if done % max(1, total // EVERY) == 0 or done == total:
@@ -41,7 +41,7 @@ def progress_steps(key: str) -> Steps:
 
 
 def progress_read(key: str) -> Progress | None:
-    """What was told last under this key; None where nothing is known."""
+    """The progress last recorded under this key; None if unknown."""
     try:
         kept = redis_once().get(_place(key))
     except RedisError:

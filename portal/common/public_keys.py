@@ -1,4 +1,4 @@
-"""Public SSH keys as text: what is one, strictly, and its fingerprint."""
+"""Public SSH keys as text: strict parsing, and fingerprints."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ LEAST_RSA_BITS = 2048
 
 
 class PublicKey(NamedTuple):
-    """A key as it is kept: one line without its comment, what it is made with, and its fingerprint as OpenSSH shows
-    it."""
+    """A key as it is stored: one line without its comment, its algorithm, its fingerprint as OpenSSH shows it, and the
+    comment."""
 
     line: str
     kind: str
@@ -25,7 +25,7 @@ class PublicKey(NamedTuple):
 
 
 class KeyFault(StrEnum):
-    """Why a text is no public key that is taken."""
+    """Why a text is refused as a public key."""
 
     PRIVATE = "private"
     NO_LINE = "no line"
@@ -35,7 +35,7 @@ class KeyFault(StrEnum):
 
 
 class NoPublicKey(Exception):
-    """``kind`` and ``bits`` are what was found of it."""
+    """The text is no usable public key; ``kind`` and ``bits`` are what was recognised of it."""
 
     def __init__(self, fault: KeyFault, *, kind: str = "", bits: int = 0) -> None:
         super().__init__(fault)
@@ -43,8 +43,8 @@ class NoPublicKey(Exception):
 
 
 def public_key_parse(text: str) -> PublicKey:
-    """The key in a line of ``authorized_keys``, or of a ``.pub`` file. Raises NoPublicKey for anything else: options,
-    several lines, a private key."""
+    """Parses a line of ``authorized_keys`` or a ``.pub`` file. Raises NoPublicKey for anything else: options, several
+    lines, a private key."""
     words = text.strip().split(None, 2)
     if "PRIVATE KEY" in text:
         raise NoPublicKey(KeyFault.PRIVATE)

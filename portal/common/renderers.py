@@ -1,4 +1,4 @@
-"""How answers of the API become bytes."""
+"""JSON rendering of API responses."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from rest_framework.utils.encoders import JSONEncoder
 
 
 class Json(JSONRenderer):
-    """JSON as Django REST framework writes it, by an encoder that takes a tenth of the time: an answer may have
-    thousands of values. What it has no way to write (whole numbers beyond 64 bits) is left to the other."""
+    """JSON equal to Django REST framework's, from an encoder ten times as fast: a response may have thousands of
+    values. What it cannot encode (integers beyond 64 bits) falls back to the framework's."""
 
     def render(
         self, data: Any, accepted_media_type: str | None = None, renderer_context: Mapping[str, Any] | None = None

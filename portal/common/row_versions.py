@@ -1,15 +1,15 @@
-"""Rows that are asked for every second though few of them change: only those that have are read.
+"""Caches of rows that are read every second though few of them change: only changed ones are fetched.
 
-PostgreSQL says of each row which transaction wrote it (``xmin``). A transaction leaves one version of a row, so key and
-``xmin`` together name exactly what the row holds. The versions of ten thousand rows are one text, which takes a tenth
-of the time that the rows take. Two things could make one name mean two versions, and then none is believed:
+PostgreSQL stores with each row the transaction that wrote it (``xmin``). A transaction leaves one version of a row, so
+key and ``xmin`` together identify its content. The versions of ten thousand rows are fetched as one text, in a tenth of
+the time that the rows take. They are not trusted where one could stand for two contents:
 
-- A transaction that still writes may change a row twice: what it reads itself has no name yet.
-- A server that has lost transactions which were seen gives their numbers again: another that took the place of this
-  one, or this one after a crash where commits are not waited for (``synchronous_commit`` off). A name is good as long
-  as one server runs, and nowhere if commits are not waited for.
+- A transaction that is still writing may change a row twice: its own reads have no valid versions.
+- A server that has lost transactions which were seen reuses their numbers: another server in the place of this one, or
+  this one after a crash with ``synchronous_commit`` off. So versions hold while one server runs, and never with that
+  setting off.
 
-SQLite has no such names: all rows are read and compared.
+SQLite has no such versions: all rows are read and compared.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ SERVER = (
     "CASE WHEN pg_current_xact_id_if_assigned() IS NULL AND current_setting('synchronous_commit') <> 'off' "
     "THEN pg_postmaster_start_time()::text ELSE '' END"
 )
-"""Where versions are good; empty in a transaction that has written, and where a crash may lose what was seen."""
+"""SQL for the scope in which versions hold; empty in a transaction that has written, and where a crash may lose
+commits."""
 
 
 class _Kept(NamedTuple):
-    """What the last reading found: the rows' versions, also as the one text that they came in where they did, and the
-    rows."""
+    """The last reading: the rows' versions, also as the text they came in if they did, and the rows."""
 
     server: str
     text: str | None
@@ -46,11 +46,10 @@ class _Kept(NamedTuple):
 
 
 class KeptRows(Generic[Key]):
-    """The rows of a query, by the key in the first of their columns. A row that is as it was is the same tuple as in
-    the last reading, and where all are, so is the dictionary, which nobody may change.
+    """A cached query: its rows, by the key in their first column. An unchanged row is the same tuple as in the last
+    reading, and if all are unchanged so is the dictionary; callers must not modify it.
 
-    The query may join only what never changes: versions are those of its own table's rows. ``key`` makes a key of its
-    text.
+    The query may only join what never changes: versions cover its own table's rows. ``key`` parses a key from text.
     """
 
     def __init__(
@@ -59,11 +58,11 @@ class KeptRows(Generic[Key]):
         self._query, self._columns, self._key = query, columns, key
         self._all = Prepared(lambda: self._named(query()))
         self._some = Prepared(lambda: self._named(query().filter(Among("pk", "keys"))))
-        # In one piece, since several threads may read: each starts from what it finds here.
+        # Replaced as a whole: several threads may read, each from the value that it finds.
         self._kept = _Kept("", None, frozenset(), {})
 
     def read(self) -> dict[Key, Row]:
-        """The rows as the caller's transaction sees them."""
+        """The rows as of the caller's transaction."""
         last = self._kept
         if connection.vendor != "postgresql":
             kept = last._replace(rows=_as_before(last.rows, self._query().values_list(*self._columns)))
@@ -83,7 +82,7 @@ class KeptRows(Generic[Key]):
     def _changed(self, last: _Kept, text: str) -> _Kept:
         versions = frozenset(text.split(",")) if text else frozenset()
         new, gone = versions - last.versions, last.versions - versions
-        # Each is read with its version: without a snapshot it may be another one already.
+        # Each comes with its version: outside a snapshot it may have changed since.
         found = self._split(self._some(keys=[*map(self._key_of, new)])) if new else []
         rows = dict(last.rows)
         for version in gone:
@@ -104,14 +103,14 @@ class KeptRows(Generic[Key]):
 
     @cached_property
     def _statement(self) -> str:
-        """For all versions; made once, since that takes longer than the database takes for it."""
+        """Selects all versions; cached, since compiling it takes longer than running it."""
         query = self._query().order_by()
         sql, _ = with_literals(*query.values_list(_version(query.model)).query.sql_with_params())
         return f"SELECT {SERVER}, coalesce(string_agg(name, ','), '') FROM ({sql}) AS found (name)"  # noqa: S608
 
 
 def _as_before(last: dict[Any, Row], rows: Iterable[Row]) -> dict[Any, Row]:
-    """These rows; tuples and dictionary are those of the last reading where they are equal."""
+    """These rows, reusing the last reading's tuples and dictionary where they are equal."""
     found = {}
     for row in rows:
         before = last.get(row[0])
@@ -129,7 +128,7 @@ def _version_sql(model: type[Model]) -> str:
 
 
 def tables_version(*models: type[Model]) -> str | None:
-    """A text that is the same as long as all rows of these (small) tables are; None where nothing can be said."""
+    """A text that changes whenever a row of these (small) tables does; None if unknown."""
     if connection.vendor != "postgresql":
         return None
     ((server, *texts),) = planned(_tables_statement(models))
@@ -146,16 +145,16 @@ def _tables_statement(models: tuple[type[Model], ...]) -> str:
 
 
 class KeptResult(Generic[Value]):
-    """What was made of rows, as long as ``version`` gives the same text for them: of all rows that ``make`` reads, but
-    for what never changes without one of these."""
+    """Caches a result made of rows, as long as ``version`` returns the same text: it must cover all rows that ``make``
+    reads, except those that never change without one of these."""
 
     def __init__(self, version: Callable[[], str | None], make: Callable[[], Value]) -> None:
         self._version, self._make = version, make
         self._kept: tuple[str, Value] | None = None
 
     def read(self) -> Value:
-        """The last one or a new one; nobody may change it. The version is read first: what was then made of newer rows
-        is made once more by the next reading."""
+        """The cached or a new result; callers must not modify it. The version is read first: a result made of newer
+        rows is merely made once more next time."""
         version, last = self._version(), self._kept
         if version is None:
             return self._make()
@@ -165,9 +164,9 @@ class KeptResult(Generic[Value]):
 
 
 class RowsVersion:
-    """A text that is the same as long as each of these queries (of tables with numbers for keys) finds the same rows,
-    and each is as it was; None where nothing can be said. Ten thousand versions are one number, by a hash that needs no
-    order; the queries are not joined, which would take longer than to read them."""
+    """Callable that returns a text which changes whenever a row that one of these queries (on tables with integer keys)
+    finds does; None if unknown. Ten thousand versions become one number, by an order-independent hash; the queries are
+    not joined, which would take longer."""
 
     def __init__(self, *queries: Callable[[], QuerySet[Any]]) -> None:
         self._queries = queries
@@ -180,7 +179,7 @@ class RowsVersion:
 
     @cached_property
     def _statement(self) -> str:
-        """Made once, since that takes longer than the database takes for it."""
+        """Cached, since compiling it takes longer than running it."""
         texts = [
             f"(SELECT count(*)::text || ' ' || coalesce(bit_xor(hash), 0)::text FROM ({sql}) AS found (hash))"  # noqa: S608
             for sql in (_hashes(query()) for query in self._queries)
@@ -196,7 +195,8 @@ def _hashes(query: QuerySet[Any]) -> str:
 
 
 def changed(before: Mapping[Key, Value], gone: Iterable[Key], new: Mapping[Key, Value]) -> dict[Key, Value]:
-    """A copy without some and with others: ten thousand are copied in the time in which a few hundred are looked at."""
+    """A copy of ``before`` without the keys ``gone`` and with ``new``: copying ten thousand takes as long as looking at
+    a few hundred."""
     after = dict(before)
     for key in gone:
         after.pop(key, None)

@@ -1,5 +1,5 @@
-"""Live samples in Redis: a node's newest reading for pages, and what its task attempts showed in the last minutes, from
-which the record of each is made. Whoever loses Redis loses these minutes."""
+"""Live samples in Redis: a node's newest reading for pages, and its task attempts' readings of the last minutes, from
+which usage records are made. If Redis is lost, so are these minutes."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ log = logging.getLogger(__name__)
 
 KEPT_S = 60
 MINUTES_KEPT = 20
-"""How long readings of task attempts wait for the record at most."""
+"""How long readings of task attempts wait to be recorded."""
 MOST_ENTRIES = 12 * MINUTES_KEPT
 LAST_MS = 1 << 62
 TASKS, PROCESSES, NAME = 1024, 64, 200
-"""So many tasks of a node are read, processes of a GPU, and characters of a name: pages and the record of everybody's
-jobs read what all nodes tell."""
+"""Limits per node, per GPU, and on a name's characters: one node's report ends up on pages and in records of
+everybody's jobs."""
 
 
 class GpuReading(NamedTuple):
-    """A GPU of a task attempt: utilisation in percent, memory in MB, power in watts, temperature in degrees Celsius;
-    None where it does not tell."""
+    """One GPU of a task attempt: utilisation in percent, memory in MB, power in watts, temperature in degrees Celsius;
+    None where unknown."""
 
     uuid: str
     utilisation: int | None
@@ -43,7 +43,7 @@ class GpuReading(NamedTuple):
 
 
 class TaskReading(NamedTuple):
-    """What a task attempt used: CPU in thousandths of a core, memory in MB, and its GPUs."""
+    """Usage of a task attempt: CPU in thousandths of a core, memory in MB, and its GPUs."""
 
     attempt: UUID
     cpu_milli: int | None
@@ -52,7 +52,7 @@ class TaskReading(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """The task attempts of a node at one moment, in ms since 1970."""
+    """A node's task attempts at one time, in ms since 1970."""
 
     at_ms: int
     tasks: list[TaskReading]
@@ -64,15 +64,14 @@ _decode = msgspec.json.Decoder(list[TaskReading]).decode
 def sample_keep(
     *, node: str, sample: Sample, containers: Sequence[ContainerReport], now_ms: int, ahead_ms: int = 0
 ) -> None:
-    """Keep a node's newest readings for a minute, and those of its containers until they are in the record; without
-    effect while Redis is away. ``now_ms``: the portal's time; ``ahead_ms``: how far the node's clock is known to be
-    ahead of it, where it is wrong."""
+    """Stores a node's newest readings for a minute, and those of its containers until they are recorded; does nothing
+    while Redis is down. ``now_ms``: the portal's time; ``ahead_ms``: how far the node's clock is known to be ahead."""
     sample, containers = sample_believed(sample), containers[:TASKS]
     pipe = redis_once().pipeline(transaction=False)
     pipe.set(samples_key(node), encode(sample), ex=KEPT_S)
     if tasks := _tasks(sample, containers):
-        # Named by its moment: Redis itself refuses a reading that two reports carried. One of a clock that has just
-        # jumped ahead is of now at the latest, or Redis would refuse all until the portal's time has come as far.
+        # The entry's id is its time, so Redis refuses a reading that two reports carried. It is capped at now: after a
+        # jump of the node's clock, Redis would refuse all entries until the portal's time has caught up.
         entry: dict[Any, Any] = {"tasks": msgspec.json.encode(tasks)}
         pipe.xadd(_stream(node), entry, id=f"{max(1, min(sample.at_ms - ahead_ms, now_ms))}-0", maxlen=MOST_ENTRIES)
     try:
@@ -84,7 +83,7 @@ def sample_keep(
 
 
 def sample_believed(told: Sample) -> Sample:
-    """The same with numbers that fit columns and charts: a node may name any."""
+    """The sample with numbers clamped to what columns and charts take: a node may send any."""
     return replace(
         told,
         at_ms=min(max(told.at_ms, -LAST_MS), LAST_MS),
@@ -140,7 +139,7 @@ def _tasks(sample: Sample, containers: Iterable[ContainerReport]) -> list[TaskRe
 
 
 def _key(attempt: str) -> UUID | None:
-    """None for a container of somebody else's, whatever its node calls it."""
+    """The attempt's id; None for a foreign container, whatever its node calls it."""
     try:
         return UUID(attempt)
     except ValueError:
@@ -152,7 +151,7 @@ def _was_there(error: Exception) -> bool:
 
 
 def readings(*, redis: Redis, nodes: Sequence[str], first_ms: int, end_ms: int) -> Iterator[tuple[str, list[Reading]]]:
-    """The kept readings of these nodes from ``first_ms`` on and before ``end_ms``, in the order of time. Raises
+    """Stored readings of these nodes from ``first_ms`` up to before ``end_ms``, in order of time. Raises
     redis.RedisError."""
     pipe = redis.pipeline(transaction=False)
     for node in nodes:
@@ -162,7 +161,7 @@ def readings(*, redis: Redis, nodes: Sequence[str], first_ms: int, end_ms: int) 
 
 
 def readings_expire(*, redis: Redis, nodes: Iterable[str]) -> None:
-    """These nodes have reported of late: what they said stays for some minutes more. Raises redis.RedisError."""
+    """Renews the expiry, by some minutes, for nodes that reported of late. Raises redis.RedisError."""
     pipe = redis.pipeline(transaction=False)
     for node in nodes:
         pipe.expire(_stream(node), MINUTES_KEPT * 60)
@@ -173,7 +172,7 @@ def _reading(entry: bytes, fields: dict[bytes, bytes]) -> Reading | None:
     try:
         return Reading(int(entry.partition(b"-")[0]), _decode(fields[b"tasks"]))
     except (KeyError, msgspec.MsgspecError):
-        return None  # an earlier version's
+        return None  # written by an earlier version
 
 
 def _stream(node: str) -> str:

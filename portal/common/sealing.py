@@ -1,4 +1,4 @@
-"""Secrets at rest: sealed under a key that lies in a file, never in the database (libsodium secret boxes)."""
+"""Encryption of stored secrets with a key from a file, never from the database (libsodium secret boxes)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nacl.secret import SecretBox
 
 
 class SealBroken(Exception):
-    """Sealed under another key: the key file is not the one this database was written with."""
+    """A secret was sealed under another key than the present key file's."""
 
 
 def _box() -> SecretBox:
@@ -21,12 +21,12 @@ def _box() -> SecretBox:
 
 
 def seal(value: Any) -> str:
-    """JSON value -> text that is safe in a database row."""
+    """Encrypts a JSON value into text for a database row."""
     return base64.b64encode(_box().encrypt(json.dumps(value).encode())).decode()
 
 
 def unseal(text: str) -> Any:
-    """The inverse; an empty text is an empty mapping. Raises SealBroken."""
+    """Decrypts what ``seal`` made; an empty text is an empty mapping. Raises SealBroken."""
     if not text:
         return {}
     try:

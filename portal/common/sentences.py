@@ -1,4 +1,4 @@
-"""How sentences for people are put together, in the reader's language."""
+"""Builds sentences for people, in the reader's language."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from functools import cache
 from django.utils.translation import get_language, gettext
 
 LONGEST = 1_000
-"""Characters of a sentence that is worded anew."""
+"""Longest text, in characters, that is reworded."""
 DEEPEST = 10
-"""Sentences within sentences that are."""
+"""How deeply nested sentences are reworded."""
 _HOLE = re.compile(r"%\((\w+)\)s")
 
 
 def sentence(words: str) -> str:
-    """With a capital at its beginning and a stop at its end."""
+    """The words with a capital at the start and a full stop at the end."""
     return f"{words[:1].upper()}{words[1:]}{'' if words.endswith(('.', '!', '?', '。')) else gettext('.')}"
 
 
 def some_of(names: Sequence[str], most: int) -> str:
-    """The first of them, and how many more there are: ``gpu01, gpu02 and 7 more``."""
+    """The first ``most`` names, and how many more: ``gpu01, gpu02 and 7 more``."""
     named = ", ".join(names[:most])
     if len(names) <= most:
         return named
@@ -29,14 +29,14 @@ def some_of(names: Sequence[str], most: int) -> str:
 
 
 def reworded(text: str, forms: Sequence[str], parts: Sequence[str] = ()) -> str:
-    """A sentence that was written in English, in the reader's language: by the first of these forms that it has, with
-    what fills the form's holes worded anew by ``parts``. One that has none of the forms stays as it was written, and
-    one of more than ``LONGEST`` characters."""
+    """Translates a sentence that was stored in English: by the first of ``forms`` that it matches, with what fills its
+    placeholders translated by ``parts``. Returned as it is if no form matches, or it has more than ``LONGEST``
+    characters."""
     return text if get_language() == "en" or len(text) > LONGEST else _reworded(text, forms, parts, DEEPEST)
 
 
 def _reworded(text: str, forms: Sequence[str], parts: Sequence[str], deep: int) -> str:
-    if " " not in text:  # a name, a number: no sentence
+    if " " not in text:  # a name or number, no sentence
         return gettext(text) if text in forms else text
     for form in forms if deep else ():
         if (holes := holes_of(form, text)) is not None:
@@ -45,10 +45,9 @@ def _reworded(text: str, forms: Sequence[str], parts: Sequence[str], deep: int) 
 
 
 def holes_of(form: str, text: str) -> dict[str, str] | None:
-    """What fills the form's holes, each with something; None where the text has not that form. What stands at the very
-    beginning is as long as it can be (mostly a whole sentence, with others' words in it), all else as short as it can
-    be. Each word is looked for once: a pattern tries all places of one with all of another, for a minute where somebody
-    fills a text with blanks."""
+    """What fills the form's placeholders, none of it empty; None if the text does not match. A placeholder at the very
+    start is matched greedily (mostly a whole sentence, with others' words in it), all others lazily. Literals are
+    searched for one by one: a regular expression would backtrack for a minute on a text full of blanks."""
     names, written = _pieces(form)
     if not names:
         return {} if text == form.replace("%%", "%") else None
@@ -74,6 +73,6 @@ def holes_of(form: str, text: str) -> dict[str, str] | None:
 
 @cache
 def _pieces(form: str) -> tuple[list[str], list[str]]:
-    """The names of the holes, and what is written before, between and behind them."""
+    """The placeholders' names, and the literals before, between and after them."""
     pieces = _HOLE.split(form)
     return pieces[1::2], [piece.replace("%%", "%") for piece in pieces[::2]]

@@ -15,7 +15,7 @@ FIELDS_PARAMETER = "fields"
 
 
 class Text(serializers.CharField):
-    """A JSON string; a number is none."""
+    """A JSON string; numbers are refused."""
 
     def to_internal_value(self, data: Any) -> str:
         if not isinstance(data, str):
@@ -24,7 +24,7 @@ class Text(serializers.CharField):
 
 
 class Whole(serializers.IntegerField):
-    """A JSON number without a fraction; neither ``"1"`` nor ``true``."""
+    """A JSON number without a fraction; refuses ``"1"`` and ``true``."""
 
     def to_internal_value(self, data: Any) -> int:
         if type(data) is not int:
@@ -33,7 +33,7 @@ class Whole(serializers.IntegerField):
 
 
 class Truth(serializers.BooleanField):
-    """JSON ``true`` or ``false``; neither ``"yes"`` nor 1."""
+    """JSON ``true`` or ``false``; refuses ``"yes"`` and 1."""
 
     def to_internal_value(self, data: Any) -> bool:
         if not isinstance(data, bool):
@@ -75,7 +75,7 @@ class Ready(Shape):
 
 
 def fields_chosen(request: Request, known: list[str]) -> list[str]:
-    """The fields for which the request asks; all of them where it names none. Raises ValidationError."""
+    """The fields that the request asks for; all if it names none. Raises ValidationError."""
     names = request.query_params.get(FIELDS_PARAMETER)
     if names is None:
         return known

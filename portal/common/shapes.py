@@ -1,6 +1,6 @@
-"""Answers made by a plan: what a serializer's fields ask for is found out once for each class, not for each request and
-each row. Django REST framework copies every field for each serializer that it makes, and asks each field of each row
-where its value is and what to make of it: two thirds of the time of a list of jobs."""
+"""Fast serializers: a class's fields are analysed once, not for each request and row. Django REST framework copies
+every field for each serializer that it makes, and asks each field of each row where its value is and how to convert it:
+two thirds of the time of a list of jobs."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _AS_THEY_ARE: tuple[tuple[type[Field], type], ...] = (
     (serializers.BooleanField, bool),
     (serializers.FloatField, float),
 )
-"""Fields whose values of this very type are sent as they are."""
+"""Field types whose values of exactly this type are sent unchanged."""
 
 
 class Step(NamedTuple):
-    """How a field's value comes into the answer."""
+    """How one field's value gets into the answer."""
 
     name: str
-    path: Sequence[str]  # empty: the field takes the whole row
-    plain: type | None  # values of this very type are sent as they are
+    path: Sequence[str]  # empty: the field gets the whole row
+    plain: type | None  # values of exactly this type are sent unchanged
     is_moment: bool
     field: Field
 
@@ -39,11 +39,11 @@ class Shape(serializers.Serializer[Any]):
     """What we send, or a part of it; made as Django REST framework makes it, by the class's plan."""
 
     chosen: frozenset[str] | None = None
-    """The fields that are asked for; None: all."""
+    """The requested fields; None: all."""
 
     @classmethod
     def plan(cls) -> Sequence[Step]:
-        """The fields in their order."""
+        """One step per field, in order; computed once per class."""
         if "_plan" not in cls.__dict__:
             cls._plan = [_step(field) for field in cls().fields.values()]
         return cls._plan
@@ -52,7 +52,7 @@ class Shape(serializers.Serializer[Any]):
 
     @classmethod
     def known(cls) -> dict[str, Field]:
-        """The fields by their names, in their order."""
+        """The fields by name, in order."""
         return {step.name: step.field for step in cls.plan()}
 
     def to_representation(self, instance: Any) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class Shape(serializers.Serializer[Any]):
                 value = None
             except (AttributeError, KeyError):
                 try:
-                    value = field.get_attribute(instance)  # which knows defaults, or says what is wrong
+                    value = field.get_attribute(instance)  # handles defaults, or raises a clear error
                 except SkipField:
                     continue
             kind = type(value)

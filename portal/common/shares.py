@@ -1,5 +1,5 @@
-"""So much at once: of one user, and of all together. Counted in this process, since what is shared are its threads and
-its memory; what a killed process held is free by itself."""
+"""Concurrency limits, per user and overall. Counted per process, since they protect its threads and memory; what a
+killed process held is free by itself."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Clock = Callable[[], float]
 
 
 class Seat:
-    """A part that somebody holds until they give it back, or until its time is over: then it counts no more, also
-    where it was forgotten."""
+    """A slot that somebody holds until they give it back or its time is up; then it no longer counts, even if it was
+    forgotten."""
 
     def __init__(self, share: Share, holder: int, weight: int, ends: float) -> None:
         self._share, self.holder, self.weight, self.ends = share, holder, weight, ends
@@ -28,7 +28,7 @@ class Seat:
         return self.ends <= self._share.clock()
 
     def give_back(self) -> None:
-        """May be called again."""
+        """Releases the slot; safe to call twice."""
         self._share.release(self)
 
     def __enter__(self) -> Seat:
@@ -39,9 +39,8 @@ class Seat:
 
 
 class Share:
-    """``each``: what one holder may have at once; ``overall``: all of them, None for no bound. ``lasts_s``: how long a
-    seat lasts at most. ``own`` and ``full`` are the sentences for who meets the one or the other, marked for
-    translation."""
+    """Hands out seats. ``each``: limit per holder; ``overall``: limit of all, None for none. ``lasts_s``: a seat's
+    longest life. ``own`` and ``full``: the messages on reaching the one or the other, marked for translation."""
 
     def __init__(
         self,
@@ -59,8 +58,7 @@ class Share:
         self._lock = Lock()
 
     def take(self, holder: int, weight: int = 1) -> Seat:
-        """A seat of that weight. Raises TooManyAtOnce where the holder has all of the own ones, Busy where all are
-        taken."""
+        """Takes a seat of that weight. Raises TooManyAtOnce at the holder's own limit, Busy at the overall one."""
         now = self.clock()
         with self._lock:
             self._seats = {seat for seat in self._seats if seat.ends > now}
@@ -76,6 +74,6 @@ class Share:
         return seat
 
     def release(self, seat: Seat) -> None:
-        """Ends it."""
+        """Removes the seat."""
         with self._lock:
             self._seats.discard(seat)

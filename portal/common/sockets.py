@@ -1,4 +1,4 @@
-"""Websocket addresses that the portal does not have."""
+"""Fallback for unknown websocket paths."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ HEADERS = [
 
 
 async def no_such_socket(scope: Any, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-    """An ASGI application that refuses the handshake: 404, or the server's own refusal where it cannot be told which
-    status to answer."""
+    """ASGI application that refuses the handshake: with 404, or with the server's default refusal if it cannot take a
+    status."""
     await receive()
     answers: list[Any] = [{"type": "websocket.close"}]
     if "websocket.http.response" in (scope.get("extensions") or {}):

@@ -1,4 +1,4 @@
-"""Long answers, piece by piece."""
+"""Streamed responses, such as downloads."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ DOWNLOADS = Share(
     own=gettext_noop("You have %(most)s downloads under way already. Wait until one of them is through."),
     full=gettext_noop("Too many downloads are under way now. Try again in a while."),
 )
-"""Each has a thread of its own that waits for what is sent and for who reads it."""
+"""Limits downloads: each holds a thread that waits for its data and its reader."""
 
 AHEAD = 2
-"""So many chunks tell whether there is more than one."""
+"""Chunks to read in advance; a single one is the whole answer."""
 
 
 async def aside(chunks: Iterator[bytes], begun: Sequence[bytes] = ()) -> AsyncIterator[bytes]:
-    """Each chunk read in a thread, behind those that were read already: the whole is never in memory, and its reader
-    never holds the event loop. A generator is closed with the answer, also where nobody reads that to its end."""
+    """Yields chunks read in a worker thread, after those read already: the whole is never in memory, and the event loop
+    never blocks. Closes a generator with the response, also if it was not read to its end."""
     take = sync_to_async(lambda: next(chunks, None))
     try:
         for one in begun:
@@ -48,21 +48,21 @@ async def _at_hand(chunks: Sequence[bytes]) -> AsyncIterator[bytes]:
 
 
 class Streamed(StreamingHttpResponse):
-    """A long answer. While it is sent ``still`` is asked again and again whether who asked for it still may; where not,
-    it is broken off, so that nobody takes what they have for the whole."""
+    """A streamed response. While it is sent, ``still`` is polled for whether the requester still may have it; if not,
+    it is aborted, so that nobody takes what arrived for the whole."""
 
     def __init__(self, chunks: AsyncIterator[bytes], *, still: Callable[[], bool], **answer: Any) -> None:
         super().__init__(chunks, **answer)
-        # In no thread that waits for the next chunk.
+        # Not in a thread that waits for the next chunk.
         self.asked = database_sync_to_async(still, thread_sensitive=False)
 
 
 class Download(Streamed):
-    """A long answer that holds a seat of ``DOWNLOADS`` until it is sent, and breaks off when the seat's time is over.
-    ``let_go`` is called at its end, also where nothing of it was read.
+    """A streamed response that holds a seat of ``DOWNLOADS`` until it is sent, and aborts when the seat's time is up.
+    ``let_go`` is called at its end, even if nothing was read.
 
-    ``ahead``: its beginning is read at once, in the thread of the request, so that a short one needs no other; what
-    that raises is raised here.
+    ``ahead``: read its beginning at once in the request's thread, so that a short answer needs no other; exceptions are
+    raised here.
     """
 
     def __init__(

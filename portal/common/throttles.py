@@ -1,4 +1,4 @@
-"""Limits on how often something may be done, counted in Redis for all web processes."""
+"""Rate limits, counted in Redis for all web processes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from redis.exceptions import RedisError
 from portal.common.errors import RateLimited
 from portal.common.wake import redis_once
 
-# While Redis is away each web process counts for itself: people can still sign in, guessing stays slow.
+# While Redis is down each web process counts for itself: people can still sign in, guessing stays slow.
 _own = LocMemCache("throttles", {})
 
 
 def by_address(address: str) -> str:
-    """The key under which what comes from an address is counted: of IPv6 its network (/64), since each machine has all
-    addresses of its own; an IPv4 address in IPv6's form is that of IPv4. What is no address counts by itself."""
+    """The key to count an address under: for IPv6 its /64 network, since each machine has all addresses of its own; an
+    IPv4-mapped address counts as IPv4. What is no address counts as it is."""
     with suppress(ValueError):
         found = ip_address(address.partition("%")[0])
         mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
@@ -32,7 +32,7 @@ def by_address(address: str) -> str:
 
 
 class Rate(NamedTuple):
-    """``times`` in each window of ``seconds``."""
+    """``times`` per window of ``seconds``."""
 
     times: int
     seconds: int
@@ -40,9 +40,9 @@ class Rate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """So many times per key in fixed windows (the oldest of rate limiters; a burst over a border is twice the count).
+    """Fixed-window rate limit per key (a burst across a window's border can reach twice the count).
 
-    ``name`` keeps the counts of different limits apart.
+    ``name`` separates the counts of different limits.
     """
 
     name: str
@@ -59,7 +59,7 @@ class RateLimit:
             raise RateLimited(self.rate.seconds - int(now.timestamp()) % self.rate.seconds)
 
     def give_back(self, key: str, *, now: datetime) -> None:
-        """Takes one that was counted a moment ago for not done."""
+        """Uncounts one that was counted a moment ago."""
         place = self._place(key, now)
         try:
             asked = redis_once().pipeline(transaction=True)
@@ -70,7 +70,7 @@ class RateLimit:
             _own.set(place, max(0, _own.get(place, 0) - 1), timeout=self.rate.seconds)
 
     def clear(self, key: str, *, now: datetime) -> None:
-        """Forgets what the key has used of this window."""
+        """Resets the key's count in this window."""
         place = self._place(key, now)
         _own.delete(place)
         try:

@@ -1,4 +1,4 @@
-"""Who is worked on first when more ask than can be answered at once."""
+"""Limits how many requests compute at once."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from contextlib import asynccontextmanager
 
 
 class Turns:
-    """So many at a time, in the order in which they came; whoever has had a turn for ``patience_s`` goes on beside the
-    others, so that a report holds nobody up.
+    """A FIFO semaphore with ``places``; whoever has held a place for ``patience_s`` frees it and goes on beside the
+    others, so that a slow report holds nobody up.
 
-    Threads of one interpreter that all compute at once share it in slices: eight answers of 10 ms each are all done
-    after 80 ms. One after another they are done after 10, 20, 30 ms, half of that on average, and with fewer changes
-    from one to the other.
+    Threads of one interpreter that compute at once share it in slices: eight answers of 10 ms each are all done after
+    80 ms. One after another they are done after 10, 20, 30 ms, half of that on average, and with fewer switches.
     """
 
     def __init__(self, places: int, patience_s: float) -> None:
@@ -21,7 +20,7 @@ class Turns:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait for one, and have it until the block ends or patience does."""
+        """Waits for a place, and holds it until the block ends or patience does."""
         await self._places.acquire()
         held = True
 

@@ -1,4 +1,4 @@
-"""Telling the scheduler and the nodes that there is something new. A lost call costs one cycle, never more."""
+"""Wakes the scheduler and nodes when there is something new. A lost call costs one cycle, never more."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ TRY_SECONDS = 0.5
 
 @cache
 def redis_once() -> Redis:
-    """A client that tries once, for half a second: a submit succeeds while Redis is away. Its connections are kept."""
+    """A Redis client that tries once, for half a second, so that a submit succeeds while Redis is down. Keeps its
+    connections."""
     return Redis.from_url(settings.REDIS_URL, socket_timeout=TRY_SECONDS, socket_connect_timeout=TRY_SECONDS)
 
 
 def scheduler_wake() -> None:
-    """Ask for a cycle now. Calls that wait are one: a flag in Redis, cleared before the cycle reads its rows."""
+    """Asks for a cycle now. Pending calls are coalesced by a flag in Redis, cleared before the cycle reads its rows."""
     try:
         if not redis_once().set(LOOK_FLAG, 1, nx=True, ex=2):
             return
@@ -38,7 +39,7 @@ def scheduler_wake() -> None:
 
 
 def scheduler_flag_clear() -> None:
-    """Called by the cycle before it reads: a change from now on asks for another look."""
+    """Clears the flag; the cycle calls it before it reads, so that later changes ask for another."""
     try:
         redis_once().delete(LOOK_FLAG)
     except RedisError as error:
@@ -46,9 +47,9 @@ def scheduler_flag_clear() -> None:
 
 
 def task_send(name: str, *args: str, queue: str, expires: float) -> bool:
-    """One try to put a Celery task on a queue, for so many seconds; False when the broker is away. The message is made
-    here, and goes over the connection that is there: Celery takes three times as long, and each cycle sends one to
-    every node that it changes something on."""
+    """Puts a Celery task on a queue, expiring after ``expires`` seconds; tries once, False if the broker is down. The
+    message is built here and sent over the existing connection: Celery takes three times as long, and each cycle sends
+    one to every node on which it changes something."""
     until = (datetime.now(UTC) + timedelta(seconds=expires)).isoformat()
     try:
         redis_once().lpush(queue, msgspec.json.encode(celery_message(name, args, until, queue)))
@@ -59,7 +60,7 @@ def task_send(name: str, *args: str, queue: str, expires: float) -> bool:
 
 
 def celery_message(task: str, words: Sequence[str], expires: str | None, queue: str) -> dict[str, Any]:
-    """A task with its words, as Kombu has it in a queue."""
+    """A task with its arguments, in Kombu's format."""
     return {
         "body": base64.b64encode(msgspec.json.encode((words, {}, {}))).decode(),
         "content-type": "application/json",

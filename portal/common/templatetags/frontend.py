@@ -1,4 +1,4 @@
-"""What Vite has built, and how pages write times and amounts."""
+"""Template tags: Vite's assets, and formats for times and amounts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _manifest(path: Path, changed: float) -> dict[str, dict[str, object]]:
 
 
 def _entry(source: str) -> dict[str, object]:
-    """From the files that are served, where they have been collected, else from those just built."""
+    """The manifest entry of a source, from the collected static files if there are any, else from the build."""
     for folder in (settings.STATIC_ROOT, settings.BASE_DIR / "frontend" / "dist"):
         path = folder / MANIFEST
         if path.is_file():
@@ -41,8 +41,8 @@ def _entry(source: str) -> dict[str, object]:
 
 @register.simple_tag
 def frontend_styles(source: str) -> SafeString:
-    """The style sheets of an entry such as ``src/main.ts``. Vite's names carry a hash of the content, so they
-    are linked as they are."""
+    """Links the style sheets of an entry such as ``src/main.ts``. Vite's file names carry a hash of their content, so
+    they are linked as they are."""
     sheets = _entry(source).get("css", [])
     assert isinstance(sheets, list)
     return format_html_join("\n", '<link rel="stylesheet" href="{}{}">', ((settings.STATIC_URL, it) for it in sheets))
@@ -50,14 +50,14 @@ def frontend_styles(source: str) -> SafeString:
 
 @register.simple_tag
 def frontend_script(source: str, early: bool = False) -> SafeString:
-    """The script of an entry; ``early``: a classic script that runs before the page is painted."""
+    """Loads the script of an entry; ``early``: a classic script that runs before the page is painted."""
     kind = "" if early else ' type="module"'
     return format_html('<script{} src="{}{}"></script>', SafeString(kind), settings.STATIC_URL, _entry(source)["file"])
 
 
 @register.simple_tag
 def moment(at: datetime | None) -> SafeString | str:
-    """A point in time, in UTC for who has no script; the page's script writes it in the reader's own zone."""
+    """A point in time, shown in UTC without script; with script in the reader's own zone."""
     if at is None:
         return "–"
     utc = at.astimezone(timezone.get_fixed_timezone(0))
@@ -66,7 +66,7 @@ def moment(at: datetime | None) -> SafeString | str:
 
 @register.simple_tag
 def lasted(start: datetime | None, end: datetime | None, now: datetime | None = None) -> SafeString | str:
-    """How long something took, or takes since ``start`` when it has not ended (then it ticks)."""
+    """How long something took, or has taken since ``start`` if it has not ended (then it ticks)."""
     if start is None:
         return "–"
     if end is not None:
@@ -77,19 +77,19 @@ def lasted(start: datetime | None, end: datetime | None, now: datetime | None = 
 
 @register.simple_tag
 def remaining(end: datetime, now: datetime | None = None) -> SafeString:
-    """How long it takes until then; the page's script counts down."""
+    """The time until ``end``; the page's script counts down."""
     shown = span_words(end - (now or timezone.now()))
     return format_html('<span data-until="{}">{}</span>', int(end.timestamp() * 1000), shown)
 
 
 @register.simple_tag
 def span(length: timedelta) -> str:
-    """A span of time: ``1 min 15 s``."""
+    """A duration: ``1 min 15 s``."""
     return span_words(length)
 
 
 def span_words(span: timedelta) -> str:
-    """``75 s`` as ``1 min 15 s``: the two largest units that are not nothing."""
+    """``75 s`` as ``1 min 15 s``: the two largest units that are not zero."""
     seconds = max(0, int(span.total_seconds()))
     words = gettext("d h min s").split()
     units = list(zip(words, (86_400, 3_600, 60, 1), strict=True))
@@ -107,7 +107,7 @@ CLASSES = (gettext_noop("Critical"), gettext_noop("Production"), gettext_noop("T
 
 @register.filter
 def priority(number: int) -> str:
-    """A priority class as people read it."""
+    """The name of a priority's class."""
     return gettext(priority_name(number))
 
 
@@ -122,7 +122,7 @@ def memory(megabytes: int) -> str:
 
 @register.filter
 def size(count: int) -> str:
-    """A number of bytes: ``344 B``, ``1.2 KB``, ``100 MB``; as the scripts write it (`packing/refusal.ts`)."""
+    """A number of bytes: ``344 B``, ``1.2 KB``, ``100 MB``; same format as in the scripts (`packing/refusal.ts`)."""
     place = min((max(count, 1).bit_length() - 1) // 10, 4)
     amount = count / 2 ** (10 * place)
     return f"{amount:.1f}".removesuffix(".0") + f" {_UNITS[place]}" if amount < 10 else f"{amount:.0f} {_UNITS[place]}"
@@ -133,8 +133,8 @@ _UNITS = ("B", "KB", "MB", "GB", "TB")
 
 @register.filter
 def amount(count: float | Decimal | None, digits: str = "-1g") -> str:
-    """A number of GPU hours, or a price, with so many ``digits`` as in ``floatformat``, below 0.1 with two that count:
-    ``1,234``, ``0.5``, ``0.02``; what is less than a thousandth says so."""
+    """GPU hours or a price, with ``digits`` as for ``floatformat``; below 0.1 with two significant digits: ``1,234``,
+    ``0.5``, ``0.02``. Less than a thousandth is shown as such."""
     much = abs(float(count or 0))
     if much >= LEAST_ROUND or not count:
         return floatformat(count, digits)
@@ -155,7 +155,7 @@ def cores(milli: int) -> str:
 
 @register.filter
 def gpus(count: int) -> str:
-    """``1 GPU``, ``8 GPUs``, or words for none."""
+    """``1 GPU``, ``8 GPUs``, ``no GPU``, translated."""
     if not count:
         return gettext("no GPU")
     return ngettext("%(count)d GPU", "%(count)d GPUs", count) % {"count": count}
@@ -163,5 +163,5 @@ def gpus(count: int) -> str:
 
 @register.filter
 def class_words(name: PriorityClass) -> str:
-    """A priority class as screens name it."""
+    """The name of a priority class on pages."""
     return gettext(priority_name(PRIORITY_CLASSES[name]))

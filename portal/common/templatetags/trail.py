@@ -1,4 +1,4 @@
-"""Where a page stands: the pages above it, as links."""
+"""Breadcrumbs: links to the pages above the current one."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ register = template.Library()
 
 
 class Step(NamedTuple):
-    """A page above another: its address by ``name`` and the parts of the address that it shares, and its ``label``;
-    without one it is called as what the context has at ``called``."""
+    """One breadcrumb: a URL ``name``, the URL arguments that it shares with the current page, and a ``label``; without
+    one its label is the context variable ``called``."""
 
     name: str
     label: str = ""
@@ -68,12 +68,12 @@ ABOVE: dict[str, tuple[Step, ...]] = {
     "storage-new": (STORAGES,),
 }
 SECTION = "job-"
-"""How the names of a job's sections begin, each of which stands where the job does."""
+"""Prefix of the URL names of a job's sections; they share the job's breadcrumbs."""
 
 
 @register.inclusion_tag("parts/trail.html", takes_context=True)
 def trail(context: template.Context) -> dict[str, Any]:
-    """The way to this page; nothing on pages that the bar on top leads to."""
+    """Breadcrumbs of the current page; none on pages that the top bar links to."""
     match = getattr(context.get("request"), "resolver_match", None)
     name = match.url_name or "" if match else ""
     steps = ABOVE.get(name) or (ABOVE["job"] if name.startswith(SECTION) else ())
@@ -81,7 +81,7 @@ def trail(context: template.Context) -> dict[str, Any]:
 
 
 def _links(steps: tuple[Step, ...], address: dict[str, Any], context: template.Context) -> Iterator[tuple[str, str]]:
-    """Where each leads and what it is called. A page that shows a refusal knows less: what is not there is left out."""
+    """URL and label of each step. An error page has less context: steps without a label are left out."""
     for step in steps:
         label = gettext(step.label) if step.label else template.Variable(step.called)
         if isinstance(label, template.Variable):
