@@ -50,7 +50,7 @@ class JobsAhead:
 
 
 LED = -1.0
-"""Stands for a share where none counts, since somebody gave the job its place by hand."""
+"""Stands in for a share if the job's place was set by hand (`Job.led`): then no share counts."""
 
 Counts = tuple[int, int, int, int, int]
 """How many jobs are ahead: all, by priority, by share, by hand, by cells that are kept."""

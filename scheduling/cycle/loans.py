@@ -1,4 +1,4 @@
-"""Second half of a cycle: loans of idle cells, the virtual cluster with the smallest share on loan first."""
+"""Loans, the second half of a cycle: idle cells go to the virtual cluster with the smallest share on loan first."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -15,7 +15,7 @@ from scheduling.queue.queue import Walk
 
 
 class Loaned:
-    """Gives loans to jobs of the queues that may borrow, then to opportunistic ones."""
+    """Lends idle cells to jobs of the queues that may borrow, then to opportunistic ones."""
 
     def __init__(self, cycle: Cycle) -> None:
         self.cycle = cycle
@@ -29,13 +29,15 @@ class Loaned:
         self._kinds = (cycle.state.queues, cycle.state.opportunistic) if lending else (cycle.state.opportunistic,)
 
     def turns(self, with_reasons: bool) -> None:
-        """Takes all turns; `with_reasons`: also of jobs that find no loan, for their reasons."""
+        """Gives each virtual cluster its turns: in each it tries to borrow for the next job of its queue.
+        `with_reasons`: also looks at jobs that find no loan, for their reasons."""
         state = self.state
         queues = {}
         for job in self.cycle.displaced:
             if job.id not in self.cycle.left and self._borrow(job):
                 self.cycle.busy.add(job.vc)
         self._given_back = state.placer.allocator.given_back
+        # Steady: a virtual cluster that is quiet (no loan last time, same signature) is skipped.
         steady = not with_reasons and not self.cycle.fair
         for vc in sorted({vc for kind in self._kinds for vc, queue in kind.items() if queue.wanting_loan}):
             if not steady or state.memory.quiet.get((vc, "loan")) != self._loan_signature(vc):
@@ -50,11 +52,12 @@ class Loaned:
                 state.memory.quiet[vc, "loan"] = self._loan_signature(vc)
 
     def _loan_signature(self, vc: str) -> tuple[int, ...]:
+        """What a turn of the virtual cluster depends on: what nodes have freed, and its queues."""
         queues = [kind[vc].version for kind in (self.state.queues, self.state.opportunistic) if vc in kind]
         return (self._given_back, *queues)
 
     def _borrowers(self, vc: str, with_reasons: bool) -> Iterator[Job]:
-        """Jobs that want a loan: those of the queue that may borrow, in its order, then opportunistic ones."""
+        """Jobs that want a loan: first those of the queue that may borrow, in its order, then opportunistic ones."""
         for kind in self._kinds:
             if vc in kind:
                 walk = kind[vc].walk(self.cycle.shares_of(vc), wanting_loan=True)
@@ -83,7 +86,7 @@ class Loaned:
                 walk.skipped.add(shape.number)
 
     def _no_loan_for(self, shape: JobShape) -> bool:
-        """Whether a job of this shape found no loan, and nothing was given back since."""
+        """Whether a job of this shape found no loan, and no node has freed anything since (`given_back`)."""
         return shape.number in self._no_loan or self.state.memory.stuck.get(shape.number) == self._given_back
 
     def _borrow(self, job: Job) -> bool:
@@ -101,7 +104,7 @@ class Loaned:
                 return True
         taken = self._own.take(job, shape, mine)
         if taken is not None:
-            state.memory.quiet.pop((job.vc, ""), None)  # a victim blocks nobody of its virtual cluster any more
+            state.memory.quiet.pop((job.vc, ""), None)  # a victim blocks nobody in this virtual cluster now
             rest = self.cycle.carry_out(taken)
             if rest is not None:
                 self._borrow(rest)
@@ -117,7 +120,7 @@ class Loaned:
         return False
 
     def modest(self) -> None:
-        """Asks once more those that leave idle GPUs their reserve: fewer GPUs are idle now."""
+        """Retries jobs that must leave idle GPUs a reserve of CPU and memory: fewer GPUs are idle now."""
         if not self.cycle.starts:
             return
         tried: set[int] = set()
@@ -135,15 +138,15 @@ class Loaned:
                 tried.add(unplaced.shape.number)
 
     def _modestly(self, job: Job, choice: Choice) -> Start | None:
-        """A start of a borrower, or of a job without GPUs: neither changes the order inside a quota."""
+        """Places a borrower, or a job without GPUs: neither changes the order inside a quota."""
         if job.opportunistic:
             return self.state.placer.borrowed(job, choice) if may_borrow(self.state, job, choice) else None
         answer = None if choice.chains else self.state.placer.guaranteed(job, choice)
         return answer if isinstance(answer, Start) else None
 
     def _stays(self, job: Job) -> None:
-        """Notes that an opportunistic job finds no loan. Others have their reason from the queue, unless only the
-        cooldown of idle GPUs is in the way."""
+        """Notes that a job finds no loan. An opportunistic one is listed with its reason; others have theirs from the
+        queue, unless only the cooldown of idle GPUs is in the way."""
         reason = explain.loans_lost(job.loans_lost, job.rest_ms) if job.loans_lost and self._only_rests(job) else None
         if job.opportunistic:
             ahead = self._ahead.setdefault(job.vc, Ahead())
@@ -156,7 +159,7 @@ class Loaned:
             unplaced[:] = [one._replace(reason=reason) if one.job.id == job.id else one for one in unplaced]
 
     def _only_rests(self, job: Job) -> bool:
-        """Whether only the cooldown of idle GPUs is in the way of a loan."""
+        """Whether only the cooldown of idle GPUs prevents a loan."""
         placer, fresh = self.state.placer, job._replace(loans_lost=0)
         choices = apart(within_caps(self.state, job, self.state.shapes.of(job).choices), job.gang)
         return any(may_borrow(self.state, job, one) and placer.borrowed(fresh, one) is not None for one in choices)

@@ -13,8 +13,9 @@ from scheduling.placement.virtual_placement import VirtualPlacement
 class CycleMemory:
     """What earlier cycles found that still holds. It saves work and changes no answer.
 
-    `quiet`: virtual clusters whose turn led to nothing, with the state they were in; `stuck`: shapes for which there
-    was no loan, with how much had been given back by then. `lent`: what a running job may move into its quota.
+    `quiet`: virtual clusters whose last turn started nothing, with the signature of what it depended on: while that is
+    unchanged the turn is skipped. `stuck`: shapes that found no loan, with the count of `given_back` then. `lent`: what
+    a running job may move into its quota.
     """
 
     quiet: dict[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)

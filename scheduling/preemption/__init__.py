@@ -1,1 +1,1 @@
-"""Whom to take cells from: the cost of each victim, and who inside a virtual cluster gives way."""
+"""Victim choice: what each victim costs, and which jobs inside a virtual cluster are preempted."""

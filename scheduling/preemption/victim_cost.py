@@ -1,8 +1,8 @@
-"""The cost of victims: whom to take cells from so that the loss is least.
+"""Cost of ending running jobs, so that the cheapest victims are chosen.
 
-Across virtual clusters only what is borrowed is taken back: first from the virtual cluster with the largest
-weighted borrowed share, there the least lost work; or, by the cluster's policy, the least lost work whose ever it
-is. Inside one, strictly lower priorities are.
+Across virtual clusters only loans are reclaimed: first from the virtual cluster with the largest weighted share on
+loan, there the least lost work; or, by the cluster's policy, the least lost work in any. Inside one, only strictly
+lower priorities are preempted.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -22,32 +22,32 @@ from scheduling.model.snapshot import Claim, Running
 from scheduling.queue.dominant_share import DominantShares
 
 Turn = tuple[float, int]
-"""Whose turn it is to pay: less the share on loan of the virtual cluster, then the priority. Where the policy does not
-ask for shares, the former is 0 and the latter tells only opportunistic jobs (-1) from others (0)."""
+"""When a job loses its cells, the smallest first: minus its virtual cluster's weighted share on loan, then its
+priority. Where the policy ignores shares, the former is 0 and the latter only opportunistic (-1) or not (0)."""
 
 Cost = tuple[bool, Turn, int, int, int]
-"""What victims cost: whether one is inside its minimum run time; the last turn of them; lost work in GPU milliseconds,
-as it counts and then as it is; the GPUs that end with them. The smallest goes first."""
+"""Cost of a set of victims, the smallest preferred: whether one is inside its minimum run time; the latest turn among
+them; lost work in GPU milliseconds, capped and then in full; the GPUs that end with them."""
 
 NOTHING: Cost = (False, (-inf, 0), 0, 0, 0)
-"""What it costs to end nobody, or whoever is on the way out already."""
+"""Cost of ending nobody, or a job that is ending already."""
 
 Loss = tuple[Cost, tuple[int, ...], int, int]
-"""Leaves to take back on a node: what that costs, a rank among equals, the node, and a mask or where a cell begins."""
+"""Leaves to take back on a node: their cost, a rank among equals, the node, and a mask or where a cell begins."""
 
 Payer = tuple[int, int, int, str, int]
-"""A running job: what the least part of it costs (lost work, as it counts and as it is; GPUs), its id, its nodes (a
-mask)."""
+"""A running job that may lose cells: the least that any part of it costs (lost work, capped and in full; GPUs), its id,
+its nodes (a mask)."""
 
 
 Payers = frozenset[tuple[bool, str | None, int]]
-"""Who loses leaves: whether inside the minimum run time, of which virtual cluster (None: is on the way out), and the
-priority as it counts."""
+"""The holders of some leaves, as far as their turn depends on it: whether inside the minimum run time, virtual cluster
+(None: ending already), priority as the policy counts it."""
 
 
 class Block(NamedTuple):
-    """What all jobs on some leaves of a node cost: the node's turnover at the time, who pays (a number), the rest of
-    the cost."""
+    """Cost of ending all jobs on some leaves of a node, cached: the node's turnover then, the number of the set of
+    payers, the rest of the cost."""
 
     turnover: int
     payers: int
@@ -55,7 +55,7 @@ class Block(NamedTuple):
 
 
 class VictimCosts:
-    """What it costs to end running jobs, at one moment (ms). `borrowed`: shares on loan; `by_share`: the largest pays
+    """The cost of ending running jobs, at one moment (ms). `borrowed`: shares on loan; `by_share`: the largest loses
     first; `begun`: jobs that start in this cycle."""
 
     def __init__(self, running: Mapping[str, Running], borrowed: DominantShares, now: int, policy: Policy) -> None:
@@ -76,9 +76,9 @@ class VictimCosts:
         self._firsts_at = 0
 
     def of(self, job: str, leaves: int | None = None) -> Cost:
-        """The cost of a running job: of all of it, or of `leaves` where it is no gang and only they are taken.
+        """The cost of a running job: of all of it, or of `leaves` if it is no gang and only they are taken.
 
-        Who is on the way out already costs nothing more.
+        A job that is ending already costs nothing more.
         """
         running = self._running.get(job)
         if running is None or running.tasks[0].leaving and running.job.gang:
@@ -97,47 +97,47 @@ class VictimCosts:
         return running is None or running.job.gang
 
     def is_leaving(self, job: str, task: TaskRef) -> bool:
-        """Whether the end of this task is ordered already."""
+        """Whether this task has been ordered to end."""
         running = self._running.get(job)
         return running is not None and any(one.leaving and one.placement.task == task for one in running.tasks)
 
     def is_opportunistic(self, job: str) -> bool:
-        """Whether the running job is outside every quota by its priority."""
+        """Whether the running job is opportunistic: outside every quota by its priority."""
         running = self._running.get(job)
         return running is not None and running.job.opportunistic
 
     def is_firm(self, job: str) -> bool:
-        """Whether nobody may preempt the running job."""
+        """Whether the running job is non-preemptible."""
         running = self._running.get(job)
         return running is not None and not running.job.preemptible
 
     def gives_way(self, job: str, taker: Job, *, bare: bool) -> bool:
-        """Whether the running job gives back what it has on loan for this one: inside a virtual cluster only to a
-        higher priority, but where it has no GPUs there (`bare`); and never in the cycle in which it starts."""
+        """Whether the running job's loan may be reclaimed for `taker`: inside a virtual cluster only for a higher
+        priority, unless it has no GPUs there (`bare`); never in the cycle in which it starts."""
         running = self._running.get(job)
         if running is None or job in self.begun:
             return False
         return bare or running.job.vc != taker.vc or running.job.priority < taker.priority
 
     def all_of(self, vc: str, jobs: Iterable[str]) -> bool:
-        """Whether these running jobs are all of one virtual cluster."""
+        """Whether all these running jobs belong to one virtual cluster."""
         return all(job in self._running and self._running[job].job.vc == vc for job in jobs)
 
     def _turn(self, vc: str, rank: int) -> Turn:
         return (-self._borrowed.key(vc) if self.by_share else 0), rank
 
     def _rank(self, job: Job) -> int:
-        """The priority, as far as the policy asks for it."""
+        """The priority as the policy counts it."""
         return job.priority if self.by_share else min(job.priority, 0)
 
     def _protected(self, running: Running) -> bool:
         return any(self._now - task.started_ms < running.job.min_run_ms for task in running.tasks)
 
     def _work(self, running: Running) -> tuple[int, int, int]:
-        """The job's GPUs, and its GPU milliseconds since the last checkpoint, or since the start: up to the cap where
-        none was made, and all.
+        """The job's GPUs, and the GPU milliseconds lost since its last checkpoint or its start: capped if it made no
+        checkpoint, and in full.
 
-        Without the last, long runs beyond the cap would be alike, and an id would choose among them.
+        Without the latter, long runs beyond the cap would tie, and an id would decide.
         """
         gpus = counted = lost = 0
         for task in running.tasks:
@@ -151,9 +151,9 @@ class VictimCosts:
     def cheapest(
         self, allocator: Allocator, number: int, mask: int, count: int, gone: Collection[str] = ()
     ) -> tuple[Cost, int]:
-        """The holders of at least `count` leaves in the mask that cost least together: their cost, their leaves there.
+        """The cheapest holders of at least `count` leaves in the mask: their cost, their leaves there.
 
-        Whoever is `gone` already costs nothing. The leaves of one holder are taken or left as a whole.
+        Holders in `gone` cost nothing. A holder's leaves are taken or left as a whole.
         """
         holders = [
             (NOTHING if job in gone else self.of(job, (own & mask).bit_count()), own & mask)
@@ -177,8 +177,8 @@ class VictimCosts:
     def at_least(
         self, allocator: Allocator, blocks: Iterable[tuple[int, int]], gone: Collection[str] = ()
     ) -> list[Cost]:
-        """The loss of all who hold leaves of a block (node, mask), at the price of whichever of them would be the first
-        to pay: a cell there never costs less. Kept for the next cells that are looked for."""
+        """Lower bounds of the cost of blocks (node, mask): the loss of all holders, at the turn of whichever would lose
+        first. No cell there costs less. Cached for later searches."""
         if self._firsts_at != self._borrowed.changes:
             self._firsts_at = self._borrowed.changes
             self._firsts = [None] * len(self._together)
@@ -195,7 +195,7 @@ class VictimCosts:
         return found
 
     def _first_of(self, number: int) -> tuple[bool, Turn]:
-        """Who of these payers would be the first to pay; the same for all blocks until a share changes."""
+        """The first of these payers to lose; the same for all blocks until a share changes."""
         first = self._firsts[number] = min(
             (protected, NOTHING[1] if vc is None else self._turn(vc, rank))
             for protected, vc, rank in self._together[number]
@@ -203,7 +203,7 @@ class VictimCosts:
         return first
 
     def _number_of(self, payers: Payers) -> int:
-        """Blocks go by these numbers: to find equal sets among sets takes longer than all the rest."""
+        """Numbers a set of payers: comparing the sets themselves would take longer than all the rest."""
         number = self._numbers.setdefault(payers, len(self._together))
         if number == len(self._together):
             self._together.append(payers)
@@ -222,7 +222,7 @@ class VictimCosts:
         return Block(allocator.turnover[number], number_of_payers, (counted, lost, gpus))
 
     def told_to_leave(self, allocator: Allocator, job: str) -> None:
-        """The end of this job is ordered now: what nobody has claimed of its GPUs costs nothing more."""
+        """Notes that this job is ordered to end: its unclaimed GPUs cost nothing more."""
         for number in _numbers(allocator, self._running[job]) if self._blocks else ():
             self._blocks.pop(number, None)
         if self._payers is not None and self.of(job) == NOTHING:
@@ -232,9 +232,8 @@ class VictimCosts:
     def least_first(
         self, allocator: Allocator, nodes: int, losses: Callable[[int], Iterable[Loss]], gone: Iterable[str] = ()
     ) -> Iterator[Loss]:
-        """All `losses` on these nodes, the least first, found as they are asked for: the job that costs least is the
-        first to be looked at wherever it runs, then the next. No set of victims costs less than one of them.
-        """
+        """Yields `losses` on these nodes, the cheapest first, searched lazily: first the nodes of the job that costs
+        least, then those of the next. No set of victims costs less than one of them."""
         found: list[Loss] = []
         for bound, own in self._in_order(allocator, gone) if nodes else ():
             for number in bits(own & nodes):
@@ -242,14 +241,14 @@ class VictimCosts:
                     heappush(found, loss)
             nodes &= ~own
             if not nodes:
-                break  # who costs more runs nowhere that counts
+                break  # all nodes have been searched
             while found and found[0][0] <= bound:
                 yield heappop(found)
         yield from sorted([*found, *(loss for number in bits(nodes) for loss in losses(number))])
 
     def _in_order(self, allocator: Allocator, gone: Iterable[str]) -> Iterator[tuple[Cost, int]]:
-        """What running jobs cost at least, and all their nodes; those that cost least first, before them all who is
-        on the way out."""
+        """Lower bounds of what running jobs cost, with their nodes; the cheapest first, before them all that are
+        ending."""
         if self._payers is None:
             self._payers = self._listed(allocator)
         yield NOTHING, reduce(or_, (_unclaimed(allocator, self._running[job]) for job in gone), self._going)
@@ -263,8 +262,8 @@ class VictimCosts:
                 yield (protected, turn, counted, lost, gpus), nodes
 
     def _listed(self, allocator: Allocator) -> dict[tuple[bool, str, int], list[Payer]]:
-        """Who runs at the first look, those last that cost least; in one virtual cluster the order stays, whatever is
-        lent meanwhile."""
+        """The running jobs at the first call, by group, the cheapest last; inside a virtual cluster this order holds,
+        whatever is lent meanwhile."""
         found: dict[tuple[bool, str, int], list[Payer]] = {}
         for name, running in self._running.items():
             cost = self.of(name, 1)
@@ -279,26 +278,26 @@ class VictimCosts:
 
 
 def _numbers(allocator: Allocator, running: Running) -> set[int]:
-    """The nodes where it has GPUs."""
+    """The numbers of the nodes where it has GPUs."""
     position = allocator.layout.position
     places = (one.placement.node for one in running.tasks if one.placement.leaves)
     return {position[one] for one in places if one in position}
 
 
 def _unclaimed(allocator: Allocator, running: Running) -> int:
-    """The nodes (a mask) where it has GPUs that are not claimed."""
+    """The nodes (a mask) where it has unclaimed GPUs."""
     used, claimed, name = allocator.leaves_by_job, allocator.claimed, running.job.id
     return sum(1 << one for one in _numbers(allocator, running) if used[one].get(name, 0) & ~claimed[one])
 
 
 def _together(one: Cost, other: Cost) -> Cost:
-    """What two sets of victims cost together: of their virtual clusters the one with the smaller share counts, of their
-    priorities the higher one."""
+    """The joint cost of two sets of victims: the later turn counts, of the virtual cluster with the smaller share or of
+    the higher priority."""
     return one[0] or other[0], max(one[1], other[1]), one[2] + other[2], one[3] + other[3], one[4] + other[4]
 
 
 def victims(running: Mapping[str, Running], taken: Iterable[tuple[str, TaskRef]]) -> tuple[Victim, ...]:
-    """What must end when these tasks lose their places: gangs as a whole."""
+    """The tasks that end when these lose their cells: gangs as a whole."""
     tasks: dict[str, set[TaskRef]] = {}
     for job, task in taken:
         tasks.setdefault(job, set()).add(task)
@@ -312,8 +311,8 @@ def victims(running: Mapping[str, Running], taken: Iterable[tuple[str, TaskRef]]
 
 
 def give_back(allocator: Allocator, running: Mapping[str, Running], claims: Iterable[Claim]) -> set[str]:
-    """Gives victims of dropped claims that still run their virtual cells again; returns those that have them. A leaf
-    whose virtual cell is another's by now stays on loan."""
+    """Rebinds victims of dropped claims that still run to their virtual cells; returns their ids. A leaf whose virtual
+    cell is another job's by now stays on loan."""
     regained = set()
     for claim in claims:
         victim = running.get(claim.victim or "")

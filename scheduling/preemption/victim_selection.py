@@ -1,7 +1,7 @@
 """Chooses victims inside a virtual cluster: whose virtual leaves a higher priority takes, and no more than it needs.
 
-Tasks are counted, not placed: equal tasks find virtual cells exactly where the cells' free leaves, divided by what
-one task needs, are enough of them.
+Tasks are counted, not placed: equal tasks fit exactly if the cells' free leaves, divided by what one task needs, are
+enough of them.
 """
 
 from bisect import bisect_left, insort
@@ -16,18 +16,18 @@ from scheduling.model.snapshot import Running
 from scheduling.preemption.victim_cost import VictimCosts
 
 Price = tuple[bool, int, int, int, str]
-"""What goes first: outside its minimum run time, lower priority, less lost work (as it counts, and as it is), id."""
+"""Sort key of candidates, smallest first: inside its minimum run time, priority, lost work (capped, in full), id."""
 
 Item = TypeVar("Item", bound=Hashable)
 
 Freed = Mapping[int, int]
-"""Virtual leaves (a mask by cell node) that would be free."""
+"""Virtual leaves that would come free: a mask by cell node."""
 
 
 class VictimCandidates:
-    """The jobs that have virtual leaves of one virtual cluster and may lose them, those whose loss is least first.
+    """The jobs with virtual leaves of one virtual cluster that may lose them, the cheapest first.
 
-    `worth` says a job's price and priority; None for one that may not be preempted. Kept up with the allocator.
+    `worth` returns a job's price and priority, None for a non-preemptible one. Kept in step with the allocator.
     """
 
     def __init__(self, allocator: Allocator, vc: str, worth: Callable[[str], tuple[Price, int] | None]) -> None:
@@ -42,12 +42,12 @@ class VictimCandidates:
         allocator.changed_jobs[vc] = set()
 
     def below(self, priority: int) -> list[str]:
-        """Those of strictly lower priority, in order."""
+        """Candidates of strictly lower priority, in order."""
         self._refresh()
         return [price[-1] for price, rank in self._order if rank < priority]
 
     def fits(self, pool: Pool, priority: int) -> bool:
-        """Whether the pool's tasks, equal ones, had cells if all lower priorities were gone."""
+        """Whether the pool's tasks, equal ones, would fit if all lower priorities were gone."""
         self._refresh()
         key = pool.name, priority
         if key not in self._counts:
@@ -55,7 +55,7 @@ class VictimCandidates:
         return fits(pool, self._counts[key])
 
     def freed_below(self, priority: int) -> Freed:
-        """What all lower priorities have."""
+        """The virtual leaves of all lower priorities."""
         self._refresh()
         return self._freed_below(priority)
 
@@ -93,13 +93,13 @@ def freed_by(allocator: Allocator, vc: str, names: Iterable[str]) -> Freed:
 
 
 def fits(pool: Pool, counts: Mapping[int, int]) -> bool:
-    """Whether the pool's tasks, equal ones, have cells, of which there are so many with so many free leaves."""
+    """Whether the pool's tasks, equal ones, fit; `counts`: cells by how many free leaves they have."""
     (part,) = pool.parts
     return sum(free // part.gpus * cells for free, cells in counts.items()) >= part.count
 
 
 def free_counts(allocator: Allocator, vc: str, pool: str, freed: Freed) -> dict[int, int]:
-    """How many cell nodes of a pool have how many free leaves, when these are freed."""
+    """How many cell nodes of a pool have how many free leaves once `freed` are: a count by free leaves."""
     special = sum(1 << cell for cell in freed)
     counts: dict[int, int] = {}
     for (sizes, used), members in allocator.cell_groups.get((vc, pool), {}).items():
@@ -112,9 +112,9 @@ def free_counts(allocator: Allocator, vc: str, pool: str, freed: Freed) -> dict[
 
 
 class Tally:
-    """How many tasks are without a cell yet, as virtual leaves come free; the tasks of a pool are equal.
+    """Counts tasks without a cell as virtual leaves come free; the tasks of a pool are equal.
 
-    `reserved` virtual leaves are others'.
+    `reserved` virtual leaves are kept for others.
     """
 
     def __init__(self, allocator: Allocator, vc: str, pools: Sequence[Pool], reserved: Freed) -> None:
@@ -136,11 +136,11 @@ class Tally:
 
     @property
     def enough(self) -> bool:
-        """Whether every task has a cell."""
+        """Whether every task fits."""
         return all(short <= 0 for short in self._short.values())
 
     def set_free(self, leaves: Freed, *, free: bool) -> None:
-        """These leaves are free, or are not."""
+        """Marks these leaves as free, or as used again."""
         for cell, mask in leaves.items():
             name = self._allocator.layout.cell_pool[cell]
             gpus = self._gpus.get(name)
@@ -160,9 +160,9 @@ class Tally:
 
 
 def fewest(order: Sequence[str], leaves: Mapping[str, Freed], tally: Tally) -> set[str] | None:
-    """The smallest set found of the jobs in `order` (those to be taken first come first) with which it is enough.
+    """The smallest set found of the jobs in `order` (cheapest first) that is enough; None if all are not.
 
-    The shortest beginning of the order (one at least), then without each that is not needed, the dearest first.
+    The shortest prefix that is enough (one job at least), then without each that is not needed, the dearest first.
     """
     taken: list[str] = []
     for name in order:
@@ -183,7 +183,7 @@ def fewest(order: Sequence[str], leaves: Mapping[str, Freed], tally: Tally) -> s
 
 
 def spare_most(order: Sequence[Item], enough: Callable[[set[Item]], bool]) -> set[Item] | None:
-    """The same where only a search can say whether a set is `enough`."""
+    """`fewest` for where only a search can say whether a set is `enough`."""
     if not enough(set(order)):
         return None
     low = bisect_left(range(len(order)), True, lo=1, key=lambda count: enough(set(order[:count])))
@@ -195,7 +195,7 @@ def spare_most(order: Sequence[Item], enough: Callable[[set[Item]], bool]) -> se
 
 
 def spare_untouched(order: Sequence[Item], uses: Callable[[set[Item]], set[Item] | None]) -> set[Item] | None:
-    """The same where a search says which of a set it `uses` (None: it is not enough) and is too dear to be made for
+    """`fewest` for where a search says which jobs of a set it `uses` (None: not enough), and is too slow to be run for
     each of the order."""
     if uses(set(order)) is None:
         return None
@@ -207,7 +207,7 @@ def spare_untouched(order: Sequence[Item], uses: Callable[[set[Item]], set[Item]
 
 
 class LowerPriorities:
-    """The possible victims of a cycle, by virtual cluster. `lowest` gives the lowest priority that runs or claims
+    """The candidate victims of a cycle, by virtual cluster. `lowest` returns the lowest priority that runs or claims
     inside one."""
 
     def __init__(
@@ -227,11 +227,11 @@ class LowerPriorities:
         self._came: dict[str, int] = {}
 
     def than(self, job: Job) -> list[str]:
-        """Those of strictly lower priority, whose loss is least first."""
+        """Jobs of strictly lower priority in its virtual cluster, the cheapest first."""
         return self._of(job.vc).below(job.priority)
 
     def below(self, job: Job) -> VictimCandidates | None:
-        """Who of its virtual cluster may lose virtual leaves; None where nobody is of lower priority."""
+        """The candidates of its virtual cluster; None if none has a lower priority."""
         lowest = min(self.lowest(job.vc), self._came.get(job.vc, job.priority))
         return self._of(job.vc) if lowest < job.priority else None
 
@@ -241,7 +241,7 @@ class LowerPriorities:
         return len(below.below(job.priority)) if below is not None else 0
 
     def came(self, job: Job) -> None:
-        """Notes a job that runs inside its quota or claims cells since this cycle: `lowest` does not know of it."""
+        """Notes a job that runs inside its quota or claims cells since this cycle, which `lowest` does not cover."""
         self._came[job.vc] = min(job.priority, self._came.get(job.vc, job.priority))
 
     def _of(self, vc: str) -> VictimCandidates:
@@ -250,7 +250,7 @@ class LowerPriorities:
         return self._candidates[vc]
 
     def _worth(self, name: str) -> tuple[Price, int] | None:
-        """The price and the priority of a job that runs, or that (cheaper) merely claims; None: it stays."""
+        """Price and priority of a job that runs or, cheaper, only claims; None if it is not to be preempted."""
         running = self._running.get(name)
         if running is None:
             claimant = self._claimants.get(name)
