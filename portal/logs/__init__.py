@@ -1,1 +1,1 @@
-"""Logs of tasks: taken in, archived, searched, kept within quotas, shown live."""
+"""Task logs: ingested, archived, searched, kept within quotas, shown live."""

@@ -1,4 +1,5 @@
-"""Moves logs from Redis to files: one step takes what the stream has, keeps it as a segment, and says how far it is."""
+"""Moves logs from Redis to files: each step takes what the stream has, stores it as a segment, and records how far it
+got."""
 
 from __future__ import annotations
 
@@ -27,21 +28,21 @@ from portal.logs.stream import ForgedEntry, LogOf, read_stream, stream_end, stre
 from portal.node_orders.services.reports import attempt_log_done
 
 SEGMENT = 1 << 20
-"""Bytes of one segment at most."""
+"""Largest segment in bytes."""
 WORTHWHILE = 256 * 1024
-"""Bytes beyond the archive that are worth a segment of their own."""
+"""Unarchived bytes that are worth a segment of their own."""
 EVERY_S = 300
-"""A log with less than that is archived this often."""
+"""Seconds between segments of a log with less than that."""
 SWEEP_S = 2
-"""Time between two sweeps."""
+"""Seconds between two sweeps."""
 LOCK_S = 30
 GAP_S = 60
 STILL_S = 30
-"""For so long nothing comes of a log of which more was told, before its node is asked for it: the next part of a long
-one is sent when the last was taken."""
+"""How long a log may stand still, though its node announced more, before the node is asked for it: the next part of a
+long log is only sent once the last was taken."""
 STILL_KEPT_S = 3 * EVERY_S
 DONE_KEEPS_S = 3600
-"""How long the stream of a log that is archived whole stays in Redis."""
+"""How long the stream of a completely archived log stays in Redis."""
 
 AWAY = (RedisConnectionError, RedisTimeoutError, OperationalError, InterfaceError)
 
@@ -53,16 +54,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Archiver:
-    """``archive`` is shared by all processes; ``redis`` holds the streams."""
+    """Archives logs step by step. ``archive`` is shared by all processes; ``redis`` holds the streams."""
 
     archive: Archive
     redis: Redis
 
     def step(self, attempt_id: UUID | str) -> bool:
-        """One segment of one log; True when there is more to take at once.
+        """Archives one segment of one log; True if there is more to take at once.
 
-        Any number of processes may call it: a lock keeps them from doing work twice, and a conditional update of
-        ``archived_to`` from what was read decides. Raises redis.RedisError and OSError; nothing is lost by either.
+        Any number of processes may call it: a lock avoids double work, and a conditional update of ``archived_to`` from
+        the value read decides. Raises redis.RedisError and OSError; neither loses anything.
         """
         row = TaskAttempt.objects.select_related("node").filter(pk=attempt_id).first()
         if row is None:
@@ -71,13 +72,13 @@ class Archiver:
             return mine and self._step(row)
 
     def step_alone(self, attempt_id: UUID | str) -> bool:
-        """The same, where what is wrong with one log is logged and keeps no other one back. Raises what all of them
-        would meet: that Redis or the database is away."""
+        """Calls ``step``, but logs errors that concern one log only, so that it holds up no other. Raises what all
+        would meet: Redis or the database is down."""
         try:
             return self.step(attempt_id)
         except AWAY:
             raise
-        except Exception as error:  # the disk, or whatever its node has put into Redis
+        except Exception as error:  # the disk, or whatever the node wrote into Redis
             log.error("log of %s cannot be archived: %r", attempt_id, error)
             return False
 
@@ -85,7 +86,7 @@ class Archiver:
         row.refresh_from_db(fields=["archived_to", "log_complete", "log_end", "lost_at", "state"])
         attempt, start = str(row.pk), row.archived_to
         source = log_of(row)
-        begin, end = start, self.archive.segment_end(attempt, start)  # left by one that was killed before it said so
+        begin, end = start, self.archive.segment_end(attempt, start)  # of one that was killed before it moved archived_to
         if end is None:
             run = self._take(source, start)
             begin, end = run.start, self.archive.write(attempt, run) if run.data else start
@@ -106,15 +107,15 @@ class Archiver:
         return end > start and waiting >= (1 if row.log_complete else WORTHWHILE)
 
     def _close(self, row: TaskAttempt, source: LogOf) -> None:
-        """It is whole, or the rest is gone with its node. A node that comes back fills the stream anew, and one that is
-        there reports the container's removal; one that was removed does neither."""
+        """Expires the stream: the log is complete, or its rest is lost with the node. A node that comes back refills
+        the stream, and a live one reports the container's removal; a removed node does neither."""
         self.redis.expire(source.key, DONE_KEEPS_S)
         if row.over and row.node.removed_at is not None:
             TaskAttempt.objects.filter(pk=row.pk, removed_at__isnull=True).update(removed_at=row.node.removed_at)
 
     def _take(self, source: LogOf, start: int) -> Run:
-        """What the stream has beyond ``start``. A stream with a forged entry or a gap is deleted, so that its node
-        fills it anew; a gap that comes again is accepted."""
+        """Reads the stream beyond ``start``. A stream with a forged entry or a gap is deleted, so that its node refills
+        it; a gap that recurs is accepted."""
         try:
             run = read_stream(self.redis, source, start, SEGMENT)
         except ForgedEntry as error:
@@ -129,9 +130,9 @@ class Archiver:
         return Run(start, b"")
 
     def _ask_again(self, row: TaskAttempt, source: LogOf, end: int) -> None:
-        """What the node has told of is neither archived nor in the stream, and stays away: this archive was restored to
-        where it ended before, or its server has lost the newest lines. A stream that is deleted is filled from ``end``,
-        and where the log ends the node says once more."""
+        """Makes the node resend announced bytes that are neither archived nor in the stream, and stay away: the archive
+        was restored to an earlier end, or the node's server lost its newest lines. A deleted stream is refilled from
+        ``end``, and the node reports the log's end again."""
         key, here = f"berth:portal:still:{source.attempt}", str(end).encode()
         if self.redis.get(key) == here:
             if int(self.redis.ttl(key)) > STILL_KEPT_S - STILL_S:
@@ -142,7 +143,7 @@ class Archiver:
 
     @contextmanager
     def _lock(self, name: str) -> Iterator[bool]:
-        """True when nobody else works on this; for at most ``LOCK_S`` seconds, should the holder be killed."""
+        """Yields True if nobody else works on this; expires after ``LOCK_S`` seconds, should the holder be killed."""
         token = uuid4().hex
         mine = bool(self.redis.set(name, token, nx=True, ex=LOCK_S))
         try:
@@ -153,33 +154,33 @@ class Archiver:
 
 
 def archiver() -> Archiver:
-    """The archiver of this portal, by its settings."""
+    """The archiver configured by the portal's settings."""
     return Archiver(Archive(settings.LOG_DIR), streams_client())
 
 
 def log_of(row: TaskAttempt) -> LogOf:
-    """Which log; needs the node loaded."""
+    """Identifies the attempt's log; needs the node loaded."""
     return LogOf(attempt=str(row.pk), node=row.node.name, public_key=row.node.public_key)
 
 
 def archived_to_move(*, row: TaskAttempt, old: int, new: int, begin: int) -> bool:
-    """Says that everything before ``new`` is archived, by a segment that begins at ``begin``: what lies between that
-    and ``old`` is in none, and where it begins before ``old`` there is so much twice. False when somebody was first."""
+    """Records that everything before ``new`` is archived, by a segment that begins at ``begin``. What lies between
+    ``old`` and that is a gap; if it begins before ``old``, so much is stored twice. False if somebody was first."""
     mine = TaskAttempt.objects.filter(pk=row.pk, archived_to=old)
     return bool(mine.update(archived_to=new, archive_gaps=F("archive_gaps") + (begin - old)))
 
 
 def log_end_forget(*, row: TaskAttempt, known: int) -> None:
-    """Takes a log of which more was told than there is for an open one that ends where it is archived, until its node's
-    next report: of a server that lost power, or its disk, that may be less than what it told before."""
+    """Reopens a complete log of which less exists than was announced: it ends where it is archived, until its node's
+    next report. After a power or disk failure that may be less than it announced before."""
     whole = TaskAttempt.objects.filter(pk=row.pk, log_complete=True, archived_to=known)
     whole.exclude(phase=Phase.REMOVE).update(log_end=known, log_complete=False)
 
 
 def logs_due(*, tick: int, every: int) -> QuerySet[TaskAttempt]:
-    """Logs that are worth a step: complete, or long enough, or those whose turn comes at this ``tick`` of ``every``. Of
-    a node that is lost only the latter: nothing more comes, and what lay in Redis is soon taken. One that is archived
-    whole waits for its node to report the container's removal, for which a removed node is not waited for."""
+    """Logs worth a step: complete, or with enough to archive, or whose turn comes at this ``tick`` of ``every``. Of a
+    lost node only the latter: nothing more comes, and Redis is soon emptied. A completely archived log waits for its
+    node to report the container's removal, unless the node was removed."""
     open_logs = TaskAttempt.objects.filter(removed_at__isnull=True).exclude(
         log_complete=True, archived_to__gte=F("log_end"), node__removed_at__isnull=True
     )
@@ -190,9 +191,9 @@ def logs_due(*, tick: int, every: int) -> QuerySet[TaskAttempt]:
 
 
 def archive_sweep(*, now: datetime) -> int:
-    """A step for every log that is due, and on while there is more at once; how many logs were due.
+    """Archives every log that is due, step by step while there is more at once; returns how many were due.
 
-    A log whose step fails waits for the next sweep and keeps no other one back.
+    A log whose step fails waits for the next sweep and holds up no other.
     """
     one = archiver()
     due = list(logs_due(tick=int(now.timestamp()) // SWEEP_S, every=EVERY_S // SWEEP_S).values_list("pk", flat=True))

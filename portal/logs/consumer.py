@@ -1,21 +1,21 @@
-"""``/ws/logs/<task attempt id>?offset=N|tail``: one log, live, to a browser. ``/ws/jobs/<id>/logs``: several.
+"""Websockets of logs. ``/ws/logs/<task attempt id>?offset=N|tail``: one, live. ``/ws/jobs/<id>/logs``: several.
 
 To the browser: ``{"type": "records", "from": o, "to": o2, "records": [[time in ms, stream (1 output, 2 errors,
-3 Berth's own), text], …]}``, ``{"type": "end", "offset": o, "state": …, "lost": null}`` once nothing is added any more,
-and ``{"type": "skipped", "offset": o}`` to one too slow for the live feed, which then reads on by itself from ``o``.
-``{"type": "tail", "records": […]}`` has, of lines that have no end yet, what was printed so far (at most 4 kB of each
-stream; behind a carriage return, what stands behind the last one), or nothing: it replaces the tail before it, and
-records of a stream replace what stands of it there.
+3 Berth's own), text], …]}``, ``{"type": "end", "offset": o, "state": …, "lost": null}`` once the log is complete, and
+``{"type": "skipped", "offset": o}`` to a viewer too slow for the live feed, which then reads on by itself from ``o``.
+``{"type": "tail", "records": […]}`` has what was printed so far of unfinished lines (at most 4 kB of each stream; after
+a carriage return, what follows the last one), or nothing: it replaces the previous tail, and records of a stream
+replace its part of the tail.
 ``lost`` names the server that is gone with the rest; should it come back, ``records``, ``{"type": "open"}`` or another
-``end`` follow. Of a log that was deleted ``end`` has ``deleted``: a line that says so, and why.
-From the browser: ``{"type": "seek", "offset": n}``. Each ``to`` is a good ``offset`` to come back with.
+``end`` follow. For a deleted log ``end`` has ``deleted``: a line that says so, and why.
+From the browser: ``{"type": "seek", "offset": n}``. Each ``to`` is a valid ``offset`` to reconnect with.
 
-Of several logs (``?attempt=N`` those of the job's attempt, tasks that start later included, ``?log=<task attempt>``
-again and again the chosen ones) each opens at its end, and every message says with ``log`` whose it is. First, and
-when one is added, comes ``{"type": "tasks", "tasks": [{"log": …, "name": "worker/3"}, …]}``; ``{"log": …, "type":
-"live"}`` says that the part with which a log opened is there, and what follows is new. The browser's ``seek`` names its
-``log``; ``{"type": "earlier", "before": {log: offset}}`` is answered by ``{"type": "earlier", "logs":
-[{"log": …, "from": …, "records": […]}, …]}``: what stands before, of each log as far back as all reach.
+Several logs (``?attempt=N``: those of the job's attempt, including tasks that start later; ``?log=<task attempt>``,
+repeatable: the chosen ones) each open at their end, and every message names its log in ``log``. First, and whenever one
+is added, comes ``{"type": "tasks", "tasks": [{"log": …, "name": "worker/3"}, …]}``; ``{"log": …, "type": "live"}`` says
+that the part with which a log opened is there, and what follows is new. The browser's ``seek`` names its ``log``;
+``{"type": "earlier", "before": {log: offset}}`` is answered by ``{"type": "earlier", "logs": [{"log": …, "from": …,
+"records": […]}, …]}``: the records before, of each log as far back as all reach.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ from portal.logs.viewer import Viewer
 
 MOST_OFFSET = 10**18
 TAILS, MOST_TAIL, LEAST_TAIL = 2 << 20, 512 * 1024, 16 * 1024
-"""Bytes before the ends with which several logs open: of all together, and of each at most and at least."""
+"""Bytes before their ends at which several logs open: of all together, and of each at most and at least."""
 
 _hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = WeakKeyDictionary()
 
 
 class LogConsumer(SignedInConsumer):
-    """One viewer. The address's ``attempt`` names the log."""
+    """One viewer of one log. The URL's ``attempt`` names the log."""
 
     _viewer: Viewer
     _task: asyncio.Task[None] | None = None
@@ -83,7 +83,7 @@ class LogConsumer(SignedInConsumer):
             self._viewer.seek(offset)
 
     async def _visible(self, *, first: bool = False) -> LogOf | None:
-        """The log, when this user may see it; who begins to read another's is noted."""
+        """The log, if this user may see it; opening another user's log is audited."""
 
         def look() -> LogOf | None:
             try:
@@ -98,7 +98,7 @@ class LogConsumer(SignedInConsumer):
 
 
 class LogsConsumer(SignedInConsumer):
-    """One viewer of several logs of one job: a way of its own through each, at the feeds that everybody shares."""
+    """One viewer of several logs of a job: its own position in each, on the feeds that all viewers share."""
 
     weight = 10
 
@@ -139,7 +139,7 @@ class LogsConsumer(SignedInConsumer):
             wanted = {log: min(offset, MOST_OFFSET) for log, offset in known.items()}
             runs = await _hub().earlier(wanted, self.user.pk)
         except (OSError, RedisError):
-            runs = {}  # the browser asks again
+            runs = {}  # the browser retries
         parts = (
             f'{{"log": "{log.attempt}", {records_message(run, TextDecoder(), expected=run.start)[1:]}'
             for log, run in runs.items()
@@ -147,7 +147,7 @@ class LogsConsumer(SignedInConsumer):
         await self.send('{"type": "earlier", "logs": [' + ", ".join(parts) + "]}")
 
     async def _follow(self, runs: list[TaskAttempt]) -> None:
-        """Begins to watch those that are not watched yet."""
+        """Starts to follow those that are not followed yet."""
         tail = min(MOST_TAIL, max(LEAST_TAIL, TAILS // max(1, len(runs))))
         new = {str(run.pk): self._followed_of(run, tail) for run in runs if str(run.pk) not in self._followed}
         if not new and self._followed:
@@ -160,7 +160,7 @@ class LogsConsumer(SignedInConsumer):
             one.task = asyncio.create_task(one.viewer.run())
 
     def _forget(self, wanted: set[str]) -> None:
-        """Of those that tasks have run anew since, keeps no more than may be followed at once."""
+        """Stops following older runs of tasks that have run again, as far as the limit requires."""
         old = [log for log in self._followed if log not in wanted]
         for log in old[: max(0, len(self._followed.keys() | wanted) - LOGS_TOGETHER)]:
             one = self._followed.pop(log)
@@ -181,7 +181,7 @@ class LogsConsumer(SignedInConsumer):
         return Followed(run_name(run), source, Viewer(_hub(), source, send, None, tail, joined))
 
     async def _visible(self, *, first: bool = False) -> list[TaskAttempt] | None:
-        """What is to be watched now, when this user may see the job; who begins to read another's is noted."""
+        """The runs to follow now, if this user may see the job; opening another user's logs is audited."""
         query = parse_qs(self.scope["query_string"].decode(errors="replace"))
         chosen = {key for text in query.get("log", ()) if (key := _uuid(text))}
 
@@ -199,7 +199,7 @@ class LogsConsumer(SignedInConsumer):
 
 @dataclass(slots=True)
 class Followed:
-    """One log among several, and this viewer's way through it."""
+    """One of several logs, and this viewer's position in it."""
 
     name: str
     source: LogOf
@@ -208,7 +208,7 @@ class Followed:
 
 
 def _hub() -> Hub:
-    """This process's hub: one for each event loop."""
+    """The hub of this process: one for each event loop."""
     loop = asyncio.get_running_loop()
     if loop not in _hubs:
         one = archiver()
@@ -238,7 +238,7 @@ _STANDING = (
 
 
 def _offset(query: bytes) -> int | None:
-    """The offset asked for; None for the log's end, also where the query is none."""
+    """The requested offset; None for the log's end, also if the query is malformed."""
     text = parse_qs(query.decode(errors="replace")).get("offset", ["tail"])[-1]
     if not (text.isdecimal() and text.isascii()):
         return None
@@ -246,14 +246,14 @@ def _offset(query: bytes) -> int | None:
 
 
 def _sought(text: str | None) -> int | None:
-    """The offset of a seek message; None for any other."""
+    """The offset in a seek message; None for any other message."""
     message = _message(text)
     offset = message.get("offset") if message.get("type") == "seek" else None
     return min(offset, MOST_OFFSET) if isinstance(offset, int) and offset >= 0 else None
 
 
 def _message(text: str | None) -> dict[str, Any]:
-    """What the browser sent; nothing where it is no object."""
+    """The browser's message; empty if it is no JSON object."""
     try:
         message = json.loads(text or "")
     except (ValueError, RecursionError):

@@ -1,6 +1,6 @@
-"""How a log ends: whole, or cut short with its server; and when it goes.
+"""End of a log: complete, or cut short with its server; and when it is deleted.
 
-Nothing of this is stored: when the server comes back with the rest in its spool, the log is open again by itself.
+None of this is stored: if the server comes back with the rest in its spool, the log is open again by itself.
 """
 
 from __future__ import annotations
@@ -18,33 +18,34 @@ AGE, QUOTA = "age", "quota"
 
 @dataclass(frozen=True, slots=True)
 class LogGone:
-    """When a job's logs were deleted, and whether for their ``AGE`` or for their virtual cluster's ``QUOTA``."""
+    """When a job's logs were deleted, and whether by ``AGE`` or by their virtual cluster's ``QUOTA``."""
 
     at: datetime
     because: str
 
 
 def log_archived(row: TaskAttempt) -> bool:
-    """Whether nothing is added any more and all of it was written to the archive."""
+    """Whether the log is complete and all of it is in the archive."""
     return row.log_complete and row.archived_to >= row.log_end
 
 
 def log_given_whole(row: TaskAttempt, end: int, *, gone: LogGone | None) -> bool:
-    """Whether who has read up to ``end``, and what is said behind it, has all that there will be. Needs the node
-    loaded."""
+    """Whether a reader up to ``end`` has all that there will be, given the line appended about what is missing. Needs
+    the node loaded."""
     read = row.log_complete and (end >= row.log_end or log_archived(row))
     return read or gone is not None or bool(log_lost_with(row))
 
 
 def log_lost_with(row: TaskAttempt) -> str:
-    """The server with which the rest of this log was lost; empty while more may come, and where nothing is missing.
-    Needs the node loaded."""
+    """The server that the rest of this log was lost with; empty while more may come, or if nothing is missing. Needs
+    the node loaded."""
     gone = row.node.removed_at is not None or row.node.health == NodeHealth.LOST
     return row.node.name if gone and row.over and not log_archived(row) else ""
 
 
 def log_gone(job: Job, *, now: datetime) -> LogGone | None:
-    """None for logs that are kept. That they went for their age is not stored: it follows from the job's end."""
+    """When and why a job's logs were deleted; None if they are kept. Expiry by age is not stored: it follows from the
+    job's end."""
     if job.logs_dropped_at is not None:
         return LogGone(job.logs_dropped_at, QUOTA)
     last = job.ended_at and job.ended_at + timedelta(days=settings.LOG_RETENTION_DAYS)
@@ -52,7 +53,7 @@ def log_gone(job: Job, *, now: datetime) -> LogGone | None:
 
 
 def gone_line(gone: LogGone) -> str:
-    """What a downloaded text says in place of the log."""
+    """The line that a download has in place of a deleted log."""
     why = (
         "its virtual cluster has no room for more logs"
         if gone.because == QUOTA
@@ -62,11 +63,11 @@ def gone_line(gone: LogGone) -> str:
 
 
 def last_line(row: TaskAttempt, job: Job, *, now: datetime) -> str:
-    """What a downloaded text says behind the log, of what is missing. Needs the node loaded."""
+    """The line appended to a download about what is missing; may be empty. Needs the node loaded."""
     gone = log_gone(job, now=now)
     return gone_line(gone) if gone else lost_line(log_lost_with(row))
 
 
 def lost_line(node: str) -> str:
-    """What stands where the rest would be; empty where nothing is missing."""
+    """The line in place of a lost rest; empty if nothing is missing."""
     return f"… the rest of this log was lost with node {node}\n" if node else ""

@@ -1,7 +1,7 @@
-"""Live logs inside one web process: each log is read once for all its viewers, who are told by offset.
+"""Live logs in one web process: each log is read once for all its viewers, and positions are offsets.
 
-A viewer first reads history by itself. Once it stands where the log's feed stands it joins the feed, and gets
-messages that are made once for everybody. One that cannot keep up is sent back to reading by itself.
+A viewer first reads history by itself. Once it has reached the log's feed it joins it, and gets messages that are made
+once for all. One that cannot keep up goes back to reading by itself.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from portal.logs.text import TextDecoder, rows_message, tail_message, text_rows
 from portal.logs.together import earlier
 
 MESSAGE = 64 * 1024
-"""Bytes of log in one message."""
+"""Bytes of log in one message at most."""
 WAITING = 64
-"""Messages that may wait for one viewer."""
+"""Messages queued for one viewer at most."""
 SILENCE_S = 1.0
-"""After so long without a hint a feed looks by itself: hints may be lost."""
+"""A feed polls after so long without a hint: hints may be lost."""
 ENDED_S = 60.0
-"""The same for a log to which nothing is added any more."""
+"""The same for a log that has ended."""
 PACE_S = 0.02
-"""Least time between two reads of a feed, so that many small lines travel together."""
+"""Least time between two reads of a feed, so that small lines are batched."""
 RETRY_S = 1.0
 READERS = 8
 OPENING_S = 1.0
-"""Whoever opens a log within that finds its end where the one before found it."""
+"""Viewers who open a log within this time share one look-up of its end."""
 READ_S, READS = 10.0, 64
-"""So long, and so many, are pieces of history kept for those who come right behind; records never change."""
+"""How long, and how many, pieces of history are cached for followers; records never change."""
 
 NO_TAIL = tail_message([])
 
@@ -52,9 +52,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """How a log stands: ``complete`` once nothing is added any more, ``offset`` its end then, ``archived`` once all up
-    to there is; ``state`` is the task attempt's; ``lost``: the server that is gone with what it has not sent, should
-    there be such; ``deleted``: what is said in place of a log that was deleted."""
+    """The state of a log: ``complete`` once nothing is added, ``offset`` its end then, ``archived`` once all up to
+    there is; ``state`` is the task attempt's; ``lost``: the server, if any, that is gone with what it has not sent;
+    ``deleted``: the line in place of a deleted log."""
 
     complete: bool
     offset: int
@@ -71,7 +71,7 @@ class LogEnd:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A message for every viewer of a feed, and where the text stands after it."""
+    """A message for all viewers of a feed, with the offset and the decoder's state after it."""
 
     text: str
     end: int
@@ -80,8 +80,8 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class RestLost:
-    """Instead of the pieces up to ``end``, where the log ends: the archive cannot give them any more, since somebody
-    deleted them, or a disk did."""
+    """Takes the place of the pieces up to ``end``, the log's end, that the archive no longer has: somebody deleted
+    them, or a disk failed."""
 
     end: int
 
@@ -91,14 +91,14 @@ Ended = Callable[[LogOf], Awaitable[LogEnd]]
 
 
 class Seat:
-    """A viewer's place at a feed. ``pieces`` is bounded; ``skipped`` is set when it overflowed and the seat is lost."""
+    """A viewer's queue at a feed. ``pieces`` is bounded; on overflow ``skipped`` is set and the seat is lost."""
 
     def __init__(self) -> None:
         self.pieces: asyncio.Queue[Told] = asyncio.Queue(WAITING)
         self.skipped = False
 
     def put(self, piece: Told) -> bool:
-        """Queues a piece, or None to make the viewer look up; False when the seat is lost."""
+        """Queues a piece, or None to wake the viewer; False if the seat is lost."""
         try:
             self.pieces.put_nowait(piece)
         except asyncio.QueueFull:
@@ -107,7 +107,7 @@ class Seat:
 
 
 class Feed:
-    """One log from ``offset`` on, read as it grows, for all its seats. It ends with its last seat."""
+    """One log from ``offset`` on, read as it grows, for all its seats. Ends with its last seat."""
 
     def __init__(self, hub: Hub, source: LogOf, offset: int, decoder: TextDecoder) -> None:
         self._hub, self._source = hub, source
@@ -116,18 +116,18 @@ class Feed:
         self._rest_lost = False
         self._ended: LogEnd | None = None
         self._behind: dict[int, int] = {}
-        """By stream the end of what was told of it: what was unfinished before that is told."""
+        """By stream the end of its last records: unfinished lines from before that are outdated."""
         self._tail, self._tail_due = NO_TAIL, True
         self._woken = asyncio.Event()
         self._task = asyncio.create_task(self._run())
 
     def wake(self, *, tail: bool = False) -> None:
-        """Something is new; ``tail``: of lines that have no end yet."""
+        """Notes that something is new; ``tail``: only lines without an end yet."""
         self._tail_due |= tail
         self._woken.set()
 
     def take_seat(self, offset: int) -> Seat | None:
-        """For one who has read all that there is up to ``offset``; None where the feed has read more or less."""
+        """A seat for a viewer who has read up to ``offset``; None if the feed is at another offset."""
         if offset != self.offset and not (self._rest_lost and offset < self.offset):
             return None
         seat = Seat()
@@ -152,7 +152,7 @@ class Feed:
                 if not await self._read() or self._ended is not None:
                     await self._look_for_end()
                 await self._look_at_tail()
-            except Exception as error:  # Redis, database or disk: the viewers wait, and it goes on where it was
+            except Exception as error:  # Redis, database or disk: viewers wait, and the feed resumes
                 log.warning("log of %s cannot be read now: %r", self._source.attempt, error)
                 await asyncio.sleep(RETRY_S)
             try:
@@ -163,7 +163,7 @@ class Feed:
             await asyncio.sleep(PACE_S)
 
     async def _read(self) -> bool:
-        """Passes everything new on; whether there was something."""
+        """Sends everything new to the viewers; returns whether there was anything."""
         found = False
         while True:
             run = await self._hub.read_now(self._source, self.offset, MESSAGE)
@@ -178,8 +178,7 @@ class Feed:
             self._tell(Piece(text, run.end, self.decoder.copy()))
 
     async def _look_at_tail(self) -> None:
-        """Tells what there is of lines without an end, where that is another than before, or records have come, which
-        a viewer shows in its place."""
+        """Sends unfinished lines if they changed, or if records came, which replace them in the viewers."""
         if not self._tail_due:
             return
         self._tail_due = False
@@ -193,7 +192,7 @@ class Feed:
         return Piece(text, self.offset, self.decoder.copy())
 
     async def _look_for_end(self) -> None:
-        """All that is there is read. A server that is lost may come back with more."""
+        """Checks whether the log has ended, once all there is was read. A lost server may come back with more."""
         if self._ended is not None and not self._ended.lost:
             return
         end, before = await self._hub.ended(self._source), self._ended
@@ -220,7 +219,7 @@ class Feed:
 
 
 class Hub:
-    """All feeds of this process, and the one subscription to the hints. ``ended`` tells how a log stands."""
+    """All feeds of this process, and their one subscription to hints. ``ended`` looks up a log's state."""
 
     def __init__(self, reader: LogReader, redis_url: str, ended: Ended) -> None:
         self._reader, self._redis_url, self.ended = reader, redis_url, ended
@@ -234,28 +233,28 @@ class Hub:
         self._looking = asyncio.Semaphore(READERS // 2)
 
     async def read_now(self, source: LogOf, offset: int, limit: int) -> Run:
-        """``LogReader.read`` in a thread."""
+        """Runs ``LogReader.read`` in a thread."""
         return await self._call(self._reader.read, source, offset, limit)
 
     async def read(self, source: LogOf, offset: int, limit: int) -> Run:
-        """The same, once for all who ask at about the same time: what came since is not in it."""
+        """The same, shared by all who ask at about the same time: it may lack the newest records."""
         return await self._reads.get((source, offset, limit), lambda: self.read_now(source, offset, limit))
 
     async def unfinished(self, source: LogOf) -> Run:
-        """``LogReader.unfinished`` in a thread."""
+        """Runs ``LogReader.unfinished`` in a thread."""
         return await self._call(self._reader.unfinished, source)
 
     async def boundary(self, source: LogOf, offset: int) -> int:
-        """``LogReader.boundary`` in a thread."""
+        """Runs ``LogReader.boundary`` in a thread."""
         return await self._call(self._reader.boundary, source, offset)
 
     async def tail(self, source: LogOf, size: int) -> int:
-        """``LogReader.tail`` in a thread, once for all who ask within a second."""
+        """Runs ``LogReader.tail`` in a thread, shared by all who ask within a second."""
         return await self._tails.get((source, size), lambda: self._call(self._reader.tail, source, size))
 
     async def earlier(self, before: Mapping[LogOf, int], whose: int) -> dict[LogOf, Run]:
-        """What stands before these offsets, in a thread: one look back of each reader at a time, and of all no more
-        than leaves threads for what is live."""
+        """Runs ``earlier`` in a thread: one call per user at a time, and overall few enough to leave threads for live
+        logs."""
         own = self._looks[whose] = self._looks.get(whose) or asyncio.Lock()
         async with own, self._looking:
             return await self._call(earlier, self._reader, before)
@@ -264,12 +263,12 @@ class Hub:
         return await asyncio.get_running_loop().run_in_executor(self._threads, what, *arguments)
 
     def feed_offset(self, source: LogOf) -> int | None:
-        """Where the log's feed stands; None when nobody watches it."""
+        """The offset that the log's feed has reached; None if nobody watches it."""
         feed = self._feeds.get(source.attempt)
         return None if feed is None else feed.offset
 
     def join(self, source: LogOf, offset: int, decoder: TextDecoder) -> tuple[Feed, Seat] | None:
-        """A seat at the log's feed for one who has read up to ``offset``; None when the feed is elsewhere."""
+        """A seat at the log's feed for a viewer who has read up to ``offset``; None if the feed is elsewhere."""
         if self._listener is None or self._listener.done():
             self._listener = asyncio.create_task(self._listen())
         feed = self._feeds.get(source.attempt)
@@ -279,12 +278,12 @@ class Hub:
         return None if seat is None else (feed, seat)
 
     def forget(self, source: LogOf, feed: Feed) -> None:
-        """Called by a feed whose last seat is empty."""
+        """Drops a feed; called by the feed when its last seat is left."""
         if self._feeds.get(source.attempt) is feed:
             del self._feeds[source.attempt]
 
     async def close(self) -> None:
-        """Hears no more hints. Viewers are ended by who began them."""
+        """Stops listening for hints. Viewers are ended by their owners."""
         self._closed = True
         if self._listener is not None:
             await asyncio.wait([self._listener])

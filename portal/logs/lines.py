@@ -1,7 +1,7 @@
-"""The lines of a stretch of a log as people read them, and which of them have a text.
+"""Lines of a stretch of a log as people read them, and the search for a text in them.
 
-Logs are long: whole stretches are worked on by functions of bytes, and what only lines that are told need (their
-records' places and times) is worked out for these alone.
+Logs are long: whole stretches are processed by bytes functions, and what only reported lines need (their records'
+offsets and times) is computed for these alone.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from portal.logs.records import Run
 from portal.logs.text import NS_PER_MS
 
 BORDER = 32 << 10
-"""So much before a stretch is looked at for the beginning of a line that lies over its border."""
+"""Bytes before a stretch to search for the start of a line that crosses its border."""
 SHOWN = 300
-"""Characters of a line that are told."""
+"""Characters reported of a line."""
 SEQUENCES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 CUT = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*)?$")
-"""The beginning of one, where a line is not all there yet."""
+"""An unfinished escape sequence, where a line is not complete yet."""
 MOST_KNOWN = 8
 _STREAM_LENGTH = struct.Struct(">8xBI")
-"""A record's header without its time, which most lines are never asked for."""
+"""A record's header without its time, which most lines never need."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A line that has the text. ``offset``: of the record that it begins in."""
+    """A line that contains the text. ``offset``: of the record that it begins in."""
 
     offset: int
     time_ms: int
@@ -41,7 +41,7 @@ class Hit:
 
 
 class Head(NamedTuple):
-    """The beginning of a line that goes on, and of its record offset and time."""
+    """The start of an unfinished line, with its record's offset and time."""
 
     text: bytes
     offset: int
@@ -49,16 +49,16 @@ class Head(NamedTuple):
 
 
 class Part:
-    """What one stream has in a run."""
+    """The text of one stream in a run."""
 
     def __init__(self, run: Run, payloads: list[bytes], places: list[int]) -> None:
-        """``places``: where in the run each payload's record begins."""
+        """``places``: the position in the run of each payload's record."""
         self.text = b"".join(payloads)
         self._run, self._payloads, self._places = run, payloads, places
         self._ends: Sequence[int] = ()
 
     def record_at(self, place: int) -> tuple[int, int]:
-        """Of the record with this byte of the text: its offset in the log and its time in ns."""
+        """The record with this byte of the text: its offset in the log and its time in ns."""
         self._ends = self._ends or list(accumulate(map(len, self._payloads)))
         at = self._places[min(bisect_right(self._ends, place), len(self._places) - 1)]
         return self._run.start + at, int(RECORD_HEADER.unpack_from(self._run.data, at)[0])
@@ -66,11 +66,11 @@ class Part:
 
 Parts = dict[int, Part]
 Heads = dict[int, Head]
-"""Both by stream."""
+"""Parts and heads by stream."""
 
 
 def parts_of(run: Run) -> Parts:
-    """The streams of a run apart. Without a call for each record that could be spared."""
+    """Splits a run by stream. Inlined for speed: no calls per record."""
     found: dict[int, tuple[list[bytes], list[int]]] = {}
     data, at, size, last, header = run.data, 0, len(run.data), 0, RECORD_HEADER.size
     unpack = _STREAM_LENGTH.unpack_from
@@ -89,7 +89,7 @@ def parts_of(run: Run) -> Parts:
 
 
 def heads_after(parts: Parts, before: Heads) -> Heads:
-    """The lines that are open behind what has these parts, given those that were open before it."""
+    """The unfinished lines after these parts, given those before them."""
     heads = dict(before)
     for stream, part in parts.items():
         place = part.text.rfind(b"\n") + 1
@@ -105,24 +105,24 @@ def heads_after(parts: Parts, before: Heads) -> Heads:
 
 @dataclass(slots=True)
 class Wanted:
-    """A text to be found in lines, upper and lower case alike, without the terminal's sequences in between."""
+    """A text to search for in lines, ignoring case and terminal sequences."""
 
     text: str
     _bytes: bytes | None = field(init=False)
     _known: list[bytes] = field(init=False, default_factory=list)
-    """Sequences that the log has again and again: colours. Taking out a handful one by one is four times as fast as
-    looking for whatever is one."""
+    """Escape sequences that recur in the log: colours. Removing a handful literally is four times as fast as matching
+    any."""
 
     def __post_init__(self) -> None:
         self.text = self.text.lower()
         self._bytes = self.text.encode() if all(map(_has_one_case, self.text)) else None
 
     def count(self, parts: Parts, before: Heads) -> int:
-        """How many lines have the text and had it not before the run."""
+        """How many lines contain the text, except those that did before the run."""
         return sum(len(self._places(part.text, before.get(stream))[1]) for stream, part in parts.items())
 
     def hits(self, parts: Parts, before: Heads) -> list[Hit]:
-        """Those lines, in the order of their records."""
+        """These lines, in the order of their records."""
         found = [hit for stream, part in parts.items() for hit in self._of_stream(stream, part, before.get(stream))]
         return sorted(found, key=lambda hit: hit.offset)
 
@@ -141,8 +141,8 @@ class Wanted:
             yield Hit(offset, time_ns // NS_PER_MS, stream, self._shown(raw[begin:end]))
 
     def _places(self, text: bytes, before: Head | None) -> tuple[bytes | str, list[int]]:
-        """The text in small letters, what was open before it in front, and where in it each line has what is wanted
-        first; without a line that had it before."""
+        """The text in lower case, after the unfinished line before it, and the first match in each of its lines; except
+        in a line that matched before."""
         head = before.text if before else b""
         plain = self._small(head + text)
         places = _first_of_lines(plain, self._bytes, b"\n") if isinstance(plain, bytes) and self._bytes else []
@@ -161,10 +161,10 @@ class Wanted:
         return plain.lower() if self._bytes is not None else plain.decode("utf-8", "replace").lower()
 
     def _plain(self, raw: bytes) -> bytes:
-        """Without sequences."""
+        """The bytes without escape sequences."""
         if b"\x1b" not in raw:
             return raw
-        if b"\x1b\x1b" not in raw:  # else two pieces could make a sequence that is none
+        if b"\x1b\x1b" not in raw:  # else removing one could form another
             text = raw
             for one in self._known:
                 text = text.replace(one, b"")
@@ -176,7 +176,7 @@ class Wanted:
         return SEQUENCES.sub(b"", raw)
 
     def _shown(self, raw: bytes) -> str:
-        """The line, of a long one what stands around the text."""
+        """The line as text; if it is long, the part around the match."""
         line = CUT.sub(b"", self._plain(raw)).decode("utf-8", "replace")
         if len(line) <= SHOWN:
             return line.rstrip("\r")
@@ -198,5 +198,5 @@ def _breaks(text: bytes | str, start: int, end: int) -> int:
 
 
 def _has_one_case(letter: str) -> bool:
-    """Whether bytes can be looked for it: its case is that of ASCII, or it has none and stands for nothing else."""
+    """Whether a byte search finds the letter in any case: it is ASCII, or has no case and stands for nothing else."""
     return letter.isascii() or (letter.upper() == letter.lower() == letter and letter not in "\u0307\ufffd")

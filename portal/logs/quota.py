@@ -1,9 +1,8 @@
-"""How much of a virtual cluster's logs is kept: of its jobs that are over the newest, as many as its quota has room
-for.
+"""Log quota of a virtual cluster: of its finished jobs, the newest keep their logs as far as the quota has room.
 
-What counts is what was written, which bounds what lies on the disk: how far a log goes (``archived_to``) without its
-gaps, which its node may make as wide as it likes. Logs of jobs that are not over, or of which a server may still have
-something, are never touched and take no room from the others.
+What counts is what was written, which bounds the disk space: the log's length (``archived_to``) without its gaps, which
+a node may make as wide as it likes. Logs of unfinished jobs, or of jobs of which a server may still have something, are
+never deleted and take no room from others.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ log = logging.getLogger(__name__)
 
 
 def logs_count(*, now: datetime) -> None:
-    """Adds up what each virtual cluster's logs take now. A fixed number of queries."""
+    """Sums up each virtual cluster's logs. A fixed number of queries."""
     over, live = _sums(_over(now)), sum(map(_sums, _live()), Counter[int]())
-    # The manager leaves out removed ones, whose jobs have logs all the same.
+    # Not the default manager: it leaves out removed ones, whose jobs still have logs.
     every = VirtualCluster._base_manager.values_list("pk", flat=True)
     KeptLogs.objects.bulk_create(
         [KeptLogs(vc_id=vc, over=over[vc], live=live[vc], counted_at=now) for vc in every],
@@ -40,8 +39,8 @@ def logs_count(*, now: datetime) -> None:
 
 
 def logs_give_way(*, archive: Archive, now: datetime) -> int:
-    """Counts, and deletes in each virtual cluster what its quota has no room for. Any number of processes may do it at
-    once. Returns of how many jobs."""
+    """Counts, then deletes in each virtual cluster what exceeds its quota. Safe in several processes at once. Returns
+    the number of jobs whose logs were deleted."""
     logs_count(now=now)
     dropped = 0
     for kept in KeptLogs.objects.select_related("vc"):
@@ -54,7 +53,7 @@ def logs_give_way(*, archive: Archive, now: datetime) -> int:
 
 
 def _over(now: datetime) -> QuerySet[TaskAttempt]:
-    """Runs of jobs that are over, whose logs are there and may go."""
+    """Runs of finished jobs with logs that may be deleted."""
     rows = TaskAttempt.objects.filter(
         removed_at__isnull=False, archived_to__gt=0, job_attempt__job__logs_dropped_at__isnull=True,
         job_attempt__job__ended_at__gte=now - timedelta(days=settings.LOG_RETENTION_DAYS),
@@ -63,34 +62,34 @@ def _over(now: datetime) -> QuerySet[TaskAttempt]:
 
 
 def _live() -> Iterable[QuerySet[TaskAttempt]]:
-    """Runs of all other jobs: of those that are not over, and of those that are and may get more."""
+    """Runs of all other jobs: unfinished ones, and finished ones that may get more."""
     kept = TaskAttempt.objects.filter(job_attempt__job__logs_dropped_at__isnull=True)
     live = Q(job_attempt__job__state__in=sorted(JOB_LIVE))
     return kept.filter(live), kept.filter(~live, job_attempt__job__in=_open_jobs())
 
 
 def _open_jobs() -> QuerySet[TaskAttempt, int]:
-    """Jobs of which a server has a container, or may have: more may come into their logs."""
+    """Jobs of which a server has, or may have, a container: their logs may grow."""
     return TaskAttempt.objects.filter(removed_at__isnull=True).order_by().values_list("job_attempt__job", flat=True)
 
 
 def _sums(rows: QuerySet[TaskAttempt]) -> Counter[int]:
-    """Bytes by virtual cluster."""
+    """Bytes written, by virtual cluster."""
     sums = rows.order_by().values_list("job_attempt__job__vc").annotate(size=WRITTEN)
     return Counter(dict(sums))
 
 
 def _surplus(vc: int, limit: int, now: datetime) -> list[int]:
-    """The jobs whose logs have to go, ended longest ago first. One query, so that nobody else's deletions come between
-    the sum and the choice.
+    """The jobs whose logs must go, the longest ended first. One query, so that no concurrent deletion comes between the
+    sum and the choice.
 
-    1. A log that is larger than the quota by itself goes: it would take all others with it, and not fit then.
+    1. A log larger than the whole quota goes: it would take all others with it, and still not fit.
     2. Of the rest the newest stay, as long as they fit together; all that ended before goes.
     """
     ended = _over(now).filter(job_attempt__job__vc=vc).values_list("job_attempt__job").annotate(size=WRITTEN)
     newest_first = ended.order_by("-job_attempt__job__ended_at", "-job_attempt__job")
     going, taken, full = list[int](), 0, False
-    with transaction.atomic():  # a cursor lives in one: the rows are as many as the jobs of three months
+    with transaction.atomic():  # iterator() needs one: there may be three months of jobs
         for job, size in newest_first.iterator(chunk_size=10_000):
             full = full or (size <= limit < taken + size)
             if full or size > limit:
@@ -101,8 +100,8 @@ def _surplus(vc: int, limit: int, now: datetime) -> list[int]:
 
 
 def _drop(job: int, archive: Archive, now: datetime) -> bool:
-    """Says that the job's logs are gone, then deletes them: killed between the two, what is left goes with the next
-    round over the archive (``logs_expire``). False when somebody was first."""
+    """Marks the job's logs as deleted, then deletes them: if killed in between, ``logs_expire`` deletes the rest later.
+    False if somebody was first."""
     with transaction.atomic():
         mine = Job.objects.filter(pk=job, logs_dropped_at__isnull=True).update(logs_dropped_at=now)
     if mine:

@@ -1,4 +1,4 @@
-"""One log from its first byte to its newest, whether archived or still on its way."""
+"""Reads one log from its first byte to its newest, whether archived or still in Redis."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHUNK = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LogReader:
-    """Reads by offset. Every offset it hands out is a record's boundary; any other is rounded down to one."""
+    """Reads by offset. Every offset it returns is a record boundary; any other is rounded down to one."""
 
     archive: Archive
     redis: Redis
@@ -25,13 +25,13 @@ class LogReader:
     def read(self, log: LogOf, offset: int, limit: int) -> Run:
         """Records from ``offset`` on: about ``limit`` bytes, at least one record; empty at the end.
 
-        It begins beyond ``offset`` only where bytes are lost. Raises redis.RedisError when they are not archived and
-        Redis does not answer.
+        Begins beyond ``offset`` only if bytes are lost. Raises redis.RedisError if they are not archived and Redis does
+        not answer.
         """
         try:
             fresh = read_stream(self.redis, log, offset, limit)
         except ForgedEntry:
-            fresh = Run(offset, b"")  # the archiver drops it and counts
+            fresh = Run(offset, b"")  # the archiver drops and counts it
         except RedisError:
             archived = self.archive.read(log.attempt, offset, limit)
             if not archived.data:
@@ -44,15 +44,15 @@ class LogReader:
         return min(found, key=lambda run: run.start) if found else Run(offset, b"")
 
     def unfinished(self, log: LogOf) -> Run:
-        """``read_tail``, and nothing while Redis does not answer."""
+        """The result of ``read_tail``; empty while Redis does not answer."""
         try:
             return read_tail(self.redis, log)
         except RedisError:
             return Run(0, b"")
 
     def unfinished_behind(self, log: LogOf, end: int) -> list[Row]:
-        """The same for one who has read up to ``end``: nothing where more than that is known, and none of a stream of
-        which a record has come since it was told."""
+        """Unfinished lines for a reader up to ``end``: none if they follow a later record, and none of a stream that
+        got a record since they were sent."""
         run = self.unfinished(log)
         if not run.data or run.start > end:
             return []
@@ -60,9 +60,9 @@ class LogReader:
         return [row for row in run.rows() if row[1] not in since]
 
     def end(self, log: LogOf) -> int:
-        """Offset behind the newest record known here; of the archived part while Redis does not answer.
+        """End offset of the newest record known; of the archived part while Redis does not answer.
 
-        Raises redis.RedisError when nothing is archived either.
+        Raises redis.RedisError if nothing is archived either.
         """
         archived = self.archive.end(log.attempt)
         try:
@@ -73,17 +73,18 @@ class LogReader:
             return archived
 
     def boundary(self, log: LogOf, offset: int) -> int:
-        """The last boundary not beyond ``offset``; the log's end for one beyond that, ``offset`` itself in a gap."""
+        """The last record boundary not beyond ``offset``; the log's end if ``offset`` is beyond that, ``offset`` itself
+        in a gap."""
         run = self.read(log, offset, 1)
         return min(run.start, offset) if run.data else min(offset, self.end(log))
 
     def tail(self, log: LogOf, size: int) -> int:
-        """A boundary about ``size`` bytes before the end."""
+        """A record boundary about ``size`` bytes before the end."""
         return self.boundary(log, max(0, self.end(log) - size))
 
     def pieces(self, log: LogOf, offset: int, end: int, size: int = CHUNK) -> Iterator[Iterator[Row]]:
-        """The rows from one offset up to another, of about ``size`` bytes at a time. Where bytes are lost a line of
-        Berth's own says how many; of the last ones as far as they were archived, since others may be on their way."""
+        """Rows between two offsets, in pieces of about ``size`` bytes. Where bytes are lost, a line of Berth's own says
+        how many; at the end only as far as was archived, since the rest may still come."""
         run = Run(offset, b"")
         while offset < end:
             more = self.read(log, offset, size).until(end)
@@ -96,8 +97,8 @@ class LogReader:
             yield iter([lost(max((time_ns for time_ns, _, _ in run.rows()), default=0), kept - offset)])
 
     def download(self, log: LogOf, last: str = "", *, end: int | None = None) -> Iterator[bytes]:
-        """The whole text as it is now, or up to ``end``, in chunks; lines of Berth's own stand on lines of their own.
-        ``last``: what is said behind it."""
+        """The whole text as of now, or up to ``end``, in chunks; lines of Berth's own stand alone. ``last`` is
+        appended."""
         open_line = False
         for rows in self.pieces(log, 0, self.end(log) if end is None else end):
             text = bytearray()

@@ -1,4 +1,4 @@
-"""Cutting runs of log records at their boundaries."""
+"""Runs of log records, and cutting them at record boundaries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Row = tuple[int, int, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Neighbouring whole records: the bytes from offset ``start`` on."""
+    """Consecutive whole records: the bytes from offset ``start`` on."""
 
     start: int
     data: bytes
@@ -26,7 +26,7 @@ class Run:
         return self.start + len(self.data)
 
     def rows(self) -> Iterator[Row]:
-        """Each record as a row, without an object for each: logs come fast."""
+        """Each record as a row; a tuple, not an object, for speed."""
         data, at = self.data, 0
         while at < len(data):
             time_ns, stream, length = RECORD_HEADER.unpack_from(data, at)
@@ -34,7 +34,7 @@ class Run:
             yield time_ns, stream, data[at - length : at]
 
     def after(self, offset: int) -> Run:
-        """Without the records that end at or before ``offset``: it begins at the last boundary not beyond it."""
+        """The run without records that end at or before ``offset``: it begins at the last boundary not beyond it."""
         if offset >= self.end:
             return Run(self.end, b"")
         at = 0
@@ -43,7 +43,7 @@ class Run:
         return Run(self.start + at, self.data[at:])
 
     def until(self, offset: int) -> Run:
-        """Without the records that end beyond ``offset``."""
+        """The run without records that end beyond ``offset``."""
         if self.end <= offset:
             return self
         at = 0
@@ -52,7 +52,7 @@ class Run:
         return Run(self.start, self.data[:at])
 
     def within(self, limit: int) -> Run:
-        """At most ``limit`` bytes of it, at least one record."""
+        """The run's first ``limit`` bytes at most, at least one record."""
         if len(self.data) <= limit:
             return self
         at = 0
@@ -61,12 +61,12 @@ class Run:
         return Run(self.start, self.data[:at])
 
     def joined(self, other: Run) -> Run:
-        """With a run that begins at its end."""
+        """The run continued by one that begins at its end."""
         return Run(self.start, self.data + other.data)
 
 
 def rows_told(run: Run, expected: int) -> Iterator[Row]:
-    """The run's rows; where it begins beyond the offset that was ``expected``, a line of Berth's own says how many
+    """The run's rows; if it begins beyond the ``expected`` offset, preceded by a line of Berth's own that says how many
     bytes are lost."""
     rows = run.rows()
     first = next(rows, None) if run.start > expected else None
@@ -74,12 +74,12 @@ def rows_told(run: Run, expected: int) -> Iterator[Row]:
 
 
 def lost(time_ns: int, size: int) -> Row:
-    """What is said in the place of so many bytes that are nowhere any more."""
+    """The row in place of so many lost bytes."""
     return time_ns, MARK, f"… {size} bytes of this log are lost\n".encode()
 
 
 def is_whole(data: bytes) -> bool:
-    """Whether ``data`` is nothing but whole records."""
+    """Whether ``data`` consists of whole records only."""
     at, end = 0, len(data)
     while at + RECORD_HEADER.size <= end:
         _, stream, length = RECORD_HEADER.unpack_from(data, at)
@@ -90,5 +90,5 @@ def is_whole(data: bytes) -> bool:
 
 
 def _stop(data: bytes, at: int) -> int:
-    """Where the record that begins at ``at`` ends."""
+    """End of the record that begins at ``at``."""
     return at + RECORD_HEADER.size + int(RECORD_HEADER.unpack_from(data, at)[2])

@@ -1,4 +1,4 @@
-"""Logs go some time after their job's end. Jobs and what ended them stay."""
+"""Deletes logs some time after their job's end. Jobs and their outcomes stay."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ log = logging.getLogger(__name__)
 
 
 def logs_expire(*, archive: Archive, now: datetime, part: int) -> int:
-    """Deletes the logs in one of ``PARTS`` parts of the archive whose job ended ``LOG_RETENTION_DAYS`` ago, and what is
-    left of those that their virtual cluster had no room for.
+    """Deletes, in one of ``PARTS`` parts of the archive, logs of jobs that ended ``LOG_RETENTION_DAYS`` ago, and
+    remains of those deleted for quota.
 
-    A log whose attempt the database does not know stays: the database may be a restored older one. Returns how many
-    were deleted.
+    Logs of attempts unknown to the database stay: it may have been restored from an older backup. Returns how many were
+    deleted.
     """
     kept = archive.attempts(f"{part % PARTS:02x}")
     oldest = now - timedelta(days=settings.LOG_RETENTION_DAYS)

@@ -1,8 +1,7 @@
-"""Finding a text in a stored log, a bounded stretch at a time, forward or backward from any place.
+"""Text search in a stored log, a bounded stretch at a time, forward or backward from any offset.
 
-Lines are searched as people read them: without terminal sequences, put together where records cut them, upper and lower
-case alike. Nothing is kept between two stretches: where one begins, the end of what stands before it is read again, for
-a line that lies over the border.
+Lines are searched as people read them: without terminal sequences, joined where records cut them, ignoring case.
+Stateless between stretches: each rereads the end of what precedes it, for a line that crosses the border.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from portal.logs.stretches import Stretches
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """How many lines of the log's bytes from ``start`` to ``end`` have the text, and those told, in the order of the
-    search. ``more``: there is more to be searched, from ``end`` on, or backward from ``start``."""
+    """How many lines in bytes ``start`` to ``end`` contain the text, and those reported, in the order of the search.
+    ``more``: the search can go on from ``end``, or backward from ``start``."""
 
     start: int
     end: int
@@ -31,15 +30,14 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Where one request ends: at so many lines (0: none are told, they are only counted), or when ``spent`` says so
-    after a chunk."""
+    """When one request stops: at so many lines (0: only count them), or when ``spent`` says so after a chunk."""
 
     hits: int
     spent: Callable[[], bool]
 
 
 def search(reader: LogReader, log: LogOf, text: str, *, start: int, backward: bool, bounds: Bounds) -> Found:
-    """Lines with ``text`` from a record's boundary on, or before it. Raises redis.RedisError as reading does."""
+    """Lines with ``text`` after a record boundary, or before it. Raises redis.RedisError as reading does."""
     stretches, parts, wanted = Stretches(reader, log, backward=backward), _LastParts(), Wanted(text)
     stop = reader.end(log)
     low = high = min(start, stop)
@@ -60,12 +58,12 @@ def search(reader: LogReader, log: LogOf, text: str, *, start: int, backward: bo
         if (bounds.hits and len(hits) >= bounds.hits) or bounds.spent():
             break
     else:
-        more = False  # all that would be left is lost
+        more = False  # whatever is left is lost
     return Found(low, high, count, hits, more=more and (low > 0 if backward else high < stop))
 
 
 class _LastParts:
-    """The parts of the last two runs: backward each is looked at twice, first for what lies over its border."""
+    """Caches the parts of the last two runs: backward each is needed twice, first for its border."""
 
     def __init__(self) -> None:
         self._known: list[tuple[int, int, Parts]] = []
@@ -79,7 +77,7 @@ class _LastParts:
         return parts
 
     def border(self, stretches: Stretches, run: Run) -> Heads:
-        """The lines that the run goes on with, as far as they begin in the ``BORDER`` bytes before it or so."""
+        """The unfinished lines that the run continues, if they begin in about ``BORDER`` bytes before it."""
         runs, heads = [run], Heads()
         while run.start - runs[-1].start < BORDER and runs[-1].start:
             before = stretches.preceding(runs[-1].start)
@@ -94,7 +92,7 @@ class _LastParts:
 def _within(
     run: Run, parts: _LastParts, before: Heads, wanted: Wanted, room: int, backward: bool
 ) -> tuple[Run, list[Hit]]:
-    """The lines of the run, or of so much of its beginning (its end) as has not too many; of one record at least."""
+    """Hits in the run, or in so much of its start (end) as has not too many; at least one record."""
     while True:
         found = wanted.hits(parts.of(run), before)
         if len(found) <= room:

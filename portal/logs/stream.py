@@ -1,4 +1,4 @@
-"""Reading a log's Redis stream: only what its node has signed counts."""
+"""Reads a log's Redis stream; only entries signed by its node count."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from portal.common.told import LONGEST_LOG
 from portal.logs.records import Run, is_whole
 
 PAGE = 64
-"""Entries asked for at once; an entry holds at most one batch of 64 kB or one record."""
+"""Entries fetched at once; an entry holds at most one batch of 64 kB or one record."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogOf:
-    """Which log: task attempt (UUID text), the node that writes it, and that node's registered key."""
+    """Identifies a log: task attempt (UUID text), the node that writes it, and that node's registered key."""
 
     attempt: str
     node: str
@@ -35,8 +35,8 @@ class LogOf:
 
 
 class ForgedEntry(Exception):
-    """An entry that the node of this log has not signed, that holds no records, or that is in no stream at all: nodes
-    may put what they like under their own keys. ``entry`` is its id."""
+    """A stream entry not signed by the log's node, or without valid records, or a key that is no stream: nodes may
+    write what they like under their own keys. ``entry`` is its id."""
 
     def __init__(self, log: LogOf, entry: str) -> None:
         super().__init__(f"entry {entry} of the log of {log.attempt} is not {log.node}'s")
@@ -45,16 +45,16 @@ class ForgedEntry(Exception):
 
 @cache
 def streams_client() -> Redis:
-    """A client of the Redis that holds the streams. It gives up soon: what is archived can be read without it. Its
-    connections are kept."""
+    """The client for the Redis that holds the streams; it keeps connections. Gives up soon: archived logs can be read
+    without it."""
     return Redis.from_url(settings.REDIS_URL, socket_timeout=5, socket_connect_timeout=1, retry=Retry(NoBackoff(), 1))
 
 
 def read_stream(redis: Redis, log: LogOf, after: int, limit: int) -> Run:
-    """Records beyond offset ``after``: about ``limit`` bytes, empty when there are none.
+    """Records beyond offset ``after``: about ``limit`` bytes, empty if there are none.
 
-    It begins at the last record's boundary not beyond ``after``; where the bytes before it are not in the stream, it
-    is the stream's first entry alone. Raises ForgedEntry when the very first entry is forged; later ones end the run.
+    Begins at the last record boundary not beyond ``after``; if the bytes before it are not in the stream, it is the
+    stream's first entry alone. Raises ForgedEntry if the very first entry is forged; a later one ends the run.
     """
     run, page = Run(after, b""), 1
     while len(run.data) < limit and run.start <= after:
@@ -82,8 +82,8 @@ def read_stream(redis: Redis, log: LogOf, after: int, limit: int) -> Run:
 
 
 def read_tail(redis: Redis, log: LogOf) -> Run:
-    """What the node has told last of lines that have no end yet, as records that stand nowhere: ``start`` is the log's
-    end then. Empty where there is nothing, and of what the node has not signed."""
+    """The unfinished lines that the node sent last, as records without an offset: ``start`` is the log's end then.
+    Empty if there is nothing, or it is not signed by the node."""
     newest: Any = redis.xrevrange(log_tail(log.node, log.attempt), count=1)
     try:
         run = Run(*verified_tail(log.public_key, log.attempt, newest[0][1])) if newest else Run(0, b"")
@@ -93,7 +93,7 @@ def read_tail(redis: Redis, log: LogOf) -> Run:
 
 
 def stream_end(redis: Redis, log: LogOf) -> int | None:
-    """Offset behind the newest entry; None for an empty or missing stream. Unverified: a hint where to look."""
+    """End offset of the newest entry; None if the stream is empty or missing. Unverified: only a hint."""
     newest: Any = redis.xrevrange(log.key, count=1)
     return _offset(newest[0][0]) if newest else None
 

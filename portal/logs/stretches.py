@@ -1,4 +1,4 @@
-"""A log read in one direction, a segment of the archive at a time, and what is not archived yet by offset."""
+"""Reads a log in one direction: archived parts by segment, the rest by offset."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from portal.logs.records import Run
 from portal.logs.stream import LogOf
 
 CHUNK = 2 << 20
-"""Read at once of what is not archived; a segment of the archive is half of that."""
+"""Bytes of unarchived log read at once; an archive segment is half of that."""
 ENOUGH = 512 * 1024
-"""Segments smaller than that, of which a quiet log has many, are handed out several together."""
+"""Bytes; smaller segments, of which a quiet log has many, are returned several together."""
 _beside = ThreadPoolExecutor(2, thread_name_prefix="log-unpack")
-"""Unpacking leaves the interpreter to others, so that it costs no time where a core is free."""
+"""Threads for unpacking, which releases the GIL, so it costs no time if a core is free."""
 
 
 class Stretches:
-    """What one request reads of a log. The archive's folder is listed once, and the segment that comes next unpacked
-    while the last one is looked at. What it hands out ends at a record's boundary, and is never empty."""
+    """One request's pass over a log. Lists the archive folder once, and unpacks the next segment while the last one is
+    processed. Results end at a record boundary and are never empty."""
 
     def __init__(self, reader: LogReader, log: LogOf, *, backward: bool) -> None:
         self._reader, self._log, self._step = reader, log, -1 if backward else 1
@@ -30,7 +30,7 @@ class Stretches:
         self._last: tuple[int, Run | None] | None = None
 
     def following(self, at: int) -> Run | None:
-        """What stands from ``at`` on, or behind the gap that begins there."""
+        """The stretch from ``at`` on, or after the gap that begins there; None at the end."""
         runs = list[Run]()
         for index in range(max(0, bisect_right(self._firsts, at) - 1), len(self._firsts)):
             run = self._segment(index) if runs else self._segment(index).after(at)
@@ -46,8 +46,8 @@ class Stretches:
         return run if run.data else None
 
     def preceding(self, at: int) -> Run | None:
-        """What stands right before the boundary ``at``, or before the gap that ends there. Asked for again, it is not
-        read again."""
+        """The stretch right before the boundary ``at``, or before the gap that ends there; None at the start. The last
+        result is cached."""
         if self._last is None or self._last[0] != at:
             self._last = at, self._before(at)
         return self._last[1]
@@ -68,7 +68,7 @@ class Stretches:
         return _joined(runs[::-1]) if runs else None
 
     def _between(self, first: int, until: int) -> Run | None:
-        """What is not archived yet."""
+        """The stretch that is not archived yet."""
         run = self._reader.read(self._log, first, until - first)
         while run.data and run.end < until:
             more = self._reader.read(self._log, run.end, until - run.end)

@@ -1,4 +1,4 @@
-"""Records as text for people."""
+"""Decodes log records to text and to messages for browsers."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ NS_PER_MS = 1_000_000
 
 
 class TextDecoder:
-    """UTF-8 by stream: a character split over two records comes with the second one."""
+    """Incremental UTF-8 decoder per stream: a character split over two records comes with the second one."""
 
     def __init__(self) -> None:
         self._decoders: dict[int, codecs.IncrementalDecoder] = {}
 
     def decode(self, stream: int, payload: bytes) -> str:
-        """The text of a record's payload; what is no UTF-8 becomes U+FFFD."""
+        """The text of a record's payload; invalid UTF-8 becomes U+FFFD."""
         decoder = self._decoders.get(stream)
         if decoder is None:
             decoder = self._decoders[stream] = codecs.getincrementaldecoder("utf-8")("replace")
         return decoder.decode(payload)
 
     def copy(self) -> TextDecoder:
-        """One that goes on from the same place."""
+        """A copy that continues from the same state."""
         other = TextDecoder()
         for stream, decoder in self._decoders.items():
             other._decoders[stream] = codecs.getincrementaldecoder("utf-8")("replace")
@@ -36,41 +36,41 @@ class TextDecoder:
 
 
 def text_rows(run: Run, decoder: TextDecoder, *, expected: int | None = None) -> list[tuple[int, int, str]]:
-    """(time in ms, stream, text) of each record. ``expected``: the offset asked for; where the run begins beyond it, a
+    """(time in ms, stream, text) of each record. ``expected``: the offset asked for; if the run begins beyond it, a
     line says how much is missing."""
     return decoded(rows_told(run, run.start if expected is None else expected), decoder)
 
 
 def decoded(rows: Iterable[Row], decoder: TextDecoder) -> list[tuple[int, int, str]]:
-    """(time in ms, stream, text) of each of these."""
+    """(time in ms, stream, text) of each row."""
     decode = decoder.decode
     return [(time_ns // NS_PER_MS, stream, decode(stream, payload)) for time_ns, stream, payload in rows]
 
 
 def lost_row(size: int) -> tuple[int, int, str]:
-    """The same of what is said where so many bytes are lost at the end of a log: they are missed now."""
+    """The same for so many bytes lost at a log's end, with the present time."""
     time_ns, stream, payload = lost(time.time_ns(), size)
     return time_ns // NS_PER_MS, stream, payload.decode()
 
 
 def records_message(run: Run, decoder: TextDecoder, *, expected: int) -> str:
-    """``{"type": "records", "from": …, "to": …, "records": [[time in ms, stream, text], …]}`` as JSON.
+    """JSON ``{"type": "records", "from": …, "to": …, "records": [[time in ms, stream, text], …]}``.
 
-    ``expected``: the offset asked for; where the run begins beyond it, a line says how much is missing.
+    ``expected``: the offset asked for; if the run begins beyond it, a line says how much is missing.
     """
     return rows_message(min(run.start, expected), run.end, text_rows(run, decoder, expected=expected))
 
 
 def lost_message(start: int, end: int) -> str:
-    """The same of a log's last bytes, where they are lost."""
+    """The same for the lost last bytes of a log."""
     return rows_message(start, end, [lost_row(end - start)])
 
 
 def tail_message(rows: list[tuple[int, int, str]]) -> str:
-    """``{"type": "tail", "records": …}``: what there is of lines that have no end yet."""
+    """JSON ``{"type": "tail", "records": …}`` of unfinished lines."""
     return msgspec.json.encode({"type": "tail", "records": rows}).decode()
 
 
 def rows_message(start: int, end: int, rows: list[tuple[int, int, str]]) -> str:
-    """``records_message`` of rows that are texts already."""
+    """``records_message`` for decoded rows."""
     return msgspec.json.encode({"type": "records", "from": start, "to": end, "records": rows}).decode()

@@ -1,4 +1,4 @@
-"""Several logs as one: what stands before a place in all of them, and all of them as a text ordered by time."""
+"""Several logs as one: looking back in all of them at once, and a text of all, merged by time."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ PIECE = 512 * 1024
 LEAST_PIECE = 8 * 1024
 CHUNK = 256 * 1024
 TOGETHER, MOST_OF_ONE = 16 << 20, 1 << 20
-"""Bytes that one text holds of all its logs, and of each at most, which is a segment of the archive: so each is
-unpacked once, as a rule, though there are more than are kept unpacked."""
+"""Bytes buffered for a merged text: of all logs, and of each at most, which is one archive segment: so each is usually
+unpacked once, even if there are more than the cache holds."""
 LONGEST_LINE = 64 * 1024
 UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -32,10 +32,9 @@ UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def earlier(reader: LogReader, before: Mapping[LogOf, int]) -> dict[LogOf, Run]:
-    """The records of several logs that come before these offsets, of each as far back as all of them reach: who puts
-    them together by time lacks nothing in between. A log that gives nothing yet is not in the answer; one of which all
-    that stood before is lost is there with nothing, from 0 on. A run that ends before its offset ends where bytes are
-    lost."""
+    """Records of several logs before these offsets, each as far back as all of them reach: merged by time, nothing is
+    missing in between. A log that yields nothing yet is absent; one whose earlier records are all lost has an empty run
+    from 0. A run that ends before its offset ends where bytes are lost."""
     open_logs = {log: offset for log, offset in before.items() if offset > 0}
     if not open_logs:
         return {}
@@ -47,8 +46,8 @@ def earlier(reader: LogReader, before: Mapping[LogOf, int]) -> dict[LogOf, Run]:
 
 
 def _up_to(reader: LogReader, log: LogOf, end: int, size: int) -> Run:
-    """About ``size`` bytes of records that end at ``end``, or at the gap that ends there; nothing, from 0 on, where
-    nothing is."""
+    """About ``size`` bytes of records that end at ``end``, or at the gap that ends there; an empty run from 0 if there
+    are none."""
     run = reader.read(log, max(0, end - size), size)
     while run.data and run.end < end:
         more = reader.read(log, run.end, end - run.end)
@@ -56,14 +55,15 @@ def _up_to(reader: LogReader, log: LogOf, end: int, size: int) -> Run:
             break
         run = run.joined(more) if more.start == run.end else more
     found = run.until(end)
-    if not found.data and end > size:  # a gap that is wider
+    if not found.data and end > size:  # a wider gap
         before = Stretches(reader, log, backward=True).preceding(end)
         found = Run(0, b"") if before is None else before.after(before.end - size)
     return found if found.data else Run(0, b"")
 
 
 def _all_lost(reader: LogReader, log: LogOf) -> bool:
-    """Of a log of which nothing stands before some offset: there is more of it, so that this will not come any more."""
+    """Whether the log has later records, so that what precedes its offset, of which nothing exists, will not come any
+    more."""
     return bool(reader.read(log, 0, 1).data)
 
 
@@ -72,7 +72,7 @@ def _first_ns(run: Run) -> int:
 
 
 def _from_time(run: Run, since_ns: int) -> Run:
-    """From the first record on that is not older."""
+    """The run from its first record that is not older."""
     at = 0
     while at < len(run.data):
         time_ns, _, length = RECORD_HEADER.unpack_from(run.data, at)
@@ -87,7 +87,7 @@ def _from_time(run: Run, since_ns: int) -> Run:
 
 @dataclass(frozen=True, slots=True)
 class NamedLog:
-    """A log and what it is called: ``worker/3``; ``file`` is its name in an archive; ``last`` is said behind it."""
+    """A log with its label (``worker/3``), its ``file`` name in an archive, and a line ``last`` to append."""
 
     name: str
     file: str
@@ -96,12 +96,12 @@ class NamedLog:
 
 
 def file_name(*parts: str | int) -> str:
-    """A name that is a file's on every system, whatever the parts are."""
+    """A file name that is valid on every system, made of these parts."""
     return ".".join(UNFIT.sub("_", str(part)).strip(".") or "_" for part in parts)
 
 
 def merged_text(reader: LogReader, logs: Sequence[NamedLog]) -> Iterator[bytes]:
-    """All lines of all logs as they are now, ordered by time, each with its time (UTC) and its task's name."""
+    """All lines of all logs as of now, merged by time, each with its time (UTC) and its task's name."""
     size = min(MOST_OF_ONE, TOGETHER // max(1, len(logs)))
     width = max((len(one.name) for one in logs), default=0)
     lines = heapq.merge(*(_lines(reader, one, size, width) for one in logs), key=lambda line: line[0])
@@ -118,7 +118,7 @@ def merged_text(reader: LogReader, logs: Sequence[NamedLog]) -> Iterator[bytes]:
 
 
 def _lines(reader: LogReader, one: NamedLog, size: int, width: int) -> Iterator[tuple[int, bytes]]:
-    """(time in ns, line) of one log; a line has the time at which it began, never less than the one before it."""
+    """(sort key in ns, line) of one log; a line shows the time at which it began, and keys never decrease."""
     name, latest = one.name.ljust(width), 0
     for time_ns, text in _whole_lines(reader, one.log, size):
         latest = max(latest, time_ns)
@@ -142,7 +142,7 @@ def _whole_lines(reader: LogReader, log: LogOf, size: int) -> Iterator[tuple[int
 
 
 class _Sink(RawIOBase):
-    """Where a ZIP archive is written that is sent at once: it cannot go back."""
+    """The output of a ZIP archive that is streamed: it cannot seek."""
 
     def __init__(self) -> None:
         self.held = bytearray()
@@ -161,7 +161,7 @@ class _Sink(RawIOBase):
 
 
 def zipped(reader: LogReader, logs: Sequence[NamedLog]) -> Iterator[bytes]:
-    """A ZIP archive with one file for each log, as it is made."""
+    """A ZIP archive with one file per log, yielded as it is made."""
     sink = _Sink()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive:
         for one in logs:

@@ -1,4 +1,4 @@
-"""One browser's way through one log: history by itself, then along with everybody else."""
+"""One browser's way through one log: history by itself, then along with the log's feed."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from portal.logs.stream import LogOf
 from portal.logs.text import TextDecoder, lost_message, records_message
 
 TAIL = 64 * 1024
-"""Bytes before the end where a log opens that is opened at its end."""
+"""Bytes before the end at which a log opens, if it opens at its end."""
 NEAR_S = 0.02
-"""Rest while the feed comes to where the viewer is."""
+"""Pause while the feed catches up with the viewer."""
 
 log = logging.getLogger(__name__)
 
 
 class Viewer:
-    """Sends a log from ``offset`` on (None: from ``tail`` bytes before its end) until it is cancelled.
+    """Sends a log from ``offset`` on (None: from ``tail`` bytes before its end) until cancelled.
 
-    ``send`` takes one JSON text and may wait: history is read no faster than it is taken. Of what ends before
-    ``offset`` nothing is sent, also where the log begins before it for a while: Redis has lost what whoever comes back
-    has read, and its node sends it again. ``joined`` is told each time that what follows is new.
+    ``send`` takes one JSON text and may wait: history is read no faster than it is taken. Records that end before
+    ``offset`` are never sent, even if the log's end lies before it for a while: Redis has lost what a returning browser
+    has read, and its node sends it again. ``joined`` is called each time that what follows is new.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Viewer:
         self._seat: Seat | None = None
 
     def seek(self, offset: int) -> None:
-        """Goes on from another offset, rounded down to a record's boundary."""
+        """Continues from another offset, rounded down to a record boundary."""
         self._wanted = offset
         if self._seat is not None:
             self._seat.put(None)
@@ -54,7 +54,7 @@ class Viewer:
             try:
                 await self._go_where_wanted()
                 await self._watch(*await self._catch_up())
-            except Exception as error:  # Redis or disk: the browser keeps what it has, and it goes on from there
+            except Exception as error:  # Redis or disk: resumes from what the browser has
                 log.warning("log of %s cannot be shown now: %r", self._source.attempt, error)
                 await asyncio.sleep(RETRY_S)
 
@@ -70,7 +70,7 @@ class Viewer:
                 self._wanted = None
 
     async def _catch_up(self) -> tuple[Feed, Seat]:
-        """Sends history up to where the log's feed stands; a seat there."""
+        """Sends history up to the feed's offset, and returns a seat there."""
         self._decoder = self._decoder.copy()
         while True:
             await self._go_where_wanted()
@@ -84,7 +84,7 @@ class Viewer:
             await asyncio.sleep(NEAR_S)
 
     async def _send_history(self, limit: int) -> bool:
-        """One message of history, or none of what is not wanted; False when there is no more."""
+        """Sends one message of history, unless it lies before the wanted offset; False at the end."""
         run = await self._hub.read(self._source, self._offset, limit)
         if not run.data:
             return False
@@ -99,7 +99,7 @@ class Viewer:
         return True
 
     async def _watch(self, feed: Feed, seat: Seat) -> None:
-        """Passes on what the feed tells, until the viewer wants to be elsewhere or was too slow."""
+        """Forwards the feed's pieces, until the viewer seeks or was too slow."""
         self._seat = seat
         try:
             if self._joined is not None:
@@ -121,7 +121,7 @@ class Viewer:
             if start < piece.end:
                 await self._send(lost_message(start, piece.end))
         elif piece is not None and self._offset < self._from < piece.end:
-            self._wanted = self._from  # it is one message for all: history can be cut
+            self._wanted = self._from  # the feed's message is the same for all; history can be cut
         elif piece is not None:
             if self._offset >= self._from:
                 await self._send(piece.text)

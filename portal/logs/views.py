@@ -1,4 +1,4 @@
-"""The section of a job's page that shows its tasks and their logs: of one task, of several, or of all as one."""
+"""The section of a job's page with its tasks and their logs: of one task, of several, or of all merged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from portal.terminal.views.ssh import SshShown, ssh_shown
 
 ALL = "all"
 FOLDED_FROM = 13
-"""Tasks of a role from which on they are folded by state."""
+"""A role with so many tasks or more has them folded by state."""
 OPEN_UP_TO = 30
 NEEDS_LOOKING_AT = (
     TaskState.FAILED,
@@ -39,12 +39,12 @@ NEEDS_LOOKING_AT = (
     TaskState.STOPPED,
     TaskState.SUCCEEDED,
 )
-"""States of tasks in the order in which somebody wants to see them."""
+"""Task states, the most interesting first."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogShown:
-    """What the log viewer opens. ``runs``: the task attempts, several where they are ``merged``; ``query`` chooses
+    """The selection that the log viewer opens. ``runs``: the task attempts, several if ``merged``; ``query`` selects
     them again."""
 
     key: str
@@ -64,7 +64,7 @@ class LogShown:
 
 @dataclass(frozen=True, slots=True)
 class StateGroup:
-    """The tasks of a role that are in one state; ``folded`` ones are shown when the reader opens them."""
+    """The tasks of a role in one state; ``folded`` groups are collapsed at first."""
 
     state: str
     label: str
@@ -74,7 +74,7 @@ class StateGroup:
 
 @dataclass(frozen=True, slots=True)
 class RoleTasks:
-    """A role with its counts, and its tasks of this page by state, or all in one group where they are few."""
+    """A role with its counts and this page's tasks by state, or all in one group if they are few."""
 
     role: TaskRole
     counts: Sequence[tuple[str, str, int]]
@@ -83,7 +83,7 @@ class RoleTasks:
 
 
 def log_section(frame: Frame) -> dict[str, Any]:
-    """Tasks, the log of one or several of them, and what ended each attempt."""
+    """Template context: the tasks, the logs of one or several, and what ended each attempt."""
     attempt = frame.attempt
     tasks = tasks_found(job=frame.job, attempt=attempt, first=number_asked(frame.request, "first"))
     shown = _shown(frame, attempt, tasks)
@@ -118,7 +118,7 @@ def _named_runs(tasks: TasksPage) -> list[tuple[str, TaskAttempt]]:
 
 
 def _shown(frame: Frame, attempt: int | None, tasks: TasksPage) -> LogShown | None:
-    """The chosen logs, else that of the first task that failed by itself, else of the first."""
+    """The selected logs, else that of the first task that failed by itself, else of the first task."""
     asked = frame.request.GET.getlist("log")
     if asked == [ALL] or len(asked) > 1:
         return _merged(frame, attempt, [] if asked == [ALL] else asked)
@@ -175,7 +175,7 @@ def _role(one: RoleState, tasks: list[Task], shown: LogShown | None) -> RoleTask
 
 
 def _folded(tasks: list[Task], shown: LogShown | None, *, first: bool) -> bool:
-    """The first group that is not too long is open, and the one with the task whose log is shown."""
+    """Opens the first group unless it is too long, and the one with the task whose log is shown."""
     if shown and not shown.merged and any(task.pk == shown.one.task_id for task in tasks):
         return False
     return not (first and len(tasks) <= OPEN_UP_TO)

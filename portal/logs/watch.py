@@ -1,6 +1,6 @@
-"""Archives logs that grow fast as their hints come, in a thread of the workers that take the ``control`` queue.
+"""Archives fast-growing logs on their hints, in a thread of the workers that take the ``control`` queue.
 
-The sweep alone would be right, but not fast enough: a node stops sending at 1 MB beyond the archive.
+The sweep alone would be correct, but too slow: a node stops sending at 1 MB beyond the archive.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ HINT = re.compile(rb"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}) ([0-9]{1,18})
 MOST_LOGS = 10_000
 RETRY_S = 2.0
 LOOK_UP_S = 0.2
-"""How often the watch looks up whether it shall end, where no hint comes."""
+"""How often the watch checks whether to stop, if no hint comes."""
 
 
 class ArchiveWatch(ControlThread):
-    """Calls ``step`` for a log when its hints say that it grew by a piece worth it; the sweep finds what is missed."""
+    """Calls ``step`` for a log when hints say that it grew by a worthwhile piece; the sweep finds what is missed."""
 
     name = "archive-watch"
 
