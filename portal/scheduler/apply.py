@@ -1,5 +1,5 @@
-"""A plan -> rows -> orders. Each decision is a short transaction of its own that checks the world is still as the
-plan saw it; what is not, is skipped and decided again by the next cycle."""
+"""Applies a plan to rows and orders. Each decision is a short transaction that checks the world is still as the plan
+saw it; if not, it is skipped and decided again by the next cycle."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from portal.scheduler.snapshot_jobs import tasks_read
 from portal.scheduler.waits import waits_told
 
 TOGETHER = 100
-"""Jobs that are started, or for which GPUs are taken back, in one transaction: more would hold their rows too long."""
+"""Jobs started, or preempted for, in one transaction: more would hold their rows locked too long."""
 
 T = TypeVar("T")
 A = TypeVar("A", scheduling.Preempt, scheduling.Start)
@@ -40,7 +40,7 @@ A = TypeVar("A", scheduling.Preempt, scheduling.Start)
 
 @dataclass(slots=True)
 class Applied:
-    """What became of a plan."""
+    """A plan's outcome."""
 
     started: int = 0
     preempted: int = 0
@@ -51,13 +51,13 @@ class Applied:
 
     @property
     def well(self) -> bool:
-        """Whether something of it was carried out, or there was nothing to do. Now and then a decision is overtaken; a
-        scheduler all of whose decisions are, always, stands still."""
+        """Whether anything was carried out, or nothing had to be. A decision is overtaken now and then; a scheduler
+        whose every decision always is stands still."""
         return not self.skipped or any((self.started, self.preempted, self.promoted, self.demoted))
 
 
 def apply(*, plan: scheduling.Plan, loaded: Loaded, now: datetime) -> Applied:
-    """Carry the plan out, in the order that it is made for."""
+    """Carry out the plan in its intended order."""
     return _Applying(loaded, now).apply(plan)
 
 
@@ -77,17 +77,17 @@ class _Applying:
         self.turns = turns(plan, self.running)
         starts, preemptions = self._allowed(plan.starts), self._allowed(plan.preemptions)
         with orders_together():
-            # 1. Claims that nobody needs any more: to give them up only makes room.
+            # 1. Stale and unneeded claims: releasing them only makes room.
             self._release((*plan.releases,), stale=self.loaded.claims.stale)
-            # 2. What loses its right in place; who has other cells of the quota at once loses nothing.
-            #    It comes last of them: others may fall for it.
+            # 2. Demotions in place. Jobs that get other cells of the quota at once lose nothing; they come last,
+            #    since others may be demoted for them.
             moving = {job for job, turn in self.turns.items() if turn.moved}
             demoted = [self._fall(one) for one in sorted(plan.demotions, key=lambda one: one.job in moving)]
-            # 3. What is taken back, what starts, and what moves into its quota, maybe into cells that these have left.
+            # 3. Preemptions, starts, and promotions into the quota, perhaps into cells that these have left.
             preempted = self._together(preemptions, self._preempt)
             started = self._together(starts, self._start)
             promoted = [self._promote(one) for one in plan.promotions]
-        # 4. What the next plan shall know, and what people shall.
+        # 4. State for the next plan, and reasons for people.
         reservations_write(jobs=[self.loaded.jobs[one] for one in plan.reservations], read=self.loaded.reserved)
         taking = {one.job.id for one, done in zip(preemptions, preempted, strict=True) if done}
         for error in self.guard.no_ports:
@@ -101,14 +101,14 @@ class _Applying:
         )  # fmt: skip
 
     def _allowed(self, answers: Sequence[A]) -> list[A]:
-        """Without the jobs whose images may not run any more, or whose storages they may not use any more."""
+        """Drops jobs whose images may no longer run, or whose storages they may no longer use."""
         jobs = [self.loaded.jobs[one.job.id] for one in answers]
         held = images_hold(jobs=jobs, now=self.now)
         held |= storages_hold(jobs=[job for job in jobs if job not in held], now=self.now)
         return [one for one in answers if self.loaded.jobs[one.job.id] not in held]
 
     def _tell(self, waits: Sequence[scheduling.Wait], begun: Collection[int]) -> int:
-        """Store the reasons that are due; those who take GPUs back were told when they claimed them."""
+        """Store the reasons that are due; preemptors were told when they claimed their GPUs."""
         loaded = self.loaded
         codes = {loaded.jobs[wait.job.id]: str(wait.reason.code) for wait in waits}
         codes |= {job: held.code for job, held in loaded.held_back.items()}
@@ -130,7 +130,7 @@ class _Applying:
             claims_release(claims=gone)
 
     def _fall(self, demotion: scheduling.Demotion) -> bool | None:
-        """None: it keeps its right, in other cells. Where those are not free yet, it loses its right until they are."""
+        """None: it keeps its guarantee, in other cells. If these are not free yet, it is demoted until they are."""
         turn = self.turns[demotion.job]
         if turn.moved and self._move(demotion, turn):
             self.moved.add(demotion.job)
@@ -158,7 +158,7 @@ class _Applying:
         )
 
     def _borrowed(self, jobs: Iterable[str], cause: str, without: Collection[scheduling.TaskRef] = ()) -> None:
-        """These jobs hold what they hold on loan from now on, all but these tasks; in the caller's transaction."""
+        """Put these jobs on loan, all but these tasks; in the caller's transaction."""
         by = self.loaded.jobs.get(cause)
         for job in jobs:
             job_demote(
@@ -174,7 +174,7 @@ class _Applying:
             )
 
     def _promote(self, promotion: scheduling.Promotion) -> bool | None:
-        """None: its tasks have moved already, and never lost their right."""
+        """None: its tasks have moved already and were never demoted."""
         job, placements = self.loaded.jobs[promotion.job], promotion.placements
         if promotion.job in self.moved:
             gained = self.turns[promotion.job].gained
@@ -189,7 +189,7 @@ class _Applying:
         return self.guard.carry_out(f"promotion of job {job}", work, jobs=[job], touched=nodes)
 
     def _together(self, answers: Sequence[A], carry_out: Callable[[Sequence[A]], bool]) -> list[bool]:
-        """Carry out answers in their order, those that take nothing from third parties together."""
+        """Carry out answers in order; those that take nothing from third parties are batched."""
         done: list[bool] = []
         for alone, group in groupby(answers, key=lambda one: bool(one.demotes or one.releases)):
             for some in batched(group, 1 if alone else TOGETHER):
@@ -220,8 +220,8 @@ class _Applying:
         )
 
     def _refuse_other(self, preempts: Sequence[scheduling.Preempt], rows: Mapping[int, Job]) -> None:
-        """Raises Overtaken where a job is of another team, or has another priority, than that by which it was to take,
-        or to give way."""
+        """Raises Overtaken if a preemptor's team or priority, or a victim's priority, is no longer what the plan was
+        based on."""
         ends = {one.job: self.loaded.jobs[one.job] for preempt in preempts for one in preempt.victims}
         now = dict(Job.objects.filter(pk__in=ends.values()).order_by().values_list("pk", "priority"))
         taking = all(_as_planned(rows[self.loaded.jobs[one.job.id]], one.job) for one in preempts)
@@ -254,11 +254,11 @@ class _Applying:
         return [row for answer in answers for row in self._rows(answer.demotes)]
 
     def _make_way(self, answer: scheduling.Preempt | scheduling.Start) -> None:
-        """What others lose by it: claims, and the right by which they run."""
+        """Applies what others lose by it: claims, and their guarantee."""
         self._release(answer.releases)
         self._borrowed(answer.demotes, answer.job.id)
 
-    # The engine's words -> rows
+    # Engine ids -> rows
 
     def _rows(self, jobs: Iterable[str]) -> list[int]:
         return [self.loaded.jobs[job] for job in jobs]
@@ -268,15 +268,15 @@ class _Applying:
         return running.tasks if running else ()
 
     def _attempt(self, job: str, task: scheduling.TaskRef) -> UUID:
-        """The run of a placed task."""
+        """A placed task's attempt."""
         return UUID(self.loaded.attempts[(job, *task)])
 
     def _nodes_of(self, jobs: Iterable[str]) -> set[str]:
-        """Where the jobs' placed tasks are."""
+        """Nodes of the jobs' placed tasks."""
         return {task.placement.node for job in jobs for task in self._tasks(job)}
 
     def _nodes_of_victim(self, victim: scheduling.Victim) -> set[str]:
-        """Where tasks end: of a gang all, else those that are named."""
+        """Nodes where tasks end: all of a gang, else those named."""
         gang = self.running[victim.job].job.gang if victim.job in self.running else False
         wanted = set(victim.tasks)
         return {
@@ -319,7 +319,7 @@ _STARTED = Prepared(
 
 
 def _as_planned(row: Job, job: scheduling.Job) -> bool:
-    """Whether the job is still of the team whose cells it is to have, by the priority that it is to have them by."""
+    """Whether the job still has the team and the priority that the plan gave it cells by."""
     return (row.vc.name, row.priority) == (job.vc, job.priority)
 
 
@@ -328,7 +328,7 @@ def _row(job: int) -> Job:
 
 
 def _halving(answers: Sequence[A], carry_out: Callable[[Sequence[A]], bool]) -> list[bool]:
-    """All together; where somebody was there first with one of them, the halves for themselves."""
+    """Tries all together; if one was overtaken, each half by itself."""
     if (done := carry_out(answers)) or len(answers) == 1:
         return [done] * len(answers)
     halves = answers[: len(answers) // 2], answers[len(answers) // 2 :]
@@ -336,7 +336,7 @@ def _halving(answers: Sequence[A], carry_out: Callable[[Sequence[A]], bool]) -> 
 
 
 def batched(items: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:
-    """The items in groups of this size, the last one perhaps smaller."""
+    """Yields the items in groups of this size; the last may be smaller."""
     rest = iter(items)
     while group := tuple(islice(rest, size)):
         yield group

@@ -1,4 +1,4 @@
-"""Changes of cells and quotas together with what they do to the jobs that run."""
+"""Changes cells and quotas, and reports the effect on running jobs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from portal.teams.services.quotas import quota_change_create, quota_changes_appl
 def configuration_change(
     *, found: scheduling.Cluster, now: datetime, actor: str, dry_run: bool, version: int | None = None
 ) -> Effect:
-    """Import a configuration, or only look; what it does to the jobs that run."""
+    """Import a configuration, or dry-run it; returns the effect on running jobs."""
     return _done(lambda: configuration_import(found=found, now=now, actor=actor, version=version), now, dry_run)
 
 
 def quotas_change(
     *, lines: Lines, now: datetime, actor: str, dry_run: bool, reason: str = "", version: int | None = None
 ) -> Effect:
-    """Change quota lines, or only look; what it does to the jobs that run."""
+    """Change quota lines, or dry-run it; returns the effect on running jobs."""
 
     def change() -> None:
         quotas_set(lines=lines, now=now, actor=actor, reason=reason, version=version)
@@ -49,8 +49,8 @@ def _done(change: Callable[[], object], now: datetime, dry_run: bool) -> Effect:
 
 @dataclass(frozen=True, slots=True)
 class NodeRemoval:
-    """What the removal of a server does: the quotas that there is not enough for any more, as sentences, what becomes
-    of the jobs that run, and (``stranded``) which of those that wait may run on no other server."""
+    """The effect of removing a node: quotas the cluster can no longer cover, as sentences; the effect on running jobs;
+    and (``stranded``) waiting jobs that may run on no other node."""
 
     shortages: list[str]
     effect: Effect
@@ -58,7 +58,7 @@ class NodeRemoval:
 
 
 def node_remove(*, node: Node, now: datetime, actor: str, dry_run: bool) -> NodeRemoval:
-    """Take a server out of the cluster, or only look. Raises Conflict while tasks run on it, or something needs it."""
+    """Remove a node from the cluster, or dry-run it. Raises Conflict while tasks run on it, or something needs it."""
     shortages: list[str] = []
 
     def remove() -> None:
@@ -72,8 +72,8 @@ def node_remove(*, node: Node, now: datetime, actor: str, dry_run: bool) -> Node
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """A planned change of quotas: its row (without an id in a dry run), its lines, what comes back at its end, and
-    what it would do to the jobs that run now."""
+    """A planned quota change: its row (without an id in a dry run), its lines, the lines that return at its end, and
+    its effect on jobs running now."""
 
     row: QuotaChange
     named: list[Line]
@@ -91,7 +91,7 @@ def quota_change_plan(
     actor: str,
     dry_run: bool,
 ) -> PlannedChange:
-    """Plan a change of quotas, or only look."""
+    """Plan a quota change, or dry-run it."""
 
     def create() -> QuotaChange:
         return quota_change_create(
@@ -108,7 +108,7 @@ def quota_change_plan(
 
 
 def returns_of(lines: Lines, starts_at: datetime, ends_at: datetime | None) -> list[Line]:
-    """The quotas that come back when a change of these lines ends, as they are planned today."""
+    """The quotas that return when a change of these lines ends, as planned today."""
     if ends_at is None:
         return []
     others = [one for one in changes_planned() if one != Planned(starts_at, ends_at, lines)]

@@ -1,4 +1,4 @@
-"""The scheduling cycle: look, decide, carry out. Events make it fast, this makes it right."""
+"""The scheduling cycle: read, plan, apply. Events make it fast, this makes it right."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ log = logging.getLogger(__name__)
 
 MANY_WAIT = 1_000
 TOLD_EVERY_S = 0.9
-"""Where so many jobs wait, reasons and places are worked out once in so many seconds (a little less than a tick),
-though cycles follow each other faster: they are half of the work, and nobody reads faster. The next tick tells what
-these left out."""
+"""With this many jobs waiting, reasons and queue positions are computed at most this often (a little less than a tick),
+though cycles follow each other faster: they are half of the work, and nobody reads faster. The next tick makes up for
+it."""
 
 STEPS = ("reconcile", "load", "restore", "plan", "apply")
 DECISIONS = ("started", "preempted", "promoted", "demoted", "skipped")
@@ -43,7 +43,7 @@ UNTOLD = Counter("berth_scheduler_untold_total", "Cycles that started jobs but f
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """What one cycle did; durations in ms."""
+    """Outcome of one cycle; durations in ms."""
 
     applied: Applied
     reconcile_ms: float
@@ -54,7 +54,7 @@ class Cycle:
 
 
 _kept: list[Engine] = []
-"""The engine of the last cycle, while no cycle runs. Rows are the truth: it is what saves work, never an answer."""
+"""The engine of the last cycle, while none runs. Rows are the truth: it saves work, and is never an answer."""
 
 
 def _engine(snapshot: Snapshot) -> Engine:
@@ -67,10 +67,10 @@ def _engine(snapshot: Snapshot) -> Engine:
 
 
 def _planned(engine: Engine, loaded: Loaded, now: datetime, told: bool) -> tuple[Engine, Plan, bool]:
-    """The plan, the engine that made it, and whether it tells why jobs wait.
+    """The plan, the engine that made it, and whether it has reasons for waiting jobs.
 
-    Reasons are for people: where working one out fails, jobs start all the same, by an engine made anew from the rows
-    since nobody knows in which state the other one was left.
+    Reasons are for people: if computing one fails, jobs start all the same, by an engine rebuilt from the rows, since
+    the state of the other one is unknown.
     """
     at_ms = int(now.timestamp() * 1000)
     if told:
@@ -87,7 +87,7 @@ _told_at = -TOLD_EVERY_S
 
 
 def _tells(waiting: int) -> bool:
-    """Whether this cycle works out why each job waits: always where few do."""
+    """Whether this cycle computes reasons: always while few jobs wait."""
     global _told_at
     now = time.monotonic()
     if waiting >= MANY_WAIT and now - _told_at < TOLD_EVERY_S:
@@ -97,10 +97,10 @@ def _tells(waiting: int) -> bool:
 
 
 def cycle_run(*, now: datetime, holder: str = "") -> Cycle | None:
-    """One cycle of ``holder``, which is this process where it is empty, or None while another scheduler holds the
-    lease. Killed at any point, nothing is lost."""
+    """Runs one cycle as ``holder`` (empty: this process). None while another scheduler holds the lease. Killed at any
+    point, nothing is lost."""
     holder = holder or holder_own()
-    # 1. One scheduler works at a time; correctness does not rest on it.
+    # 1. One scheduler works at a time; correctness does not depend on it.
     if not lease_take(holder=holder, now=now, seconds=settings.LEASE_SECONDS):
         return None
     well = False
@@ -114,15 +114,15 @@ def cycle_run(*, now: datetime, holder: str = "") -> Cycle | None:
 
 
 def _cycle(now: datetime) -> Cycle:
-    # 2. A change from here on asks for another look.
+    # 2. A change from here on requests another cycle.
     scheduler_flag_clear()
-    # 3. Set right what a lost message or a killed process left undone.
+    # 3. Redo what a lost message or a killed process left undone.
     times = [time.perf_counter()]
     nodes_lose(now=now)
     quota_changes_apply(now=now)
     jobs_reconcile(now=now)
     failpoint("cycle.reconciled")
-    # 4. Read rows at one moment, decide with no transaction open, carry out decision by decision.
+    # 4. Read one consistent snapshot, plan with no transaction open, apply decision by decision.
     times.append(time.perf_counter())
     loaded = load(now=now)
     times.append(time.perf_counter())
@@ -133,7 +133,7 @@ def _cycle(now: datetime) -> Cycle:
     failpoint("cycle.planned")
     with failpoint_statements("apply"):
         applied = apply(plan=plan, loaded=loaded, now=now)
-    # 5. Where everybody stands, for the pages.
+    # 5. Queue positions, for the pages.
     if told:
         queue_keep(
             ((loaded.jobs[wait.job.id], wait.place) for wait in plan.waits),

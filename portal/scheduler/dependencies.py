@@ -1,4 +1,4 @@
-"""Jobs that wait for others: ``extras.berth.after`` names runs that must have succeeded first."""
+"""Dependencies of jobs: ``extras.berth.after`` names runs that must have succeeded first."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from portal.jobs.states import JOB_OVER, JobState
 
 UNSUCCESSFUL = JOB_OVER - {JobState.SUCCEEDED}
 NEWEST = (1 << 63) - 1
-"""An id after that of every row."""
+"""An id above every row's."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """Why a job is not in the order at all: a code and a sentence, as a wait's reason."""
+    """Why a job is kept out of the queue: code and sentence, like a wait's reason."""
 
     code: str
     message: str
@@ -34,7 +34,7 @@ def job_key(job_id: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """By row id: the live jobs a job waits for (engine ids), the same in words, and what can not be met any more."""
+    """By row id: the live jobs a job waits for (engine ids), the same in words, and what can no longer be met."""
 
     after: dict[int, tuple[str, ...]]
     words: dict[int, str]
@@ -42,12 +42,12 @@ class Dependencies:
 
 
 def dependencies(wanted: Mapping[int, Sequence[JobLabel]]) -> Dependencies:
-    """What each of these live jobs (row ids) waits for, which names these others.
+    """Resolves what each of these live jobs (row ids) waits for.
 
-    A name without a run means the newest run from before the job itself: the job's own name never means itself, nor
-    do two names that come after each other time and again wait for each other. Where that run ended without success,
-    another name means the newest run there is: who runs it again lets the job go on. One query, whatever the number
-    of jobs; none without dependencies.
+    A name without a run means the newest run before the job itself: so a job's own name never means itself, and two
+    names that alternate never wait for each other. If that run ended without success, another job's name means the
+    newest run there is: rerunning it lets the job go on. One query, whatever the number of jobs; none without
+    dependencies.
     """
     runs = _runs(wanted)
     result = Dependencies({}, {}, {})
@@ -64,7 +64,7 @@ def dependencies(wanted: Mapping[int, Sequence[JobLabel]]) -> Dependencies:
 
 
 class _Runs:
-    """Runs of one name of one user, in the order of their ids."""
+    """Runs of one name of one user, ordered by id."""
 
     def __init__(self) -> None:
         self.ids: list[int] = []
@@ -72,13 +72,13 @@ class _Runs:
         self.by_run: dict[int, Job] = {}
 
     def add(self, job: Job) -> None:
-        """One that is newer than all before."""
+        """Appends a run newer than all before."""
         self.ids.append(job.pk)
         self.jobs.append(job)
         self.by_run[job.run] = job
 
     def meant(self, run: int | None, asking: int) -> Job | None:
-        """The one that a job (row id) means which names this run, or none in particular."""
+        """The run that a job (row id) refers to by this number, or by none."""
         if run is not None:
             return self.by_run.get(run)
         place = bisect_left(self.ids, asking)
@@ -90,9 +90,9 @@ class _Runs:
 
 
 def _runs(wanted: Mapping[int, Sequence[JobLabel]]) -> dict[JobLabel, _Runs]:
-    """Of the runs of each name (labels without a run) those that these jobs can mean: what is named, the newest before
-    each job that asks, that job itself where the name is its own, and the newest there is. A name may have thousands of
-    others, before the first of these jobs and since."""
+    """The runs of each name (labels without a run) that these jobs can refer to: the named ones, the newest before each
+    job that asks, that job itself if the name is its own, and the newest of all. A name may have thousands of others,
+    before the first of these jobs and since."""
     runs = {label.named: _Runs() for labels in wanted.values() for label in labels}
     if not runs:
         return runs
@@ -105,8 +105,7 @@ def _runs(wanted: Mapping[int, Sequence[JobLabel]]) -> dict[JobLabel, _Runs]:
 
 
 def _meant(asked: Sequence[tuple[str, str, int, int | None]]) -> RawSQL:
-    """The ids of these runs: by user, name, the job that asks and, where it is named, the run. Each is found by an
-    index."""
+    """Ids of these runs, by user, name, the asking job and, if named, the run. Each is an index lookup."""
     fields = (User, "username"), (Job, "name"), (Job, "id"), (Job, "id")  # a run in a label may be any number
     names = "owner", "name", "job", "run"
     columns = {name: model._meta.get_field(field) for name, (model, field) in zip(names, fields, strict=True)}

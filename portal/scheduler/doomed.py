@@ -1,4 +1,4 @@
-"""Which quota could not be had now, since hardware is bad, or since nodes are drained or cordoned."""
+"""Finds quota that could not be had now because of bad hardware, or of drained or cordoned nodes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from scheduling.model.cluster import Cluster
 from scheduling.model.snapshot import Snapshot
 
 Cells = tuple[str, str, str]
-"""Virtual cluster, chain and cell type."""
+"""Virtual cluster, chain, cell type."""
 CLOSED = frozenset({NodeState.CORDONED, NodeState.DRAINING})
 
 
 def doomed_find(*, now: datetime) -> int:
-    """Find the doomed cells, and those that are closed beside them, and keep them for the pages; how many are
-    doomed."""
+    """Find the doomed cells, and those closed besides, and store them for the pages; returns the number of doomed
+    ones."""
     snapshot = load(now=now).snapshot
     found = _doomed(snapshot)
-    # As if closed nodes were down: what is doomed then, and is not now, is closed.
+    # With closed nodes counted as down: what is doomed then, but not now, is closed.
     nodes = snapshot.cluster.nodes
     shut = tuple(replace(node, state=NodeState.DOWN) if node.state in CLOSED else node for node in nodes)
     closed = _doomed(replace(snapshot, cluster=replace(snapshot.cluster, nodes=shut))) - found if shut != nodes else {}
@@ -44,6 +44,6 @@ def _by_vc(found: Mapping[Cells, int]) -> dict[str, list[DoomedCells]]:
 
 
 def _some_bad(cluster: Cluster) -> bool:
-    """Whether anything is out of order; mostly nothing is, and there is nothing to find."""
+    """Whether anything is out of order; usually nothing is, so there is nothing to find."""
     down = (node.state is NodeState.DOWN and node.leaves for node in cluster.nodes)
     return any(down) or any(not leaf.healthy for node in cluster.nodes for leaf in node.leaves)

@@ -1,4 +1,4 @@
-"""What never changes of a job once it is submitted: its file and its roles."""
+"""Facts of a job that never change after submission: its file and its roles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from portal.jobs.selectors.labels import JobLabel, label_read
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """``stamp``, the text of its submission's time, tells the job from one of another database that had its id."""
+    """Immutable facts. ``stamp``, the submission time as text, tells a job from one of another database."""
 
     stamp: str
     submitted_ms: int
@@ -40,22 +40,22 @@ class Facts:
 
     @property
     def simple(self) -> bool:
-        """Whether the job's own row says everything about it: no right, no other job and no list of nodes matters."""
+        """Whether the job's own row says everything about it: no right, other job or list of nodes matters."""
         return not (self.firm or self.after or self.only_nodes or self.not_nodes)
 
 
 STAMP = Cast("submitted_at", TextField())
-"""As the database writes it: ten thousand texts are read in a third of the time of as many moments."""
+"""As the database prints it: ten thousand texts are read in a third of the time of as many datetimes."""
 
 
 def ms_of(moment: str) -> int:
-    """Since 1970, of a time as the database writes it: without a zone (SQLite) it is UTC."""
+    """Unix time in ms of a database timestamp; without a time zone (SQLite) it is UTC."""
     at = datetime.fromisoformat(moment)
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def facts_read(jobs: Collection[int]) -> dict[int, Facts]:
-    """Of these jobs, by row id; two queries, none without jobs."""
+    """Facts by job row id; two queries, none without jobs."""
     if not jobs:
         return {}
     roles: dict[int, list[TaskRole]] = defaultdict(list)
@@ -70,8 +70,8 @@ def facts_read(jobs: Collection[int]) -> dict[int, Facts]:
 
 
 def _said() -> QuerySet[Job, Any]:
-    # Not "spec__berth": the ORM learns from an exception that this is no column, and keeps it in a cycle that holds all
-    # that called, the scheduler's plan too, until the collector of cyclic garbage comes.
+    # Not "spec__berth": the ORM finds out by an exception that this is no column, and keeps that in a reference cycle
+    # with all callers' frames, the scheduler's plan included, until the garbage collector runs.
     said = KeyTransform("berth", "spec"), KeyTransform("lazy_preemption", "spec"), KeyTransform("storages", "spec")
     rows = Job.objects.filter(Among("id", "jobs")).order_by()
     return rows.values_list("id", STAMP, "submitted_at", "user__username", *said)
@@ -87,7 +87,7 @@ def facts_of(
     roles: Sequence[TaskRole], *, stamp: str, submitted_at: datetime, user: str, berth: Mapping[str, Any], lazy: bool,
     mounts: Iterable[Mapping[str, Any]],
 ) -> Facts:  # fmt: skip
-    """The facts of one job; ``berth``: what its file says under ``extras.berth``, ``mounts``: of its storages."""
+    """Facts of one job; ``berth``: its file's ``extras.berth``, ``mounts``: its storages."""
     described = tuple(_role(role) for role in roles)
     return Facts(
         stamp=stamp,

@@ -1,4 +1,4 @@
-"""What an administrator types to change a virtual cluster's quota or the cluster, or to silence an alert."""
+"""Forms to change a virtual cluster's quota or the cluster, or to silence an alert."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TEXT = {"class": "form-control"}
 
 
 class QuotaForm(SeenForm):
-    """A number of cells for each type; from when, and until when, where the change is not meant for now and good."""
+    """A number of cells for each type; optionally from when, and until when."""
 
     starts_at = MomentField(label=_("From"), required=False, help_text=_("Empty: at once."))
     ends_at = MomentField(
@@ -44,7 +44,7 @@ class QuotaForm(SeenForm):
         there: Mapping[str, int],
         version: int,
     ) -> None:
-        """``there``: the GPUs that the cluster has, by SKU."""
+        """``there``: the cluster's GPUs, by SKU."""
         super().__init__(data, present={}, seen=str(version))
         skus, self._others = {kind.row.pk: kind for kind in kinds}, dict.fromkeys(there, 0)
         for line, count in now.items():
@@ -82,34 +82,34 @@ class QuotaForm(SeenForm):
 
     @property
     def cells(self) -> list[forms.BoundField]:
-        """The numbers of cells."""
+        """The cell count fields."""
         return [self[name] for name in self.keys]
 
     @property
     def version(self) -> int | None:
-        """Of the quotas that the page showed; None where it does not say."""
+        """The version of the quotas that the page showed; None if missing."""
         seen = self.cleaned_data["seen"]
         return int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 19 else None
 
     @property
     def moves(self) -> list[tuple[Any, int, int]]:
-        """What shall be different: the cell type's words, how many it has now, how many then."""
+        """Changes: the cell type's label, the number of cells now, and the new one."""
         changed = self.lines
         fields = {key: self.fields[name] for name, key in self.keys.items()}
         return [(fields[key].label, self.before[key], count) for key, count in changed.items()]
 
     @property
     def lines(self) -> Lines:
-        """The lines that shall be different, of those whose number can be."""
+        """The changed lines, of those with a valid number."""
         typed = {key: self.cleaned_data.get(name) for name, key in self.keys.items()}
         return {key: count for key, count in typed.items() if count is not None and count != self.before[key]}
 
     def refuse(self, refusal: Refused) -> None:
-        """Write each reason beside the fields that it speaks of; one that speaks of none above the form."""
+        """Shows each fault beside the fields it concerns; one that concerns none above the form."""
         if not isinstance(refusal, Invalid):
             self.add_error(None, refusal.detail)
             return
-        lines = self.lines  # an error takes a field's number out of what was typed
+        lines = self.lines  # before add_error, which drops the field from cleaned_data
         changed = [name for name, key in self.keys.items() if key in lines]
         for fault in refusal.faults:
             places: Sequence[str | None] = self._places(fault, changed) or [None]
@@ -117,8 +117,8 @@ class QuotaForm(SeenForm):
                 self.add_error(name, sentence(fault.message))
 
     def _places(self, fault: Fault, changed: Sequence[str]) -> Sequence[str]:
-        """The names of its fields: of a level of cells that is short the changed number of it, else those of its SKU,
-        else, as of what is promised to jobs, every changed one."""
+        """Names of a fault's fields: for a cell level that is short, its changed number, else those of its SKU, else
+        (as for GPUs promised to jobs) every changed one."""
         if fault.path in self.fields:
             return [fault.path]
         if fault.code == "overlap":
@@ -155,7 +155,7 @@ class SilenceForm(forms.Form):
 
 
 class ConfigurationForm(forms.Form):
-    """A HiveD-style configuration: a file, or its text."""
+    """A HiveD-style configuration: as a file or text."""
 
     seen = forms.IntegerField(required=False, min_value=0, max_value=2**62, widget=forms.HiddenInput)
     file = forms.FileField(
@@ -169,7 +169,7 @@ class ConfigurationForm(forms.Form):
     )  # fmt: skip
 
     def clean(self) -> dict[str, Any]:
-        """The text, and ``parsed`` what it says."""
+        """The text, and as ``parsed`` its content."""
         typed = self.cleaned_data
         file = typed.get("file")
         try:

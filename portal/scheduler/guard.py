@@ -1,4 +1,4 @@
-"""The guard around each decision: one short transaction that checks the world is still as the plan saw it."""
+"""The guard around each decision: a short transaction that checks the world is still as the plan saw it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ log = logging.getLogger(__name__)
 
 
 class Guard:
-    """Knows the nodes' placement versions as they were read, raised by what has been carried out since.
+    """Tracks the nodes' placement versions as read, raised by what has been carried out since.
 
     Whoever changes who holds or claims leaf cells of a node, or by what right, raises its version: of two schedulers'
-    decisions about one node only one is carried out.
+    decisions about one node only one is applied.
     """
 
     def __init__(self, nodes: Mapping[str, int], versions: Mapping[str, int]) -> None:
         self._nodes, self._versions = nodes, dict(versions)
         self.no_ports: list[NoPortLeft] = []
-        """Of decisions that found a node's ports used up."""
+        """Decisions that found a node's ports used up."""
 
     def carry_out(
         self,
@@ -39,8 +39,8 @@ class Guard:
         placed_on: Collection[str] = (),
         touched: Collection[str] = (),
     ) -> bool:
-        """``work`` in a transaction that holds these jobs' rows and has raised the versions of these nodes; those of
-        ``placed_on`` must be open and well. False: somebody was there first, and nothing is changed."""
+        """Runs ``work`` in a transaction that locks these jobs' rows and raises the versions of these nodes; those in
+        ``placed_on`` must take tasks. False: overtaken, and nothing is changed."""
         names = {*placed_on, *touched}
         try:
             with transaction.atomic():
@@ -53,7 +53,7 @@ class Guard:
                 work()
                 failpoint("apply.rows")
         except (Overtaken, IntegrityError, OperationalError) as error:
-            # Overtaken by another scheduler or a report, also where the database says so (a deadlock, a busy file).
+            # By another scheduler or a report; it may be the database that notices (a deadlock, a busy file).
             log.info("%s skipped, decided again: %r", what, error)
             return False
         except NoPortLeft as error:

@@ -1,4 +1,4 @@
-"""Who holds and who claims which leaf cells: rows -> the engine's running tasks, claims and demotions."""
+"""Held and claimed leaf cells: rows -> the engine's running tasks, claims and demotions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEAVING = {Phase.STOP, Phase.REMOVE}
 
 
 class Use(NamedTuple):
-    """A live allocation, as its row has it."""
+    """A live allocation's row."""
 
     id: int
     task_attempt: str
@@ -37,8 +37,7 @@ class Use(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A task attempt that holds its place, as its row has it. Its id and times are texts, since only those of few are
-    looked into."""
+    """Row of a task attempt that holds its placement. Id and times are texts, since only few are ever parsed."""
 
     id: str
     role: str
@@ -56,8 +55,8 @@ class Placed(NamedTuple):
 
     @property
     def given_up(self) -> bool:
-        """Lost with its node, or ended while processes of it are left: it still holds what it holds, and nobody counts
-        with it any more."""
+        """Whether it is lost with its node, or ended with processes left: it still holds its resources, but nobody
+        counts on them."""
         return self.lost_at is not None or self.state == ContainerState.TERMINATED
 
 
@@ -73,19 +72,19 @@ _attempts = KeptRows(
     ],
     key=str,
 )  # fmt: skip
-"""The columns of a ``Placed``."""
+"""Columns of ``Placed``."""
 
 _allocations = KeptRows(
     lambda: Allocation.objects.filter(released_at__isnull=True),
     ["id", _text("task_attempt"), "leaf", "virtual_cell", "standing", _text("since")],
     key=int,
 )
-"""The columns of a ``Use``."""
+"""Columns of ``Use``."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """All live rows, as the database gave them and as they are wanted, by task attempt."""
+    """All live rows, as read and as needed, by task attempt."""
 
     attempts: dict[str, Row] = field(default_factory=dict)
     allocations: dict[int, Row] = field(default_factory=dict)
@@ -94,11 +93,11 @@ class _Rows:
 
 
 _rows = _Rows()
-"""Those of the last reading."""
+"""The last reading's."""
 
 
 def _rows_read() -> _Rows:
-    """Only what has changed since the last reading is looked at."""
+    """Processes only what has changed since the last reading."""
     global _rows
     last, attempts, allocations = _rows, _attempts.read(), _allocations.read()
     if attempts is last.attempts and allocations is last.allocations:
@@ -127,7 +126,7 @@ def _held(last: _Rows, allocations: Mapping[int, Row]) -> dict[str, tuple[Use, .
 
 
 class _Task(NamedTuple):
-    """An engine's task and what it was made from."""
+    """An engine task and its inputs."""
 
     row: Placed
     uses: tuple[Use, ...]
@@ -135,7 +134,7 @@ class _Task(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """What the last reading made, and for which cluster."""
+    """Results of the last reading, and their cluster."""
 
     cluster: scheduling.Cluster
     leaf_ids: Mapping[int, str]
@@ -149,7 +148,7 @@ _kept: list[_Kept] = []
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """The claims for the engine, the row of each by its leaf, and rows that can not come true any more."""
+    """Claims for the engine, each one's row by leaf, and rows that can no longer come true."""
 
     live: tuple[scheduling.Claim, ...]
     rows: dict[str, int]
@@ -157,7 +156,7 @@ class Claims:
 
 
 class Holdings:
-    """Reads everything at once, before the cluster is read: what was given up is part of the cluster's health."""
+    """Reads everything at once, before the cluster: what was given up is part of the cluster's health."""
 
     def __init__(self) -> None:
         rows = _rows_read()
@@ -165,7 +164,7 @@ class Holdings:
         self._gone, self._placed = gone, changed(rows.placed, [row.id for row in gone], {})
 
     def given_up(self) -> GivenUp:
-        """GPUs, CPU and memory of tasks that were given up."""
+        """Resources of tasks that were given up."""
         amounts: dict[int, tuple[int, int]] = {}
         for row in self._gone:
             cpu_milli, memory_mb = amounts.get(row.node, (0, 0))
@@ -173,8 +172,8 @@ class Holdings:
         return GivenUp(frozenset(use.gpu for row in self._gone for use in self._held.get(row.id, ())), amounts)
 
     def running(self, jobs: JobRows, cluster: ClusterRows) -> tuple[scheduling.Running, ...]:
-        """Every job with its placed tasks; those of the last reading where nothing of them has changed. A job that has
-        ended since the tasks were read, where the caller's transaction sees that, holds nothing any more."""
+        """Running jobs with their placed tasks; the last reading's objects if unchanged. A job that has ended since the
+        tasks were read, if the caller's transaction sees that, is left out."""
         last = _kept_for(cluster)
         tasks = self._tasks(cluster, last.tasks)
         by_job: dict[int, list[scheduling.RunningTask]] = defaultdict(list)
@@ -195,11 +194,11 @@ class Holdings:
         return tasks
 
     def attempts(self) -> dict[tuple[str, str, int], str]:
-        """The runs of placed tasks, by job (engine id), role and index."""
+        """Attempts of placed tasks, by job (engine id), role and index."""
         return {(job_key(row.job), row.role, row.number): row.id for row in self._placed.values()}
 
     def claims(self, jobs: JobRows, cluster: ClusterRows) -> Claims:
-        """The claims of live jobs; of a job that can not have one of its leaves any more none."""
+        """Claims of live jobs; none of a job that can no longer have one of its leaves."""
         rows = _CLAIMS()
         if not rows:
             return Claims((), {}, ())
@@ -227,7 +226,7 @@ class Holdings:
 
 
 def demotions_read(jobs: Mapping[int, scheduling.Job]) -> tuple[scheduling.Demotion, ...]:
-    """The demotions of live jobs."""
+    """Demotions of live jobs."""
     return tuple(scheduling.Demotion(job_key(job), cause) for job, cause in _DEMOTIONS() if job in jobs)
 
 
@@ -240,7 +239,7 @@ _DEMOTIONS = Prepared(lambda: Demotion.objects.order_by("job_id").values_list("j
 
 
 def _kept_for(cluster: ClusterRows) -> _Kept:
-    """What was made for this very cluster; nothing where that was another one."""
+    """The last results for this very cluster; empty if it was another."""
     for last in _kept:
         if last.cluster is cluster.cluster and last.leaf_ids is cluster.leaf_ids:
             return last
@@ -248,7 +247,7 @@ def _kept_for(cluster: ClusterRows) -> _Kept:
 
 
 def _task(row: Placed, uses: Iterable[Use], node: str, leaf_ids: Mapping[int, str]) -> scheduling.RunningTask:
-    """With the GPUs that have a cell: one that lost its place while it is in use is nobody's until it has one again."""
+    """A task with its GPUs that have a cell: one that lost its slot in use is nobody's until it has one again."""
     leaves = tuple(
         scheduling.LeafUse(leaf_ids[use.gpu], use.virtual_cell or None, scheduling.Standing(use.standing))
         for use in uses
@@ -265,7 +264,7 @@ def _task(row: Placed, uses: Iterable[Use], node: str, leaf_ids: Mapping[int, st
 
 
 def _running(job: scheduling.Job, tasks: list[scheduling.RunningTask], key: int, last: _Kept) -> scheduling.Running:
-    """The last reading's where it is the same job with the same tasks."""
+    """The running job; the last object if job and tasks are equal."""
     before = last.running.get(key)
     if before is not None and before.job is job and last.by_job[key] == tasks:
         return before

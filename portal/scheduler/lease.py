@@ -15,16 +15,16 @@ from portal.scheduler.models import CycleLease
 
 @cache
 def holder_own() -> str:
-    """This process among all schedulers: on several machines, and in containers, where each is process 1, under host
-    names that may be the same."""
+    """This process's unique name among all schedulers: across machines and containers, where each is process 1 and host
+    names may coincide."""
     return f"{socket.gethostname()[:60]}:{os.getpid()}:{secrets.token_hex(8)}"
 
 
 def lease_take(*, holder: str, now: datetime, seconds: int) -> bool:
     """Take or prolong the lease; False while another holder's has not run out.
 
-    Who takes one under which no cycle went well, as after an installation or a restore, or none before a time to come
-    (the clock was set right), counts from now: cycles that fail from then on would else not be told of
+    If no cycle under it has gone well yet (after an installation or a restore), or only at a future time (the clock was
+    corrected), ``well_at`` starts now: otherwise cycles that fail from now on would not be reported
     (``queue_standing``).
     """
     free = Q(holder=holder) | ~lease_held(now=now, seconds=seconds)
@@ -38,12 +38,12 @@ def lease_take(*, holder: str, now: datetime, seconds: int) -> bool:
 
 
 def lease_held(*, now: datetime, seconds: int) -> Q:
-    """Of a lease: somebody may have it, who takes it for so many seconds at a time. One that ends later than that was
-    given by a clock that has been set right since; twice as long, since clocks differ."""
+    """Filter for a lease that is in force, taken for so many seconds at a time. An end further ahead was written by a
+    clock since corrected; twice as long is accepted, since clocks differ."""
     return Q(until__gt=now, until__lte=now + timedelta(seconds=2 * seconds))
 
 
 def lease_release(*, holder: str, now: datetime, well: bool) -> None:
-    """Give it back at the end of a cycle, so that another scheduler may go on at once. ``well``: the cycle came to its
-    end and could do what it decided."""
+    """Release it after a cycle, so that another scheduler may go on at once. ``well``: the cycle finished and could do
+    what it decided."""
     CycleLease.objects.filter(id=1, holder=holder).update(until=now, **({"well_at": now} if well else {}))

@@ -1,4 +1,4 @@
-"""How often somebody may ask what would become of a job: each answer costs a second of computing."""
+"""Rate limit of what-if questions about a job: each answer costs a second of computing."""
 
 from __future__ import annotations
 

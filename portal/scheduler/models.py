@@ -1,5 +1,4 @@
-"""The lease of the scheduling cycle, what one plan leaves for the next, what was thought of starts, and what of
-alerts was told."""
+"""The lease of the scheduling cycle, and the reservations that one plan leaves for the next."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ from django.db import models
 
 
 class CycleLease(models.Model):
-    """One row: who runs the cycle, and until when. Saves double work; correctness never rests on it."""
+    """Singleton: who runs the cycle, and until when. Saves double work; correctness never rests on it."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     holder = models.CharField(max_length=100, blank=True)
@@ -22,8 +21,8 @@ class CycleLease(models.Model):
 
 
 class Reservations(models.Model):
-    """One row: the jobs (by id) for which the last plan kept cells. ``version`` grows with every change, so that of
-    two schedulers' lists only the one made from the present list is taken."""
+    """Singleton: the jobs (ids) for which the last plan reserved cells. ``version`` grows with every change: of two
+    schedulers' lists only the one made from the current list is taken."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     jobs = models.JSONField(default=list)

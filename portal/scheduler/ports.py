@@ -1,8 +1,8 @@
-"""Nodes on which a job found too few free ports: the engine knows no ports, so for a while its plans leave such a node
-out for that job.
+"""Nodes on which a job found too few free ports: the engine knows no ports, so for a while its plans exclude such a
+node for that job.
 
-Kept by this process alone: a start that is tried once more finds it out anew. All that is known of a job is forgotten
-together, a while after the last of it was found, so that it meets every node again: ports come free as tasks end.
+Kept in this process only: another failed start finds it out again. Everything known of a job is forgotten together, a
+while after its last finding, so that it may try every node again: ports come free as tasks end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from portal.queue.services.waits import Waiting
 KEPT_FOR = timedelta(minutes=1)
 MOST_NAMED = 5
 PORTS = "ports"
-"""The code of the reason."""
+"""Code of the reason."""
 
 OTHER_REASONS = frozenset(
     {
@@ -33,15 +33,15 @@ OTHER_REASONS = frozenset(
         "backoff",
     }
 )
-"""What a job would wait for with all of its nodes as well."""
+"""Reasons that would hold even with all of its nodes."""
 
 
 class Short(NamedTuple):
-    """Where a job found too few ports, and of how many a task of it needs."""
+    """Nodes where a job found too few ports, and how many a task needs."""
 
     nodes: frozenset[str]
     wanted: int
-    submitted_ms: int  # a number alone may be another job's, in a database that was restored
+    submitted_ms: int  # the id alone may be another job's, in a restored database
     until: datetime
 
 
@@ -49,7 +49,7 @@ _found: dict[int, Short] = {}
 
 
 def ports_note(*, error: NoPortLeft, now: datetime) -> None:
-    """A start of this job failed for it."""
+    """Record a start that failed for it."""
     job, submitted_ms = error.job.pk, int(error.job.submitted_at.timestamp() * 1000)
     before = _found.get(job)
     nodes = before.nodes if before and before.submitted_ms == submitted_ms else frozenset()
@@ -57,14 +57,14 @@ def ports_note(*, error: NoPortLeft, now: datetime) -> None:
 
 
 def ports_short(*, now: datetime) -> Mapping[int, Short]:
-    """What is known now, by the jobs' row ids; mostly nothing."""
+    """Current findings by job row id; usually empty."""
     for job in [job for job, short in _found.items() if short.until <= now]:
         del _found[job]
     return _found
 
 
 def ports_told(*, job: int, short: Short) -> Waiting:
-    """The reason for people."""
+    """Its reason in words."""
     named = sorted(short.nodes)
     nodes = ", ".join(named[:MOST_NAMED]) + ("..." if len(named) > MOST_NAMED else "")
     message = (

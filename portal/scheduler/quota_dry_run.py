@@ -1,4 +1,4 @@
-"""What a change of the cluster would do to the jobs that run: it is made, the cycle after it looked at, and undone."""
+"""Dry run: apply a change in a transaction, read, roll back; plan a cycle with and without it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from portal.teams.selectors.quotas import base_lines
 from scheduling import Engine, Running, Standing, TaskRef
 
 Held = dict[tuple[str, TaskRef], int]
-"""How many GPUs a placed task holds; by the job's id for the engine, and the task."""
+"""GPUs that placed tasks hold, by job (engine id) and task."""
 
 
 @dataclass(frozen=True, slots=True)
 class Struck:
-    """A running job that loses by a change, and how many of its GPUs that concerns."""
+    """A running job that a change hurts, and how many of its GPUs it affects."""
 
     job: Job
     gpus: int
@@ -30,7 +30,7 @@ class Struck:
 
 @dataclass(frozen=True, slots=True)
 class QuotaMove:
-    """A line of the quotas that is another afterwards: so many cells before and after."""
+    """A quota line that changes: cells before and after."""
 
     vc: str
     cell_type: str
@@ -41,9 +41,9 @@ class QuotaMove:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Who loses by a change, each in the order of ids: jobs that run on, but on loan, until their GPUs are wanted
-    back; and jobs whose GPUs are taken back by the very next cycle. A job that only moves to other cells of its quota
-    loses nothing. ``quotas``: the lines that differ, by name."""
+    """Who loses by a change, ordered by id: jobs that run on, but on loan, until their GPUs are reclaimed; and jobs
+    that the very next cycle preempts. A job that only moves to other cells of its quota loses nothing. ``quotas``: the
+    changed lines, by name."""
 
     demoted: list[Struck] = field(default_factory=list)
     preempted: list[Struck] = field(default_factory=list)
@@ -51,8 +51,8 @@ class Effect:
 
 
 def dry_run_effect(*, change: Callable[[], object], now: datetime) -> Effect:
-    """What the cycle after ``change`` does to running jobs that it would not do without. Raises whatever the change
-    raises; nothing of it stays."""
+    """What the cycle after ``change`` does to running jobs that it would not do without it. Raises whatever the change
+    raises; always rolled back."""
     with transaction.atomic():
         before, had = read(now=now), _lines()
         change()
@@ -69,12 +69,12 @@ def dry_run_effect(*, change: Callable[[], object], now: datetime) -> Effect:
 
 
 def _lines() -> dict[tuple[str, str, str], int]:
-    """The quotas without what holds for a time only, by virtual cluster, cell type and chain."""
+    """The quotas without temporary changes, by virtual cluster, cell type and chain."""
     return {(line.vc, line.cell_type, line.chain): line.count for line in lines_named(base_lines())}
 
 
 class _Then(NamedTuple):
-    """The placed tasks inside the quota, and those whose end is ordered."""
+    """Placed tasks inside the quota, and those told to end."""
 
     inside: Held
     leaving: Held
@@ -93,7 +93,7 @@ class _Then(NamedTuple):
 
 
 def _next(loaded: Loaded, now: datetime) -> _Then:
-    """How things stand when the next cycle has done its work."""
+    """The state once the next cycle is done."""
     engine = Engine.restore(loaded.snapshot)
     engine.advance(int(now.timestamp() * 1000))
     return _Then.of(engine.snapshot().running)

@@ -1,4 +1,4 @@
-"""What the cycle sets right: tasks of lost nodes, starts and stops that take too long, time limits, missed ends."""
+"""Reconciles rows each cycle: tasks of lost nodes, slow starts and stops, time limits, missed ends."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ from portal.scheduler.unprepared import NOT_PREPARED, starting_judge
 NOT_STARTED = [*NOT_PREPARED, ContainerState.PREPARED, ContainerState.STARTING]
 LIMIT_NEAR = "time_limit_near"
 LONGEST_WARNING_S, SHORTEST_WARNED_S = 900, 600
-"""A job is warned when a tenth of its time limit is left, a quarter of an hour before at most; of less than ten minutes
-not at all."""
+"""A job is warned when a tenth of its time limit is left, at most 15 minutes before; below ten minutes not at all."""
 
 
 def jobs_reconcile(*, now: datetime) -> None:
-    """Do again, from the rows alone, whatever a lost message or a killed process left undone."""
+    """Redo, from the rows alone, whatever a lost message or a killed process left undone."""
     lost_tasks_give_up(now=now)
     gangs_wait_no_longer(now=now)
     endless_tasks_give_up(now=now)
@@ -63,7 +62,7 @@ _ENDING = Prepared(lambda: JobAttempt.objects.filter(state=AttemptState.ENDING).
 
 
 def _attempts(keys: Collection[int]) -> Iterable[JobAttempt]:
-    # By their keys, since a row with its whole job is large: mostly there is none of these.
+    # By key, since a row with its whole job is large: usually there are none.
     return JobAttempt.objects.filter(pk__in=keys).select_related("job__user").order_by("id") if keys else ()
 
 
@@ -72,7 +71,7 @@ _running = KeptRows(
     ["id", "started_at", KeyTransform("time_limit_s", KeyTransform("berth", F("job__spec")))],
     key=int,
 )
-"""Attempts that run: since when, and for how many seconds they may. A job's time limit never changes."""
+"""Running attempts: since when, and their time limit in s. A job's time limit never changes."""
 
 
 def _time_limits(now: datetime) -> None:
@@ -95,11 +94,11 @@ def _time_limits(now: datetime) -> None:
 
 
 _warned: set[int] = set()
-"""Attempts that are near their limit and have their event; only to ask the database less often."""
+"""Attempts near their limit that have their event; only saves queries."""
 
 
 def _limits_near(near: list[int], now: datetime) -> None:
-    """Say it once of each attempt."""
+    """Warn once per attempt."""
     _warned.intersection_update(near)
     for attempt in _attempts([key for key in near if key not in _warned]):
         with transaction.atomic():

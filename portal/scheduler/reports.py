@@ -1,4 +1,4 @@
-"""A node's report: who sent it, what it says of the node, what of its containers, and the answer."""
+"""Takes in a node's report: verifies the sender, applies node, containers and samples, answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def report_take(*, text: str, now: datetime) -> bool:
-    """Take a signed report in and answer it with the node's ``Desired``. False: refused or out of date."""
+    """Take in a signed report and answer it with the node's ``Desired``. False: refused or expired."""
     try:
         sender = envelope_sender(text)
         node = Node.objects.filter(name=sender).first()
@@ -40,13 +40,13 @@ def report_take(*, text: str, now: datetime) -> bool:
         log.warning("report of %s refused: it speaks for %s of %s", node.name, report.node, report.cluster)
         return False
     if late:
-        if not node.clock_fault:  # known by then, and told with its cure
+        if not node.clock_fault:  # else its skew is known, and shown with its remedy
             log.warning("report of %s refused: %s; set its clock right, or this server's", node.name, late)
         node_report_late(node=node, report=report, now=now)
         return False
     if not node_report(node=node, report=report, now=now):
         return False
-    if node.pending:  # it was given nothing, so that it has nothing to tell
+    if node.pending:  # it was given nothing, so it has nothing to report
         return desired_send(node_id=node.pk, answers=report.seq)
     containers_report(node=node, generation=report.generation, containers=report.containers, now=now)
     if report.sample:
@@ -60,7 +60,7 @@ def report_take(*, text: str, now: datetime) -> bool:
 
 
 def _opened(text: str, node: Node) -> tuple[Report, EnvelopeExpired | None] | None:
-    """What the node signed and, where that came too late, what says so; None for what cannot be read, which is told.
+    """The node's report, and an EnvelopeExpired if it came too late; None, with a log line, if it cannot be decoded.
     Raises EnvelopeRejected."""
     now_ms = int(time.time() * 1000)
     expired = None
@@ -81,8 +81,8 @@ _NO_TEXT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})")
 
 
 def text_storable(body: bytes) -> bytes:
-    """JSON in which U+FFFD stands for what PostgreSQL keeps in no text: NUL, which a program may print, and halves of
-    surrogate pairs. Inside of JSON both can be written as escapes alone."""
+    """Replaces by U+FFFD what PostgreSQL stores in no text: NUL, which a program may print, and lone surrogates. Inside
+    JSON both can be written only as escapes."""
     return _ESCAPE.sub(_escape_storable, body) if _NO_TEXT.search(body) else body
 
 

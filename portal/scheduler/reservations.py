@@ -1,4 +1,4 @@
-"""The jobs that the last plan kept cells for: what one plan leaves for the next."""
+"""Reservations: jobs that the last plan kept cells for, left for the next."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from portal.scheduler.models import Reservations
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """Live jobs (engine ids), and the version of the row they were read from."""
+    """Live jobs (engine ids), and the version of the row they come from."""
 
     jobs: tuple[str, ...]
     version: int
 
 
 def reservations_read(live: Container[int]) -> Reserved:
-    """Those of the stored jobs that still live."""
+    """The stored jobs that are still live."""
     row = _ROW.first()
     if row is None:
         return Reserved((), 0)
@@ -30,7 +30,7 @@ _ROW = Prepared(lambda: Reservations.objects.filter(id=1))
 
 
 def reservations_write(*, jobs: Collection[int], read: Reserved) -> bool:
-    """Put a plan's list in place of the one it was made from; False where another has done so since."""
+    """Replace the list a plan was made from by its own; False if another has done so since."""
     if tuple(map(job_key, jobs)) == read.jobs:
         return True
     Reservations.objects.get_or_create(id=1)

@@ -1,5 +1,5 @@
-"""Who lost what it had on loan within the last hour, and which GPUs were in use a moment ago: from rows alone. What is
-dated in the future was dated by a clock that has been set right since, and counts for nothing."""
+"""Loans ended within the last hour, and GPUs in use a moment ago: from rows alone. Anything dated in the future was
+dated by a clock since corrected, and is ignored."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from portal.scheduler.dependencies import job_key
 from scheduling.model.job import REST_FURTHEST_MS
 
 REMEMBERED = timedelta(hours=1)
-"""So long a loan that was taken back counts."""
+"""How long an ended loan counts."""
 
 
 def loans_lost(*, now: datetime) -> dict[str, int]:
-    """By job (engine id) how often it was ended in the last hour for what it had on loan. One query."""
+    """How often each job (engine id) was ended on loan in the last hour. One query."""
     return {job_key(job): count for job, count in _LOST(since=now - REMEMBERED, until=now + AHEAD)}
 
 
@@ -33,7 +33,7 @@ _LOST = Prepared(_lost)
 
 
 def leaves_freed(*, now: datetime, leaf_ids: Mapping[int, str]) -> tuple[scheduling.Freed, ...]:
-    """When GPUs were given back that were in use of late. One query."""
+    """When recently used GPUs were released. One query."""
     since = now - timedelta(milliseconds=REST_FURTHEST_MS)
     freed = Allocation.objects.filter(released_at__range=(since, now + AHEAD)).order_by("leaf")
     found = freed.values_list("leaf").annotate(at=Max("released_at"))

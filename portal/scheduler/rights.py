@@ -1,8 +1,8 @@
-"""What a plan changes, in the end, of the rights by which running jobs hold their GPUs.
+"""Net change of a plan in how running jobs hold their GPUs, guaranteed or on loan.
 
-A quota that becomes smaller loses the cells with the highest numbers, whoever is in them. The plan then names their
-jobs twice: they fall out of their cells, and, where others of the quota are free, move into those at once. Such a job
-keeps its right: its cells have other names, and nobody needs to hear of it.
+A quota that shrinks loses the cells with the highest numbers, whoever is in them. The plan then names their jobs twice:
+as demoted from their cells and, if others of the quota are free, as promoted into those at once. Such a job keeps its
+guarantee: only its cells are renamed, and nobody needs to hear of it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from scheduling import Running, RunningTask, Standing, TaskPlacement, TaskRef
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Of one job: the tasks that are on loan from now on, those inside the quota that have other cells of it, and those
-    that were on loan and are inside the quota from now on."""
+    """One job's tasks that are on loan from now on, those in the quota that get other cells of it, and those that move
+    from loan into the quota."""
 
     lost: tuple[TaskRef, ...] = ()
     moved: tuple[TaskPlacement, ...] = ()
@@ -25,7 +25,7 @@ class Turn:
 
 
 def turns(plan: scheduling.Plan, running: Mapping[str, Running]) -> dict[str, Turn]:
-    """By the engine's id of the job; ``running`` as they were when the plan was made."""
+    """Turns by engine job id; ``running`` as it was when the plan was made."""
     placed: dict[str, list[TaskPlacement]] = {}
     for promotion in plan.promotions:
         placed.setdefault(promotion.job, []).extend(promotion.placements)

@@ -1,4 +1,4 @@
-"""Every user's fair share, for the pages: the scheduler's own book is asked."""
+"""Every user's fair share, for the pages, by the scheduler's own book."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scheduling.queue.usage_history import UsageHistory
 
 
 def shares_find(*, snapshot: Snapshot, now_ms: int) -> Shares:
-    """Work out the share of everybody who has used something or has a job, and keep it for the pages."""
+    """Compute the share of everybody who has usage or a job, and store it for the pages."""
     book = UsageHistory(snapshot.cluster, snapshot.usage)
     for running in snapshot.running:
         book.update(running.job, running.tasks)

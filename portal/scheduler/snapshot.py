@@ -1,4 +1,4 @@
-"""Rows -> the engine's snapshot: one consistent read, a fixed number of queries."""
+"""Rows to the engine's snapshot: one consistent read, a fixed number of queries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The snapshot, and what its ids are called in the database."""
+    """The snapshot, and the rows its ids stand for."""
 
     snapshot: scheduling.Snapshot
     jobs: dict[str, int]  # engine id -> row id
@@ -42,7 +42,7 @@ class Loaded:
 
 
 def load(*, now: datetime) -> Loaded:
-    """Read everything the engine decides from, at one moment of the database."""
+    """Read everything the engine needs in one consistent transaction."""
     with transaction.atomic():
         if connection.vendor == "postgresql":
             with connection.cursor() as cursor:
@@ -51,7 +51,7 @@ def load(*, now: datetime) -> Loaded:
 
 
 def read(*, now: datetime) -> Loaded:
-    """The same inside a transaction of the caller's."""
+    """The same inside the caller's transaction."""
     holdings = Holdings()
     cluster = cluster_read(given_up=holdings.given_up())
     jobs = jobs_read(now=now, cluster=cluster)
@@ -85,7 +85,7 @@ def read(*, now: datetime) -> Loaded:
 
 
 def _waiting(jobs: JobRows, claims: Claims, lost: Mapping[str, int]) -> tuple[scheduling.Job, ...]:
-    """Who waits, and who pauses with cells that are kept for it; with how often they lost what they had on loan."""
+    """Waiting jobs, and pausing ones with cells claimed; with how often they lost loans."""
     claimants = {claim.claimant for claim in claims.live}
     pausing = [job for job in jobs.pausing if job.id in claimants]
     every = tuple(sorted((*jobs.waiting, *pausing), key=attrgetter("id"))) if pausing else jobs.waiting

@@ -35,11 +35,11 @@ from portal.teams.selectors.owners import Owner, owners_gone
 from portal.teams.selectors.rights import firm_rights
 
 DRAFT = "draft"
-"""The engine's id of a job that is not stored."""
+"""Engine id of a job that is not stored."""
 
 
 class JobRow(NamedTuple):
-    """What may change of a job, as its row has it."""
+    """The mutable columns of a job."""
 
     pk: int
     vc_id: int
@@ -57,7 +57,7 @@ class JobRow(NamedTuple):
 
     @property
     def may_start(self) -> bool:
-        """A gang is placed whole, from WAITING; any other job may place more tasks while some run."""
+        """Whether tasks may be placed: a gang's at once, from WAITING; others' also while some run."""
         return self.state == JobState.WAITING or (not self.gang and self.state in {JobState.STARTING, JobState.RUNNING})
 
     @property
@@ -68,7 +68,7 @@ class JobRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobRows:
-    """The live jobs for the engine, and what its ids are called in the database."""
+    """Live jobs for the engine, and the rows its ids stand for."""
 
     jobs: dict[int, scheduling.Job]  # by row id
     waiting: tuple[scheduling.Job, ...]
@@ -81,7 +81,7 @@ class JobRows:
 
 
 def jobs_read(*, now: datetime, cluster: ClusterRows) -> JobRows:
-    """Read them with a fixed number of queries."""
+    """Live jobs, in a fixed number of queries."""
     ties = storage_ties(cluster.nodes.values())
     return _Reader(now, cluster.vc_names, cluster.borrow, frozenset(cluster.nodes), ties).read()
 
@@ -89,8 +89,8 @@ def jobs_read(*, now: datetime, cluster: ClusterRows) -> JobRows:
 def draft_read(
     *, draft: Job, roles: Sequence[TaskRole], now: datetime, nodes: frozenset[str], ties: StorageTies
 ) -> scheduling.Job | HeldBack:
-    """A job that is not stored, as the engine would have it, last of all that were submitted at its moment; or why it
-    would not be in the order."""
+    """An unstored job as the engine would see it, last of all submitted at that moment; or why it would be kept out of
+    the queue."""
     user, row = draft.user.username, _row_of(draft)
     facts = facts_of(
         roles,
@@ -127,15 +127,15 @@ _live = KeptRows(
     ],
     key=int,
 )  # fmt: skip
-"""The columns of a ``JobRow``, and what is stored of why the job waits."""
+"""Columns of ``JobRow``, and the stored reason for which the job waits."""
 
 _users = KeptRows(User.objects.all, ["id", "username"], key=int)
 
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """The rows of all live jobs, and what was made of them. Of ``plain`` jobs row and facts say everything; the others
-    also depend on the time, on their tasks, on other jobs or on rights, and are made anew each time."""
+    """Rows of all live jobs, and what was made of them. ``plain`` jobs follow from row and facts; the others also
+    depend on the time, their tasks, other jobs or rights, and are rebuilt each time."""
 
     found: dict[int, Row] = field(default_factory=dict)  # as the database gave them
     users: Mapping[int, Row] = field(default_factory=dict)
@@ -150,7 +150,7 @@ class _Reading:
 
 
 _kept: list[tuple[object, _Reading]] = []
-"""The last reading, and under which defaults and limits it was made."""
+"""The last reading, with the defaults and limits it was made under."""
 
 
 class _Reader:
@@ -202,7 +202,7 @@ class _Reader:
         )
 
     def _without_owners(self, owners: Mapping[int, Owner]) -> dict[int, HeldBack]:
-        """Of these jobs those whose owners may not run jobs in their team any more."""
+        """Those of these jobs whose owners may no longer run jobs in their team."""
         gone = owners_gone(owners={*owners.values()})
         return {
             key: HeldBack(OWNER_GONE, owner_gone_words(user=self.users[user][1], vc=self.vc_names[vc]))
@@ -211,13 +211,13 @@ class _Reader:
         }
 
     def _storages_away(self, waiting: Iterable[scheduling.Job], facts: Mapping[int, Facts]) -> dict[int, HeldBack]:
-        """Of the jobs that wait those whose storages are on no server that they may run on."""
+        """Waiting jobs whose storages are on no node that they may run on."""
         found = {job.order_id: self.place(facts[job.order_id])[1] for job in waiting} if self.ties.apart else {}
         return {key: away for key, away in found.items() if away is not None}
 
     def place(self, facts: Facts) -> tuple[frozenset[str] | None, HeldBack | None]:
-        """The nodes that the job may run on, None for all, and why none of them has its storages, where that is so.
-        Many jobs are alike in that."""
+        """Nodes that the job may run on (None: all), and why none has its storages, if so. Cached: many jobs are alike
+        in that."""
         key = facts.only_nodes, facts.not_nodes, facts.storages
         if key not in self.places:
             self.places[key] = self._place(facts)
@@ -230,7 +230,7 @@ class _Reader:
         return left, HeldBack("storage", why) if why else None
 
     def _barred(self, jobs: Mapping[int, scheduling.Job], facts: Mapping[int, Facts]) -> dict[int, scheduling.Job]:
-        """Those of the jobs that found too few ports on nodes, without these nodes."""
+        """Jobs that found too few ports on nodes, without these nodes."""
         barred = {}
         for key, short in ports_short(now=self.now).items():
             job = jobs.get(key)
@@ -240,7 +240,7 @@ class _Reader:
         return barred
 
     def _reading(self) -> _Reading:
-        """Only what has changed since the last one is looked at, as it has of few."""
+        """The current reading; only what changed since the last one is processed."""
         rules, last = _kept[0] if _kept else (None, _Reading())
         found, self.users = _live.read(), _users.read()
         if rules != self.rules or any(self.users.get(key) is not user for key, user in last.users.items()):
@@ -273,7 +273,7 @@ class _Reader:
         )
 
     def _plain(self, row: JobRow, facts: Facts, last: _Reading) -> scheduling.Job | None:
-        """The last reading's job where nothing of it has changed; None where the row does not say everything of it."""
+        """The last reading's job if nothing of it has changed; None if the row does not say everything about it."""
         if not (facts.simple and row.gang and row.not_before is None and row.avoid_nodes == NONE_AVOIDED):
             return None
         if (before := last.plain.get(row.pk)) and last.rows[row.pk] == row and last.facts[row.pk] is facts:
@@ -305,7 +305,7 @@ class _Reader:
         *,
         preemptible: bool,
     ) -> scheduling.Job:
-        """The job as the engine has it."""
+        """The job as the engine sees it."""
         return scheduling.Job(
             id=job_key(row.pk),
             vc=self.vc_names[row.vc_id],
@@ -330,7 +330,7 @@ class _Reader:
         )
 
     def firm(self, asking: Iterable[tuple[JobRow, Facts]]) -> frozenset[int]:
-        """Of these jobs, which ask for it, those never preempted: their user's right covers them and those before."""
+        """Those never preempted: they ask for it, and their user's right covers them and the ones before."""
         asked = sorted(asking, key=lambda one: one[0].pk)
         left = firm_rights(now=self.now) if asked else {}
         firm = set()
@@ -342,7 +342,7 @@ class _Reader:
         return frozenset(firm)
 
     def _borrow(self, row: JobRow, said: str | None, preemptible: bool) -> scheduling.Borrow:
-        """What the job says, else its team's default; one that is never preempted holds nothing on loan."""
+        """The job's own choice, else its team's default; a non-preemptible job holds nothing on loan."""
         return scheduling.Borrow(said or self.borrow[row.vc_id]) if preemptible else scheduling.Borrow.NEVER
 
 
@@ -354,7 +354,7 @@ def _facts(last: Mapping[int, Facts], rows: Mapping[int, JobRow], new: Iterable[
 def _waiting(
     last: _Reading, gone: Iterable[int], made: Mapping[int, scheduling.Job | None]
 ) -> tuple[scheduling.Job, ...]:
-    """The plain jobs that wait, by id; the same tuple where they are the same."""
+    """Plain waiting jobs by id; the same tuple if unchanged."""
     moved = {key for key, job in made.items() if last.plain.get(key) is not job}.union(gone)
     if not moved:
         return last.waiting
@@ -371,8 +371,8 @@ def _by_id(jobs: Iterable[scheduling.Job]) -> tuple[scheduling.Job, ...]:
 
 
 def _wanted(jobs: Collection[int], now: datetime) -> dict[int, list[scheduling.TaskRef]]:
-    """The tasks that wait of jobs that are no gangs: of a gang all wait or none. Those that pause before they are tried
-    again are no part of the plan yet. One query; none without jobs."""
+    """Waiting tasks of jobs that are no gangs: of a gang all wait or none. Tasks in backoff are no part of the plan
+    yet. One query; none without jobs."""
     wanted: dict[int, list[scheduling.TaskRef]] = defaultdict(list)
     if jobs:
         due = Q(not_before__isnull=True) | Q(not_before__lte=now) | Q(not_before__gt=now + PAUSE_FURTHEST)
@@ -383,7 +383,7 @@ def _wanted(jobs: Collection[int], now: datetime) -> dict[int, list[scheduling.T
 
 
 def tasks_read(jobs: Collection[int]) -> dict[tuple[str, str, int], int]:
-    """The rows of these jobs' tasks, by job (engine id), role and index. One query; none without jobs."""
+    """Row ids of these jobs' tasks, by job (engine id), role and index. One query; none without jobs."""
     return {(job_key(job), role, index): key for job, role, index, key in (_TASKS(jobs=jobs) if jobs else ())}
 
 
@@ -393,7 +393,7 @@ _TASKS = Prepared(
 
 
 def _backoffs(until: Sequence[tuple[int, datetime]]) -> dict[int, HeldBack]:
-    """Until when these jobs (row ids) pause, and how their last attempt ended. One query; none without jobs."""
+    """Until when these jobs (row ids) back off, and how their last attempt ended. One query at most."""
     why = {key: told for key, *told in (_LAST_ENDS(jobs=[key for key, _ in until]) if until else ())}
     held = {}
     for key, time in until:

@@ -1,5 +1,5 @@
-"""Tasks that are placed and do not come to their start: those that take too long, which are tried elsewhere, and those
-whose container nobody can describe."""
+"""Placed tasks that do not start: those that take too long are tried elsewhere, and those whose container cannot be
+described end."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ NOT_PREPARED = [ContainerState.ACCEPTED, ContainerState.PULLING]
 
 
 def starting_judge(*, attempts: Sequence[JobAttempt], now: datetime) -> None:
-    """Of these attempts, which have tasks that have not started: those that are prepared start, those that cannot be
-    end."""
+    """For attempts with tasks not started: starts the prepared, ends those that cannot be."""
     if not attempts:
         return
     unmade = specs_complete(attempts=attempts)
@@ -42,7 +41,7 @@ def starting_judge(*, attempts: Sequence[JobAttempt], now: datetime) -> None:
 
 def _late(attempt: JobAttempt, now: datetime) -> None:
     before = now - timedelta(seconds=settings.GANG_PREPARE_TIMEOUT_S)
-    # Prepared with nothing that can be a digest is not prepared: the others are never told to run the same.
+    # Prepared without a valid digest is not prepared: its siblings could never be told to run the same image.
     unprepared = Q(state__in=NOT_PREPARED) | Q(state=ContainerState.PREPARED, digest="")
     unstarted = Q(phase=Phase.RUN, state__in=[ContainerState.PREPARED, ContainerState.STARTING], started_at=None)
     unstarted &= Q(prepared_at__lt=before) | Q(prepared_at=None)
@@ -50,7 +49,7 @@ def _late(attempt: JobAttempt, now: datetime) -> None:
         LIVE, unprepared | unstarted, job_attempt=attempt, phase__in=[Phase.PREPARE, Phase.RUN], created_at__lt=before
     ).exclude(lease_over_at__gte=before)
     rows = rows.select_related("node", "task__role").defer("spec_sealed").order_by("node_id", "id")
-    # Not asked of the database: excluding by a key leaves out the rows that have no such key.
+    # Not in the query: excluding by a JSON key drops the rows that lack it.
     late = [row for row in rows if row.progress.get("code") != "lease"]
     if any(map(_prepared, late)) and not _start_awaited_since(attempt, before, now):
         late = [row for row in late if not _prepared(row)]
@@ -65,15 +64,15 @@ def _prepared(row: TaskAttempt) -> bool:
 
 
 def _start_awaited_since(attempt: JobAttempt, then: datetime, now: datetime) -> bool:
-    """Whether its prepared tasks could start since then: a gang's are told to with the last one that is prepared, and
-    whoever hears nothing of the portal waits for it."""
+    """Whether its prepared tasks could have started since: a gang's are told to once the last one is prepared, and
+    nodes that hear nothing from the portal wait for it."""
     rows = TaskAttempt.objects.filter(job_attempt=attempt)
     last = rows.aggregate(last=Max("prepared_at"))["last"] if attempt.job.gang else None
     return (last is None or last < then) and reports_taken_for(now) > now - then
 
 
 def _elsewhere(attempt: JobAttempt, late: Sequence[TaskAttempt], now: datetime) -> None:
-    """A gang as a whole, of any other job these tasks."""
+    """Retries a gang as a whole, else these tasks."""
     if attempt.job.gang and not attempt_end(
         attempt=attempt, reason=EndReason.NODE_FAULT, message=_words(late[0]), now=now, stop=StopReason.START_FAILED
     ):
@@ -97,8 +96,8 @@ def _words(row: TaskAttempt) -> str:
 
 
 def _others_since(row: TaskAttempt) -> bool:
-    """Whether its node got others so far meanwhile: then a slow registry or a large image is the likelier cause, or
-    what is wrong with this one container."""
+    """Whether its node got others this far meanwhile: then a slow registry, a large image or this one container is the
+    likelier cause."""
     if _prepared(row):
         meanwhile = Q(started_at__gt=row.prepared_at or row.created_at)
     else:

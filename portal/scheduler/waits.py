@@ -1,4 +1,4 @@
-"""Why jobs wait, as the plan says it, in words for people."""
+"""Turns the plan's reasons why jobs wait into words."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from portal.queue.services.waits import Waiting
 from portal.scheduler.snapshot import Loaded
 
 _JOB = re.compile(r"\bjob (\d+)\b")
-"""How the engine's sentences name a job."""
+"""A job in the engine's sentences."""
 
 _JOB_NUMBERS = {"job", "first"}
-"""Under these names its numbers hold a job's id."""
+"""Keys of reason numbers that hold a job's id."""
 
 
 def waits_told(waits: Iterable[scheduling.Wait], loaded: Loaded, due: Container[int]) -> list[Waiting]:
-    """The reasons of the jobs that are due. The engine knows jobs by number; people know them by name."""
+    """Reasons of the jobs that are due. The engine knows jobs by number; people know them by name."""
     wanted = [wait for wait in waits if loaded.jobs[wait.job.id] in due]
     taking = [loaded.jobs[wait.job.id] for wait in wanted if wait.reason.code is scheduling.Code.PREEMPTING]
     words = _preempting(taking) if taking else {}
@@ -35,8 +35,8 @@ def waits_told(waits: Iterable[scheduling.Wait], loaded: Loaded, due: Container[
 
 
 class Names:
-    """The jobs that reasons mention. A team reads the names of its own jobs; of another's its owner, team and GPUs.
-    One query; none where no job is mentioned."""
+    """Names of the jobs that reasons mention. A team reads its own jobs' names; of others' the owner, team and GPUs.
+    One query; none if no job is mentioned."""
 
     def __init__(self, jobs: Mapping[str, int], reasons: Iterable[scheduling.Reason]) -> None:
         mentioned = {job for reason in reasons for job in _JOB.findall(reason.sentence) if job in jobs}
@@ -44,12 +44,12 @@ class Names:
         self._rows = {job: found[jobs[job]] for job in mentioned if jobs[job] in found}
 
     def told(self, sentence: str, *, vc: str) -> str:
-        """The sentence for the people of this virtual cluster."""
+        """The sentence for members of this virtual cluster."""
 
         return _JOB.sub(lambda mention: self._name(mention[1], vc), sentence)
 
     def numbers(self, numbers: Mapping[str, int | str], *, vc: str) -> dict[str, int | str]:
-        """The numbers of the reason for them, with the same names in place of ids."""
+        """The reason's numbers for them, with the same names instead of ids."""
         return {
             key: self._name(str(value), vc) if key in _JOB_NUMBERS else value for key, value in numbers.items()
         }  # fmt: skip
@@ -79,7 +79,7 @@ def _told(wait: scheduling.Wait, loaded: Loaded, preempting: dict[int, str], nam
 
 
 def _preempting(jobs: Iterable[int]) -> dict[int, str]:
-    """Whom each of these jobs takes GPUs back from, and until when."""
+    """From whom each of these jobs takes GPUs back, and until when."""
     words = {}
     for job, told in preemptions_open(jobs=jobs).items():
         if (preemptor := told[0].preemptor) is not None:

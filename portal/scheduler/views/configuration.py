@@ -1,4 +1,4 @@
-"""The page of the cluster's configuration: shown, looked at before it is changed, changed."""
+"""The page of the cluster's configuration: shows, previews and changes it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from portal.teams.services.cluster_version import cluster_version
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def configuration(request: PageRequest) -> HttpResponse:
-    """A first press shows what another configuration would do, a second does it."""
+    """A first submit previews another configuration, a second applies it."""
     configuration_right(user=request.user)
     if "download" in request.GET:
         return _download()
@@ -37,7 +37,7 @@ def configuration(request: PageRequest) -> HttpResponse:
     form = ConfigurationForm(request.POST, request.FILES)
     look, last, overtaken = None, None, False
     if form.is_valid():
-        # A file becomes the text, so that what is looked at is what is done by the second press.
+        # A file becomes the text, so that the second submit applies what was previewed.
         form.data = {**request.POST.dict(), "document": form.cleaned_data["document"]}
         try:
             look = _look(request, form)

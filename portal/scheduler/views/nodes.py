@@ -1,4 +1,4 @@
-"""The page that takes a server away: what that would do is shown before it is done."""
+"""The page that removes a node: it previews the effect first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from portal.teams.selectors.visible import node_with_right
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def node_end(request: PageRequest, name: str) -> HttpResponse:
-    """Says what would be short without the server, asks, then removes it."""
+    """Shows what would be short without the node, asks, then removes it."""
     node = node_with_right(user=request.user, name=name, action=Action.NODE_REMOVE)
     dry, refused, done = request.method != "POST", "", None
     try:

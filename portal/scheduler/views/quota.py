@@ -1,4 +1,4 @@
-"""The page that changes a quota: what it would do is shown before it is done."""
+"""The page that changes a quota: it previews the effect first."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ from portal.teams.services.quotas import quota_change_faults, quota_change_withd
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a change would do: to jobs that run, and the quotas that come back at its end."""
+    """A change's effect on running jobs, and the quotas that return at its end."""
 
     effect: Effect
     returns: list[Line] = field(default_factory=list)
 
     @property
     def gpus(self) -> int:
-        """Of the jobs that it would demote."""
+        """GPUs of jobs it would demote."""
         return sum(one.gpus for one in self.effect.demoted)
 
     @property
     def gpus_taken(self) -> int:
-        """Of the jobs whose GPUs would be taken back."""
+        """GPUs that would be taken back."""
         return sum(one.gpus for one in self.effect.preempted)
 
     @property
     def teams(self) -> list[tuple[str, int, int]]:
-        """Whose jobs it would demote: the virtual cluster, how many, with how many GPUs."""
+        """Teams whose jobs it would demote: virtual cluster, jobs, GPUs."""
         found: dict[str, tuple[int, int]] = {}
         for one in self.effect.demoted:
             jobs, gpus = found.get(one.job.vc.name, (0, 0))
@@ -56,7 +56,7 @@ class Look:
 
     @property
     def said(self) -> str:
-        """When it is done: whether somebody loses GPUs by it."""
+        """Once done: whether anybody loses GPUs by it."""
         if not (number := len(self.effect.preempted)):
             return _("No job was stopped.")
         return ngettext(
@@ -69,7 +69,7 @@ class Look:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def quota(request: PageRequest, name: str) -> HttpResponse:
-    """Numbers of cells; a first press shows what they would do, a second does it."""
+    """Numbers of cells; a first submit previews them, a second applies them."""
     vc = vc_get(user=request.user, name=name)
     cluster_right(user=request.user)
     data = request.POST if request.method == "POST" else None
@@ -97,7 +97,7 @@ def quota(request: PageRequest, name: str) -> HttpResponse:
 
 
 def _faults_show(form: QuotaForm) -> None:
-    """Of a form that is sent and cannot be done as it stands: what else is wrong with what it says."""
+    """Shows what else is wrong with a submitted form that cannot be applied as it is."""
     if not form.is_bound:
         return
     now, typed = timezone.now(), form.cleaned_data

@@ -1,4 +1,4 @@
-"""The chart of a simulation: GPUs in use, guaranteed and borrowed, and below it the jobs that wait."""
+"""Charts a simulation: GPUs in use, guaranteed and borrowed, and below them the waiting jobs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ GUARANTEED, BORROWED, WAITING = "#4269d0", "#efb118", "#ff725c"
 
 
 class NoPlots(RuntimeError):
-    """The library that draws is not installed."""
+    """The plotting library is missing."""
 
     def __init__(self) -> None:
         super().__init__("--plot needs matplotlib: .venv/bin/uv pip install -r requirements-plot.txt")
 
 
 def ensure_drawing() -> None:
-    """Raises NoPlots when nothing could be drawn."""
+    """Raises NoPlots if matplotlib is missing."""
     try:
         import matplotlib.figure  # noqa: F401  imported only where somebody plots: it is not always installed
     except ImportError:
@@ -31,7 +31,7 @@ def ensure_drawing() -> None:
 
 
 def draw(path: Path, moments: Sequence[Moment], gpus: int, title: str) -> None:
-    """Write the chart in the format of the file's name. Raises NoPlots."""
+    """Write the chart in the format of the file name. Raises NoPlots."""
     ensure_drawing()
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""The two files that a simulation starts from, and everything that can be wrong with them."""
+"""Reads a simulation's two input files and reports their faults."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from scheduling.simulator.trace import TraceError, TraceJob
 from scheduling.simulator.trace import read as read_trace
 
 SHOWN_FAULTS = 20
-"""As many are printed; the rest are counted."""
+"""How many are printed; the rest are counted."""
 
 
 class InputError(ValueError):
-    """A file cannot be used; the text names it, the place in it and the number."""
+    """A file cannot be used; the message names it, the place and the number."""
 
 
 def cluster_of(path: Path) -> Cluster:
@@ -51,7 +51,7 @@ def _yaml(text: str) -> Any:
 
 
 def trace_of(path: Path, cluster: Cluster) -> tuple[TraceJob, ...]:
-    """The jobs of a CSV file, packed with gzip or not."""
+    """The jobs of a CSV file, gzipped or not."""
     try:
         return read_trace(_text(path).splitlines(keepends=True), cluster)
     except TraceError as error:
@@ -59,7 +59,7 @@ def trace_of(path: Path, cluster: Cluster) -> tuple[TraceJob, ...]:
 
 
 def told(path: Path, error: TraceError) -> str:
-    """The faults of a trace, one a line."""
+    """The faults of a trace, one per line."""
     lines = [f"{path}: {fault}" for fault in error.faults[:SHOWN_FAULTS]]
     more = len(error.faults) - len(lines)
     return "\n".join(lines + ([f"{path}: and {more} more"] if more else []))

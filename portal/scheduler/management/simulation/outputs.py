@@ -18,7 +18,7 @@ from scheduling.simulator.policies import Settings
 
 
 def write_results(path: Path, settings: Settings, summary: Summary, wall_s: float, jobs: Iterable[Outcome]) -> None:
-    """`{"summary": {...}, "jobs": [...]}`: the figures, and each job in the order of submission."""
+    """Writes `{"summary": {...}, "jobs": [...]}`, jobs in the order of submission."""
     document = {
         "summary": {
             "settings": told_settings(settings),
@@ -32,7 +32,7 @@ def write_results(path: Path, settings: Settings, summary: Summary, wall_s: floa
 
 
 def told_settings(settings: Settings) -> dict[str, Any]:
-    """The settings in the words of the command's options."""
+    """The settings by the names of the command's options."""
     return {
         "policy": settings.sharing.value,
         "order": settings.order.value,
@@ -70,7 +70,7 @@ def _seconds(time_ms: int | None) -> float | None:
 
 
 def write_events(path: Path, events: Iterable[Event]) -> None:
-    """One JSON object a line, in the order of time."""
+    """Writes JSON lines, in the order of time."""
     with path.open("w") as file:
         for event in events:
             line = {
@@ -86,7 +86,7 @@ def write_events(path: Path, events: Iterable[Event]) -> None:
 
 
 def table_of(settings: Settings, summary: Summary, wall_s: float) -> str:
-    """The figures of all jobs and of each virtual cluster, for people."""
+    """A table of the figures of all jobs and of each virtual cluster."""
     words = ", ".join(f"{name} {value}" for name, value in told_settings(settings).items())
     table = Table(title=words, caption=f"simulated in {wall_s:.1f} s", title_justify="left", caption_justify="left")
     for heading in HEADINGS:
@@ -101,7 +101,7 @@ def table_of(settings: Settings, summary: Summary, wall_s: float) -> str:
 
 
 TABLE_WIDTH = 200
-"""More than the table needs, so that no figure is cut; a narrow terminal breaks its lines."""
+"""Wider than the table, so that no figure is cut; a narrow terminal breaks its lines."""
 
 HEADINGS = (
     "vc",
@@ -119,7 +119,7 @@ HEADINGS = (
 
 
 def cells(figures: Figures) -> list[str]:
-    """A row of the table, less its first column."""
+    """A table row without its first column."""
     later = figures.later_than_private
     return [
         f"{figures.count:,}",
