@@ -1,5 +1,5 @@
-"""How much of its virtual cluster each user had of late, as fair share counts it. Worked out on a worker, kept in Redis
-and never in rows; without it pages say that they do not know yet."""
+"""Users' recent shares of their virtual cluster, as fair share counts them. Computed by a worker and kept in Redis,
+never in rows; without it pages say that they do not know yet."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ KEY = "berth:portal:shares"
 KEPT_S = 180
 
 Shares = dict[str, dict[str, float]]
-"""By the virtual cluster's name and the user's: 0 is nothing, 1 all of the quota all of the time."""
+"""Share by virtual cluster and user name: 0 is nothing, 1 the whole quota all of the time."""
 
 
 def shares_keep(found: Shares) -> None:
-    """Keep the shares. Without effect while Redis is away."""
+    """Store the shares. No effect while Redis is away."""
     try:
         redis_once().set(KEY, msgspec.msgpack.encode(found), ex=KEPT_S)
     except RedisError as error:
@@ -29,7 +29,7 @@ def shares_keep(found: Shares) -> None:
 
 
 def shares_read(vc: str) -> dict[str, float] | None:
-    """Those of one virtual cluster's users; None when there are none to be read."""
+    """Shares of one virtual cluster's users; None if none can be read."""
     try:
         kept = redis_once().get(KEY)
     except RedisError:

@@ -1,4 +1,4 @@
-"""What administrators and leads choose on the pages of the cluster and of virtual clusters."""
+"""Forms of administrators and leads on the pages of the cluster and of virtual clusters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _number(label: Any, help_text: Any) -> forms.IntegerField:
 
 
 def _host_network(*before: tuple[Any, Any]) -> forms.TypedChoiceField:
-    """Whether a virtual cluster has the right to the host network; ``before``: a choice above yes and no."""
+    """A choice of the right to the host network; ``before``: choices above yes and no."""
     return forms.TypedChoiceField(
         label=_("Jobs of several tasks"),
         help_text=_(
@@ -55,7 +55,7 @@ _LOANS = {
 
 
 class RulesForm(forms.Form):
-    """The rules of a virtual cluster; ``every``: not only those that a lead may change."""
+    """Rules of a virtual cluster; without ``every`` only those a lead may change."""
 
     user_gpus = _number(_("GPUs one user may hold"), _("Guaranteed jobs together; empty: no limit."))
     user_factor = forms.FloatField(
@@ -107,7 +107,7 @@ class RulesForm(forms.Form):
 
 
 class LoanForm(forms.Form):
-    """How much of each SKU a virtual cluster may borrow and lends; empty: no limit."""
+    """Limits of borrowing and lending per SKU; empty: no limit."""
 
     def __init__(self, data: Any, *, vc: VirtualCluster) -> None:
         super().__init__(data)
@@ -128,12 +128,12 @@ class LoanForm(forms.Form):
 
     @property
     def changed(self) -> bool:
-        """Whether a limit differs from that of now."""
+        """Whether any differs from the current one."""
         return any(self.cleaned_data[name] != field.initial for name, field in self.fields.items())
 
 
 class NewVcForm(forms.Form):
-    """A new virtual cluster. Whether it may use the host network must be chosen: nobody has it unasked."""
+    """A new virtual cluster. The right to the host network must be chosen: nobody has it unasked."""
 
     name = forms.CharField(
         label=_("Name"), max_length=64, validators=[NAME], widget=forms.TextInput(_TEXT),
@@ -146,7 +146,7 @@ class NewVcForm(forms.Form):
 
 
 class SecretForm(forms.Form):
-    """A secret that job files refer to. Its value goes in and is never shown."""
+    """A secret that job files refer to. Its value is write-only."""
 
     name = forms.CharField(
         label=_("Name"), max_length=64, widget=forms.TextInput({**_TEXT, "autocomplete": "off"}),
@@ -159,7 +159,7 @@ class SecretForm(forms.Form):
 
 
 class LoginForm(forms.Form):
-    """The log-in to an image registry."""
+    """Credentials of an image registry."""
 
     server = forms.CharField(
         label=_("Registry"), max_length=260,
@@ -176,7 +176,7 @@ class LoginForm(forms.Form):
 
 
 class MemberForm(forms.Form):
-    """Somebody's role in a virtual cluster."""
+    """A user's or group's role."""
 
     name = forms.CharField(label=_("Name"), max_length=150, widget=NameInput("members"))
     kind = forms.ChoiceField(

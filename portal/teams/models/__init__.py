@@ -1,4 +1,4 @@
-"""Virtual clusters: who is in them, their rules, what is guaranteed to them, and what their logs take."""
+"""Rows of virtual clusters: members, rules, guarantees, and the size of their logs."""
 
 from portal.teams.models.kept_logs import KeptLogs
 from portal.teams.models.quotas import (

@@ -1,4 +1,4 @@
-"""What the logs of virtual clusters take."""
+"""Log sizes of virtual clusters."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from portal.teams.models.teams import VirtualCluster
 
 
 class KeptLogs(models.Model):
-    """What a virtual cluster's logs take, in bytes as they were written: of jobs that are over, which its quota holds
-    to, and of those that are not. A worker counts all of it anew every few minutes: to add it up takes seconds, and
-    pages and alerts ask often."""
+    """Size of a virtual cluster's logs, in bytes as they were written: of jobs that are over, to which its quota
+    applies, and of all others. A worker recounts everything every few minutes: summing takes seconds, and pages and
+    alerts ask often."""
 
     vc = models.OneToOneField(VirtualCluster, on_delete=models.CASCADE, related_name="kept_logs")
     over = models.BigIntegerField(help_text="of jobs that are over")

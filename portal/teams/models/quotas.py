@@ -1,4 +1,4 @@
-"""What is guaranteed to virtual clusters, from when to when, and the limits of lending."""
+"""Rows of quotas, over time, and of the limits of lending."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from portal.teams.models.teams import VirtualCluster
 
 
 class QuotaLine(models.Model):
-    """``count`` cells of one type, guaranteed to a virtual cluster. ``chain`` is named where several have the type."""
+    """``count`` cells of one type, guaranteed to a virtual cluster. ``chain`` is set if several have the type."""
 
     vc = models.ForeignKey(VirtualCluster, on_delete=models.CASCADE, related_name="quota")
     cell_type = models.ForeignKey(CellType, on_delete=models.PROTECT, related_name="quota")
@@ -28,9 +28,9 @@ class QuotaLine(models.Model):
 
 
 class QuotaChange(models.Model):
-    """Quotas that hold from ``starts_at`` on, in place of the lines that they name. With an end they are a deadline
-    week: the lines below come back by themselves, as they are then. Without one the lines themselves are changed when
-    it starts."""
+    """A quota change: from ``starts_at`` on, its lines replace those they name. With an end it is temporary (a deadline
+    week): the lines below return by themselves, as they are then. Without one the lines themselves are changed at the
+    start."""
 
     starts_at = models.DateTimeField()
     ends_at = models.DateTimeField(null=True, blank=True)
@@ -54,7 +54,7 @@ class QuotaChange(models.Model):
 
 
 class QuotaChangeLine(models.Model):
-    """One quota line as it is while a change holds."""
+    """One quota line of a change."""
 
     change = models.ForeignKey(QuotaChange, on_delete=models.CASCADE, related_name="lines")
     vc = models.ForeignKey(VirtualCluster, on_delete=models.CASCADE, related_name="quota_changes")
@@ -73,7 +73,7 @@ class QuotaChangeLine(models.Model):
 
 
 class LoanLimit(models.Model):
-    """GPUs of one SKU that a virtual cluster may hold on loan (``max_borrow``), and of its idle ones lend
+    """GPUs of one SKU that a virtual cluster may hold on loan (``max_borrow``) and lend of its idle ones
     (``max_lend``); None: no limit."""
 
     vc = models.ForeignKey(VirtualCluster, on_delete=models.CASCADE, related_name="loan_limits")
@@ -90,8 +90,8 @@ class LoanLimit(models.Model):
 
 
 class FirmRight(models.Model):
-    """A user's right to jobs that are never preempted (``preemptible: false``): so many GPUs inside the quota of a
-    virtual cluster, up to and including ``last_day`` (in the portal's time zone)."""
+    """A user's right to non-preemptible jobs (``preemptible: false``): so many GPUs inside the quota of a virtual
+    cluster, up to and including ``last_day`` (in the portal's time zone)."""
 
     vc = models.ForeignKey(VirtualCluster, on_delete=models.CASCADE, related_name="firm_rights")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="firm_rights")
@@ -107,8 +107,8 @@ class FirmRight(models.Model):
 
 
 class ClusterVersion(models.Model):
-    """One row, whose ``version`` grows with every change of cells and quotas: of two changes at one moment, each of
-    which would be right alone, one is refused."""
+    """Singleton whose ``version`` grows with every change of cells and quotas: of two concurrent changes, each valid
+    alone, one is refused."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     version = models.BigIntegerField(default=1)
@@ -121,8 +121,8 @@ class ClusterVersion(models.Model):
 
 
 class PinnedCell(models.Model):
-    """A physical cell with a name, kept for one virtual cluster: an upper cell, a node, or a cell inside a node, whose
-    first GPU stands at place ``first`` (from 0) of the node's ``slots``."""
+    """A named physical cell, reserved for one virtual cluster: an upper cell, a node, or a cell inside a node, whose
+    first GPU is at position ``first`` (from 0) of the node's ``slots``."""
 
     name = models.CharField(max_length=64, unique=True, validators=[NAME])
     cell_type = models.ForeignKey(CellType, on_delete=models.PROTECT, related_name="pinned_cells")

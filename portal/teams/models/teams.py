@@ -1,4 +1,4 @@
-"""Virtual clusters, their rules, and who is in them."""
+"""Rows of virtual clusters, their rules and members."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROFILES = [("user", "user"), ("root", "root")]
 
 
 class Present(models.Manager["VirtualCluster"]):
-    """Those that were not removed."""
+    """Virtual clusters not removed."""
 
     def get_queryset(self) -> models.QuerySet[VirtualCluster]:
         return super().get_queryset().filter(removed_at__isnull=True)
@@ -27,13 +27,12 @@ class Present(models.Manager["VirtualCluster"]):
 class VirtualCluster(models.Model):
     """A team's guaranteed share of the cluster, and what it allows its users.
 
-    One that was removed stays for the jobs that ran in it, and its name is free again: ``objects`` leaves it out.
-    ``weight``: its share of idle capacity beside other teams'. ``user_factor`` times the quota, and ``user_gpus`` GPUs
-    of all kinds together, are what one user's guaranteed jobs may hold; ``class_gpus`` what all jobs of class ``prod``
-    and above may hold together. ``member_class``, ``lead_class``: the highest priority class of those roles.
-    ``default_profile``: as whom containers run: ``user``: always as the job's user; ``root``: as root, or as the user
-    where the job asks for that. ``log_quota_gb``: GB of logs that are kept of its jobs that are over; 0: all, none: as
-    ``BERTH_LOG_QUOTA_GB`` says.
+    A removed one stays for the jobs that ran in it, its name is free again, and ``objects`` leaves it out. ``weight``:
+    its share of idle capacity relative to other teams. One user's guaranteed jobs may hold ``user_factor`` times the
+    quota, and ``user_gpus`` GPUs of all kinds together; all jobs of class ``prod`` and above together ``class_gpus``.
+    ``member_class``, ``lead_class``: the highest priority class of those roles. ``default_profile``: ``user``:
+    containers always run as the job's user; ``root``: as root, or as the user if the job asks for that.
+    ``log_quota_gb``: GB of logs kept of its finished jobs; 0: all, None: ``BERTH_LOG_QUOTA_GB``.
     """
 
     name = models.CharField(max_length=64, validators=[NAME])
@@ -93,6 +92,6 @@ class Membership(models.Model):
 
 
 class VcEvent(EventRow):
-    """What happened to a virtual cluster."""
+    """An event of a virtual cluster."""
 
     vc = models.ForeignKey(VirtualCluster, on_delete=models.CASCADE, related_name="events")

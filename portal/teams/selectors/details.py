@@ -1,4 +1,4 @@
-"""One virtual cluster (VC) in full, cell types, and changes of quotas: for pages and the API."""
+"""Details of one virtual cluster (VC), cell types, and quota changes: for pages and the API."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RULES = ("weight", "user_factor", "user_gpus", "class_gpus", "default_borrow", 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A quota line by names; ``gpus`` are those of its cells together."""
+    """A quota line by names; ``gpus``: total of its cells."""
 
     vc: str
     cell_type: str
@@ -32,7 +32,7 @@ class Line:
 
 
 def lines_named(lines: Lines, book: QuotaBook | None = None) -> list[Line]:
-    """Quota lines by names, in their order; by those of the book where one is at hand."""
+    """Quota lines by names, in order; ``book`` saves a read."""
     book = book or quota_book()
 
     def named(key: LineKey, count: int) -> Line:
@@ -43,7 +43,7 @@ def lines_named(lines: Lines, book: QuotaBook | None = None) -> list[Line]:
 
 
 def vc_detail(*, vc: VirtualCluster, book: QuotaBook | None = None) -> dict[str, Any]:
-    """Its quota lines, pinned cells, rules, limits of lending and rights to jobs that are not preempted."""
+    """Its rules, quota lines, pinned cells, doomed cells, loan limits and rights to non-preemptible jobs."""
     book = book or quota_book()
     own = {key: count for key, count in book.lines.items() if key.vc_id == vc.pk}
     return {
@@ -73,7 +73,7 @@ class Kind:
 
 
 def cell_types() -> list[Kind]:
-    """All of them, by SKU and size."""
+    """Cell types, by SKU and size."""
     rows = {row.pk: row for row in CellType.objects.select_related("sku", "child")}
     leaves = leaves_by_cell_type(rows)
     sites = sites_of(cluster_read().cluster)
@@ -82,26 +82,26 @@ def cell_types() -> list[Kind]:
 
 
 def quota_changes(*, over: bool = False) -> QuerySet[QuotaChange]:
-    """The changes of quotas that are to come or hold, soonest first; with ``over`` also those that are over."""
+    """Quota changes planned or in force, soonest first; with ``over`` finished ones as well."""
     rows = QuotaChange.objects.all() if over else QuotaChange.objects.filter(over_at__isnull=True)
     return rows.prefetch_related("lines__cell_type", "lines__vc").order_by("starts_at", "id")
 
 
 def change_lines(change: QuotaChange) -> list[Line]:
-    """The lines of a change by names."""
+    """A change's lines by names."""
     return lines_named(as_lines(change.lines.all()))
 
 
 def as_lines(rows: Iterable[Any]) -> Lines:
-    """Rows of quota lines as a mapping."""
+    """Quota line rows as a mapping."""
     return {LineKey(row.vc_id, row.cell_type_id, row.chain): row.count for row in rows}
 
 
 def vc_members(*, vc: VirtualCluster) -> list[Membership]:
-    """Its members, leads first, with their user or group."""
+    """Memberships, leads first, with their user or group."""
     return sorted(_MEMBERS(vc=vc.pk), key=lambda row: (row.role != VcRole.LEAD, str(row.user or row.group)))
 
 
 def vc_events(*, vc: VirtualCluster, most: int = 20) -> list[VcEvent]:
-    """What happened to it, newest first."""
+    """Events, newest first."""
     return list(vc.events.order_by("-id")[:most])

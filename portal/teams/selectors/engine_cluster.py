@@ -1,4 +1,4 @@
-"""The cluster as the scheduling engine wants it: nodes with their cells, virtual clusters with quota and rules."""
+"""Builds the engine's cluster from rows: nodes with their cells, virtual clusters with quota and rules."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class ClusterRows:
-    """The cluster for the engine, and what its ids are called in the database."""
+    """The cluster for the engine, and the rows its ids stand for."""
 
     cluster: scheduling.Cluster
     nodes: dict[str, NodeRow]  # by engine id
-    leaf_ids: dict[int, str]  # GPU row id -> leaf id, also of GPUs that another has taken the place of
+    leaf_ids: dict[int, str]  # GPU row id -> leaf id, also of replaced GPUs
     gpus: dict[str, int]  # leaf id -> row id of the GPU that is there
     vc_names: dict[int, str]
     type_names: dict[int, str]
-    borrow: dict[int, str]  # what jobs of a virtual cluster do that say nothing of it, by its row id
+    borrow: dict[int, str]  # default of a virtual cluster's jobs, by its row id
     chains: Chains
     book: QuotaBook
 
     def with_quotas(self, lines: Lines) -> scheduling.Cluster:
-        """The same cluster with these quotas."""
+        """The same cluster with other quotas."""
         quota = quota_of(lines, self.type_names, self.chains)
         rows = {name: key for key, name in self.vc_names.items()}
         vcs = tuple(replace(vc, quota=quota.get(rows[vc.id], ())) for vc in self.cluster.virtual_clusters)
@@ -47,8 +47,8 @@ class ClusterRows:
 def quota_of(
     lines: Lines, type_names: Mapping[int, str], chains: Chains
 ) -> dict[int, tuple[scheduling.QuotaLine, ...]]:
-    """The engine's quota lines by virtual cluster, from those that are more than nothing. Each names its chain where
-    several have its type: chains come and go with servers, and no line may stop the scheduler by that."""
+    """The engine's quota lines by virtual cluster, without zeros. A line names its chain if several have its type:
+    chains come and go with nodes, and that must not make a line stop the scheduler."""
     quota: dict[int, list[scheduling.QuotaLine]] = defaultdict(list)
     for key, count in chains.meant(lines).items():
         if count:
@@ -57,17 +57,17 @@ def quota_of(
 
 
 def cluster_read(*, given_up: GivenUp | None = None) -> ClusterRows:
-    """Read it with a fixed number of queries. Quotas may exceed the hardware, some of which may be gone: their jobs
+    """Read it in a fixed number of queries. Quotas may exceed the hardware, some of which may be gone: their jobs
     wait."""
     return _Reader(given_up or GivenUp()).read()
 
 
 _sites: tuple[scheduling.Cluster, CellTree] | None = None
-"""The last ones, and of which cluster."""
+"""The last tree, and its cluster."""
 
 
 def sites_of(cluster: scheduling.Cluster) -> CellTree:
-    """Where its cells lie; the last ones where it is the same cluster."""
+    """The cluster's cell tree; cached for the same cluster."""
     global _sites
     if (last := _sites) is None or last[0] is not cluster:
         last = _sites = cluster, CellTree(cluster)
@@ -75,17 +75,17 @@ def sites_of(cluster: scheduling.Cluster) -> CellTree:
 
 
 _Made = tuple[tuple[object, ...], scheduling.Node]
-"""A node and what it was made from."""
+"""A node and its inputs."""
 
 _nodes: dict[str, _Made] = {}
-"""The nodes of the last reading, by name."""
+"""Nodes of the last reading, by name."""
 
 _last: tuple[tuple[object, ...], scheduling.Cluster] | None = None
-"""The cluster of the last reading and what it was made from."""
+"""Inputs and cluster of the last reading."""
 
 
 class _Configuration:
-    """What administrators decide, from a fixed number of small tables."""
+    """Administrators' settings, from a fixed number of small tables."""
 
     def __init__(self) -> None:
         self.types = {row.pk: row for row in CellType.objects.select_related("sku")}
@@ -107,7 +107,7 @@ class _Configuration:
         self.book = QuotaBook(self.types, leaves_by_cell_type(self.types), self.vc_names, self.lines, pinned)
 
     def virtual_clusters(self, chains: Chains) -> tuple[scheduling.VirtualCluster, ...]:
-        """With the quotas that their lines are where types have these chains."""
+        """Virtual clusters with their quotas, given the chains of each type."""
         quota = quota_of(self.lines, self.type_names, chains)
         pinned: dict[int | None, list[str]] = defaultdict(list)
         for cell in self.pinned:
@@ -120,7 +120,7 @@ class _Configuration:
         )
 
     def chains(self, nodes: Sequence[NodeRow]) -> Chains:
-        """Which types have cells in which chains, by these nodes."""
+        """The chains in which each type has cells, by these nodes."""
         upper = {row.pk: row for row in self.upper}
         found: dict[int, set[str]] = defaultdict(set)
         for shape, cell, chain in {(node.shape_id, node.upper_id, node.chain) for node in nodes}:
@@ -135,7 +135,7 @@ class _Configuration:
 
 
 _TABLES = (Sku, CellType, UpperCell, PinnedCell, VirtualCluster, LoanLimit, QuotaLine, QuotaChange, QuotaChangeLine)
-"""What a ``_Configuration`` is read from."""
+"""Tables that ``_Configuration`` reads."""
 
 _configuration = KeptResult(lambda: tables_version(*_TABLES), _Configuration)
 
@@ -161,7 +161,7 @@ class _Reader:
         )
 
     def _cluster(self, leaves: Leaves) -> scheduling.Cluster:
-        """The last one where it is made from the same, or comes out the same, since a new one is checked as a whole."""
+        """The cluster; the last one if inputs or result are equal, since a new one is validated as a whole."""
         global _last
         made_from = (
             self.configuration, leaves, [node.description for node in self.nodes], self.given_up, policy(),
@@ -189,7 +189,7 @@ class _Reader:
         }
 
     def _nodes(self, found: Leaves) -> tuple[scheduling.Node, ...]:
-        """Those of the last reading where nothing of them has changed."""
+        """Nodes; the last reading's if unchanged."""
         made = {node.name: self._node(node, found, _nodes.get(node.name)) for node in self.nodes}
         _nodes.clear()
         _nodes.update(made)
@@ -248,7 +248,7 @@ class _Reader:
 
 
 def rules_read(vcs: list[VirtualCluster]) -> dict[int, scheduling.Rules]:
-    """What each virtual cluster allows its users, by its id. One query."""
+    """Each virtual cluster's rules, by its id. One query."""
     borrow: dict[int, dict[str, int]] = defaultdict(dict)
     lend: dict[int, dict[str, int]] = defaultdict(dict)
     for limit in LoanLimit.objects.select_related("sku"):
@@ -271,7 +271,7 @@ def rules_read(vcs: list[VirtualCluster]) -> dict[int, scheduling.Rules]:
 
 
 def policy() -> scheduling.Policy:
-    """How the whole cluster is scheduled, from the settings."""
+    """The cluster-wide scheduling policy, from the settings."""
     return scheduling.Policy(
         half_life_ms=settings.FAIR_SHARE_HALF_LIFE_H * HOUR_MS,
         backfill=settings.BACKFILL,
@@ -281,7 +281,7 @@ def policy() -> scheduling.Policy:
 
 
 def _reserve(amount: int, gpus: int) -> int | None:
-    """What stays free per idle GPU: a part of the node's share of it."""
+    """Amount kept free per idle GPU: a part of the node's share of it."""
     return amount * settings.GPU_RESERVE_PERCENT // (100 * gpus) if gpus else None
 
 

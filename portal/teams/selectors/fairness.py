@@ -1,4 +1,4 @@
-"""Who comes first among the users of a virtual cluster, and why."""
+"""The order of a virtual cluster's users, and why."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from portal.teams.models import VirtualCluster
 
 @dataclass(frozen=True, slots=True)
 class UserShare:
-    """A user's part of the quota of late, None where it is not known (yet), and how many jobs run and wait.
+    """A user's recent share of the quota, None if not known (yet), and how many jobs run and wait.
 
-    ``bar``: the same for a bar that ends at the whole quota, or at the largest share where that is more."""
+    ``bar``: the same scaled to a bar of the whole quota, or of the largest share if that is more.
+    """
 
     user: str
     share: float | None
@@ -24,12 +25,12 @@ class UserShare:
 
     @property
     def percent(self) -> float | None:
-        """The share in hundredths, to one decimal."""
+        """The share in percent, to one decimal."""
         return None if self.share is None else round(100 * self.share, 1)
 
 
 def user_shares(*, vc: VirtualCluster) -> list[UserShare]:
-    """Those with a share or a live job, the smaller share first, as equal jobs of theirs take turns. One query."""
+    """Users with a share or a live job, smallest share first, as equal jobs of theirs take turns. One query."""
     jobs = vc.jobs.filter(state__in=["waiting", "starting", "running"]).order_by()
     counts: dict[tuple[str, bool], int] = {}
     for user, state, number in jobs.values_list("user__username", "state").annotate(number=Count("pk")):

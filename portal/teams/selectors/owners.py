@@ -1,4 +1,4 @@
-"""Who may still run jobs in a virtual cluster, and whom a team has to decide for them otherwise."""
+"""Who may still run jobs in a virtual cluster, and who leads it and decides about the rest."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from portal.hardware.states import VcRole
 from portal.teams.models import Membership
 
 Owner = tuple[int, int]
-"""A virtual cluster and a user, by their row ids."""
+"""Row ids of virtual cluster and user."""
 
 
 def owners_gone(*, owners: Collection[Owner]) -> frozenset[Owner]:
-    """Of these owners of jobs those who may not run jobs there any more: their account is disabled, or they are in the
-    virtual cluster no more, neither directly nor by a group, and do not administer the cluster. Two queries, whatever
-    their number; none without owners."""
+    """Job owners who may no longer run jobs there: their account is disabled, or they are neither in the virtual
+    cluster, directly or by a group, nor allowed to administer the cluster. Two queries, whatever their number; none
+    without owners."""
     users = {user for _, user in owners}
     if not users:
         return frozenset()
@@ -41,7 +41,7 @@ _MEMBERSHIPS = Prepared(
 
 
 def leads_of(*, vcs: Collection[int]) -> Mapping[int, set[int]]:
-    """Whoever leads these virtual clusters, directly or by a group, by the virtual cluster's id. One query."""
+    """Active leads of these virtual clusters, direct or by a group, by the virtual cluster's id. One query."""
     lead = Membership.objects.filter(vc__in=vcs, role=VcRole.LEAD)
     found = defaultdict(set)
     for vc, user, active in _people(lead.filter(user__isnull=False), lead.filter(group__user__isnull=False)):
@@ -53,11 +53,11 @@ def leads_of(*, vcs: Collection[int]) -> Mapping[int, set[int]]:
 def _people(
     direct: QuerySet[Membership], by_group: QuerySet[Membership]
 ) -> QuerySet[Membership, tuple[int, int, bool]]:
-    """Virtual cluster, user, and whether the account is open."""
+    """Virtual cluster, user, and whether active."""
     one = direct.order_by().values_list("vc", "user", "user__is_active")
     return one.union(by_group.order_by().values_list("vc", "group__user", "group__user__is_active"))
 
 
 def _everywhere() -> frozenset[str]:
-    """The roles in the cluster by which one may run jobs in every virtual cluster."""
+    """Cluster roles that may run jobs in every virtual cluster."""
     return frozenset(role for role in ClusterRole.values if allowed_everywhere(User(role=role), Action.JOB_SUBMIT))

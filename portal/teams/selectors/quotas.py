@@ -1,4 +1,4 @@
-"""What is guaranteed to virtual clusters (VCs), now and later."""
+"""Quotas of virtual clusters (VCs), now and later."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from portal.teams.models import PinnedCell, QuotaChange, QuotaChangeLine, QuotaL
 
 
 class LineKey(NamedTuple):
-    """Which quota line: the VC's and the cell type's row ids, and the chain (empty: that of the servers which name
-    none, so that the line stays the same one when another chain with the type comes or goes)."""
+    """Key of a quota line: row ids of VC and cell type, and the chain (empty: that of the nodes which name none, so
+    that the key is stable when another chain with the type comes or goes)."""
 
     vc_id: int
     cell_type_id: int
@@ -22,33 +22,33 @@ class LineKey(NamedTuple):
 
 
 Lines = dict[LineKey, int]
-"""Cells by line, in the order in which the lines were made."""
+"""Cells by line, in the order of the lines' creation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chains:
-    """The chains that have cells of each type, in order, and the chain of the servers that name none: by type id."""
+    """Chains with cells of each type, in order, and the chain of the nodes that name none: by type id."""
 
     having: Mapping[int, Sequence[str]]
     unnamed: Mapping[int, str]
 
     def named(self, key: LineKey) -> str:
-        """The chain that a line means. One that was made when no server had its type means the first that has it."""
+        """The chain a line refers to. If it was made when no node had its type: the first that has it."""
         chains, own = self.having.get(key.cell_type_id, ()), self.unnamed[key.cell_type_id]
         return key.chain or (chains[0] if chains and own not in chains else own)
 
     def needed(self, key: LineKey) -> str:
-        """The chain of a stored line where its type alone would not tell it, else empty."""
+        """A stored line's chain if its type alone is ambiguous, else empty."""
         chains, chain = self.having.get(key.cell_type_id, ()), self.named(key)
         return chain if len(chains) > 1 or (key.chain and chain not in chains) else ""
 
     def stored(self, key: LineKey) -> LineKey:
-        """The key under which such a line is stored, whichever way it is written."""
+        """The key under which such a line is stored, however it is written."""
         chain = self.named(key)
         return key._replace(chain="" if chain == self.unnamed[key.cell_type_id] else chain)
 
     def meant(self, lines: Lines) -> Lines:
-        """The lines under their keys, several that mean one thing added together."""
+        """The lines under their stored keys; equal ones are added up."""
         found: Lines = {}
         for key, count in lines.items():
             one = self.stored(key)
@@ -57,7 +57,7 @@ class Chains:
 
 
 def quota_lines() -> Lines:
-    """The quotas that hold now: the lines, and in their place those of the changes that have begun. Two queries."""
+    """The quotas in force: the lines, overridden by those of the changes that have begun. Two queries."""
     lines = base_lines()
     held = QuotaChangeLine.objects.filter(change__begun_at__isnull=False, change__over_at__isnull=True)
     lines.update(_as_lines(held.order_by("id")))
@@ -65,7 +65,7 @@ def quota_lines() -> Lines:
 
 
 def base_lines() -> Lines:
-    """The quotas without what holds for a time only."""
+    """The quotas without temporary changes."""
     return _as_lines(QuotaLine.objects.order_by("id"))
 
 
@@ -75,26 +75,26 @@ def _as_lines(rows: Iterable[QuotaLine | QuotaChangeLine]) -> Lines:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A change of quotas that has not ended: ``ends_at`` None is for good."""
+    """A quota change that is not over; ``ends_at`` None: permanent."""
 
     starts_at: datetime
     ends_at: datetime | None
     lines: Lines
 
     def holds(self, at: datetime) -> bool:
-        """Whether it holds at that moment."""
+        """Whether it is in force then."""
         return self.starts_at <= at and (self.ends_at is None or at < self.ends_at)
 
 
 def changes_planned() -> list[Planned]:
-    """The changes that are not over, in the order of their start. Two queries."""
+    """Changes that are not over, in the order of their start. Two queries."""
     rows = QuotaChange.objects.filter(over_at__isnull=True).prefetch_related("lines").order_by("starts_at", "id")
     return [Planned(row.starts_at, row.ends_at, _as_lines(row.lines.all())) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """The quotas over time: those without what holds for a time only, and the changes that are not over."""
+    """Quotas over time: the permanent ones, and the changes that are not over."""
 
     base: Lines
     planned: Sequence[Planned] = ()
@@ -105,7 +105,7 @@ class Quotas:
         return cls(base_lines(), changes_planned())
 
     def at(self, moment: datetime) -> Lines:
-        """Those of a moment."""
+        """Quotas then."""
         lines = dict(self.base)
         standing = [change for change in self.planned if change.holds(moment)]
         for change in sorted(standing, key=lambda one: one.ends_at is not None):
@@ -114,13 +114,13 @@ class Quotas:
 
 
 def moments(planned: Iterable[Planned], *, now: datetime) -> list[datetime]:
-    """When the quotas change from now on; the first is now."""
+    """Times at which the quotas change; the first is now."""
     ends = {at for change in planned for at in (change.starts_at, change.ends_at) if at is not None and at > now}
     return [now, *sorted(ends)]
 
 
 def leaves_by_cell_type(types: Mapping[int, CellType]) -> dict[int, int]:
-    """How many GPUs a cell of each type has, by the type's id."""
+    """GPUs per cell of each type, by the type's id."""
 
     def leaves(key: int) -> int:
         child = types[key].child_id
@@ -131,7 +131,7 @@ def leaves_by_cell_type(types: Mapping[int, CellType]) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class QuotaBook:
-    """The quotas that hold now, and the names of what they speak of. Nobody may change it: it is kept."""
+    """The quotas in force, and the names they refer to. Read-only: it is cached."""
 
     types: Mapping[int, CellType]  # by id, with their SKUs
     leaves: Mapping[int, int]  # GPUs of one cell, by the type's id
@@ -160,5 +160,5 @@ _book = KeptResult(_book_version, _book_make)
 
 
 def quota_book() -> QuotaBook:
-    """The last one as long as none of its rows has changed: then one query, else six."""
+    """The cached book while none of its rows has changed: then one query, else six."""
     return _book.read()

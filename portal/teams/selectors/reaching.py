@@ -1,4 +1,4 @@
-"""Which virtual clusters reach what listens on a server's loopback."""
+"""Virtual clusters that reach what listens on a node's loopback."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from portal.teams.selectors.shares import vc_quotas
 
 
 def vcs_reaching(*, nodes: Sequence[Node]) -> dict[int, list[str]]:
-    """By name those with the host network whose jobs may be placed there, by the node's row id: all of them where it
-    takes tasks without GPUs, else those that own GPUs of its SKU or may borrow them. A fixed number of queries; none
-    where there is no node."""
+    """Names, by node row id, of those with the host network whose jobs may be placed there: all of them if it takes
+    tasks without GPUs, else those that own GPUs of its SKU or may borrow them. A fixed number of queries; none without
+    nodes."""
     if not nodes:
         return {}
     vcs = list(VirtualCluster.objects.filter(host_network=True).order_by("name"))

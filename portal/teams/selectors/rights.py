@@ -1,4 +1,4 @@
-"""What users may ask for in a virtual cluster (VC)."""
+"""Rights of users in a virtual cluster (VC)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from portal.teams.selectors.visible import vc_roles
 
 
 def highest_class(*, user: User, vc: VirtualCluster) -> PriorityClass:
-    """The highest priority class that the user may give a job in the VC: that of the user's role, and a lead's for
-    administrators."""
+    """The highest priority class that the user may give a job in the VC: by the user's role; administrators count as
+    leads."""
     return highest_classes(user=user, vcs=[vc])[vc.pk]
 
 
@@ -29,6 +29,6 @@ def highest_classes(*, user: User, vcs: Iterable[VirtualCluster]) -> dict[int, P
 
 
 def firm_rights(*, now: datetime) -> dict[tuple[int, int], int]:
-    """The GPUs that users may hold without preemption now, by the ids of VC and user. One query."""
+    """GPUs that users may hold without preemption now, by the ids of VC and user. One query."""
     rows = FirmRight.objects.filter(last_day__gte=timezone.localdate(now))
     return {(row.vc_id, row.user_id): row.gpus for row in rows}

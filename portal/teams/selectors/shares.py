@@ -1,5 +1,5 @@
-"""How full virtual clusters (VCs) and the whole cluster are. Usage is derived from live rows; the holders of GPUs are
-reached through the reverse relation ``allocations``, so that nothing above is imported."""
+"""Usage of virtual clusters (VCs) and of the whole cluster. It is derived from live rows; GPU holders are reached
+through the reverse relation ``allocations``, so that nothing above is imported."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from portal.teams.models import VirtualCluster
 from portal.teams.selectors.quotas import QuotaBook, quota_book
 
 LIVE = Q(allocations__isnull=False, allocations__released_at__isnull=True)
-"""GPUs that a task holds."""
+"""Filter: held by a task."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkuShare:
-    """A VC's GPUs of one SKU: guaranteed to it, in use inside that guarantee, borrowed beyond it; lent: of the unused
-    ones those that others have on loan; out: of the unused ones at least so many cannot be had now, since the GPUs that
-    are well, on servers that take tasks, and in nobody's quota's use are fewer."""
+    """A VC's GPUs of one SKU: its quota; guaranteed: in use inside it; borrowed: beyond it; lent: unused ones that
+    others have on loan; out: at least so many unused ones cannot be had now, since fewer GPUs are healthy, on nodes
+    that take tasks and outside quota use."""
 
     sku: str
     quota: int
@@ -35,22 +35,22 @@ class SkuShare:
 
     @property
     def unused(self) -> int:
-        """GPUs of the quota that nobody of the VC uses."""
+        """GPUs of the quota that the VC does not use."""
         return max(self.quota - self.guaranteed, 0)
 
     @property
     def scale(self) -> int:
-        """What the whole length of a bar stands for."""
+        """GPUs that a bar's whole length means."""
         return max(self.quota, self.guaranteed) + self.borrowed or 1
 
     @property
     def over(self) -> int:
-        """Where on a bar what is borrowed begins."""
+        """Where on a bar the borrowed part begins."""
         return self.scale - self.borrowed if self.scale > self.borrowed else 0
 
 
 def vc_quotas(*, vcs: Iterable[VirtualCluster], book: QuotaBook | None = None) -> dict[int, dict[str, int]]:
-    """The GPUs guaranteed to each VC, by its id and the SKU's name: its quota and its pinned cells."""
+    """GPUs guaranteed to each VC by quota and pinned cells, by its id and the SKU's name."""
     quotas: dict[int, dict[str, int]] = {vc.pk: {} for vc in vcs}
     book = book or quota_book()
     owned = [(key.vc_id, key.cell_type_id, count) for key, count in book.lines.items()]
@@ -62,7 +62,7 @@ def vc_quotas(*, vcs: Iterable[VirtualCluster], book: QuotaBook | None = None) -
 
 
 def vc_shares(*, vcs: Iterable[VirtualCluster], book: QuotaBook | None = None) -> dict[int, list[SkuShare]]:
-    """Each VC's shares by its id, in the order of SKU names. A fixed number of queries for any number of VCs."""
+    """Each VC's shares by its id, sorted by SKU. A fixed number of queries for any number of VCs."""
     vcs, book = list(vcs), book or quota_book()
     counts, shut = _counts.read(), set(_SHUT())
     used = counts.held
@@ -89,8 +89,8 @@ Held = Mapping[tuple[int, str, str], int]
 
 
 def _held_count() -> Held:
-    """Who holds and whose that is are asked for singly: each enters an index, where both at once had the database go
-    through every task there ever was."""
+    """Counts held GPUs. Holders and their VCs are queried separately, each by an index: a join made the database scan
+    every task there ever was."""
     attempt, vc = "allocations__task_attempt", "task_attempts__job_attempt__job__vc"
     columns = (attempt, "cell_type__sku__name", "allocations__standing")
     held = list(_held().values_list(*columns).annotate(number=Count("pk")))
@@ -109,9 +109,8 @@ def _held() -> QuerySet[Gpu]:
 
 
 def _lent(counts: _Counts, book: QuotaBook) -> dict[tuple[int, str], int]:
-    """GPUs on loan by (VC's id, SKU's name) of whose idle quota they are. All idle GPUs of a kind are alike: those that
-    no quota covers are lent first, the rest in proportion to what each VC leaves idle, beyond what it has
-    on loan itself."""
+    """GPUs lent by (VC's id, SKU's name). All idle GPUs of a kind are alike: those that no quota covers are lent first,
+    the rest in proportion to what each VC leaves idle, beyond what it has on loan itself."""
     used = counts.held
     loans = {(vc, sku): count for (vc, sku, standing), count in used.items() if standing == "borrowed"}
     if not loans:
@@ -130,7 +129,7 @@ def _lent(counts: _Counts, book: QuotaBook) -> dict[tuple[int, str], int]:
 
 
 def _shared_out(amount: int, among: Mapping[int, int]) -> dict[int, int]:
-    """Whole parts in proportion, no more than each has; what rounding leaves goes to the larger remainders."""
+    """Integer shares in proportion, at most what each has; the largest remainders get the rest."""
     whole = sum(among.values())
     amount = max(0, min(amount, whole))
     parts = {key: amount * count // whole for key, count in among.items()} if amount else {}
@@ -145,13 +144,13 @@ def _allocations() -> QuerySet[Any]:
 
 
 HELD = RowsVersion(_allocations, Gpu.objects.all)
-"""What changes with every GPU that is given, released or another one."""
+"""Version that changes with every GPU given, released or changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkuTotal:
-    """GPUs of one SKU in the whole cluster: there, fit for new tasks (free or held), held, and free for new tasks;
-    what one costs for an hour, and what CPU and memory go with it."""
+    """GPUs of one SKU in the whole cluster: present, fit for new tasks (free or held), held, and free for new tasks;
+    its price per hour, and its share of CPU and memory."""
 
     sku: str
     gpu_model: str
@@ -166,7 +165,7 @@ class SkuTotal:
 
 
 def sku_totals() -> list[SkuTotal]:
-    """Every SKU's GPUs, in the order of names. Three queries as long as nothing was given or released, else four."""
+    """Every SKU's GPUs, by name. Three queries if nothing was given or released, else four."""
     counted, shut = _counts.read().there, set(_SHUT())
     totals = []
     for sku in _SKUS():
@@ -181,7 +180,7 @@ def sku_totals() -> list[SkuTotal]:
 
 
 class _Counted(NamedTuple):
-    """GPUs of one SKU on one node: there, fit, held; and of the fit ones held, and held inside a quota."""
+    """GPUs of one SKU on one node: present, fit, held; and of the fit ones held, and held inside a quota."""
 
     there: int
     fit: int
@@ -191,7 +190,7 @@ class _Counted(NamedTuple):
 
 
 def _gpus_count() -> Mapping[str, Mapping[int, _Counted]]:
-    """By SKU's name and node's id."""
+    """By SKU name and node id."""
     fit = Q(present=True, fault="")
     live = FilteredRelation("allocations", condition=Q(allocations__released_at__isnull=True))
     rows = Gpu.objects.annotate(live=live).order_by().values_list("cell_type__sku__name", "node").annotate(
@@ -208,8 +207,7 @@ def _gpus_count() -> Mapping[str, Mapping[int, _Counted]]:
 
 
 def _ready(counts: _Counts, shut: set[int]) -> dict[str, int]:
-    """By SKU's name the GPUs that jobs could have inside their quotas now: fit, on nodes that take tasks, idle or on
-    loan."""
+    """GPUs by SKU name that jobs could have inside their quotas now: fit, on nodes that take tasks, idle or on loan."""
     return {
         sku: sum(one.fit - one.owned for node, one in nodes.items() if node not in shut)
         for sku, nodes in counts.there.items()
@@ -224,7 +222,7 @@ class _Counts(NamedTuple):
 
 
 _counts = KeptResult(HELD, lambda: _Counts(_held_count(), _gpus_count()))
-"""A job's VC changes only while it waits; what it may still hold then is written anew (``job_change_vc``)."""
+"""A job's VC changes only while it waits; whatever it may still hold then is rewritten (``job_change_vc``)."""
 _SHUT = Prepared(lambda: Node._base_manager.exclude(takes_tasks()).values_list("pk", flat=True))
-"""Nodes that take no new tasks: few, and they come and go with every report that is late."""
+"""Nodes that take no new tasks: few, and they change with every late report."""
 _SKUS = Prepared(lambda: Sku.objects.order_by("name"))

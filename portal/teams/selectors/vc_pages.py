@@ -1,4 +1,4 @@
-"""Virtual clusters (VCs) side by side, for the pages."""
+"""Cards of virtual clusters (VCs), for the pages."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from portal.teams.selectors.shares import SkuShare, vc_shares
 from portal.teams.selectors.visible import vc_restrict, vc_roles
 
 LIVE = ("waiting", "starting", "running", "stopping")
-"""States of jobs that are not over, by which the database has an index."""
+"""States of live jobs, which the database has an index for."""
 
 
 @dataclass(frozen=True, slots=True)
 class VcCard:
-    """A VC, the reader's role in it (empty: none), its shares, and its jobs that run and wait."""
+    """A VC, the reader's role in it (empty: none), its shares, and its running and waiting jobs."""
 
     vc: VirtualCluster
     role: str
@@ -33,7 +33,7 @@ class VcCard:
 
 
 def vc_cards(*, user: User) -> list[VcCard]:
-    """The VCs that the user may see, the own ones first. A fixed number of queries."""
+    """Cards of the VCs a user may see, own ones first. A fixed number of queries."""
     vcs = list(vc_restrict(user=user).order_by("name"))
     shares, roles = vc_shares(vcs=vcs), vc_roles(user=user)
     rows = VirtualCluster.objects.filter(jobs__state__in=LIVE, pk__in=[vc.pk for vc in vcs]).order_by()

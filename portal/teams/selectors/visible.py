@@ -1,4 +1,4 @@
-"""What somebody may see of virtual clusters (VCs), nodes and jobs."""
+"""Visibility of virtual clusters (VCs), nodes and jobs by user."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _UNSEEN = {
     Action.VC_SECRETS_LIST: gettext_noop("list of secrets of virtual cluster"),
     Action.IDLE_READ: gettext_noop("idle policy of virtual cluster"),
 }
-"""What of a virtual cluster not everybody sees who sees that it is there."""
+"""Parts of a virtual cluster that not everybody who sees it may see."""
 _ROLES = {Relation.LEAD: VcRole.LEAD, Relation.MEMBER: VcRole.MEMBER}
 
 
@@ -44,7 +44,7 @@ def memberships_of(*, user: User) -> QuerySet[Membership]:
 
 
 def vcs_of(*, user: User, relations: Iterable[Relation]) -> QuerySet[VirtualCluster]:
-    """The VCs to which the user has one of these relations (lead, member); none for a disabled account."""
+    """VCs to which the user has one of these relations (lead, member); none for a disabled account."""
     roles = [_ROLES[relation] for relation in relations if relation in _ROLES]
     if not user.is_active:
         return VirtualCluster.objects.none()
@@ -52,20 +52,19 @@ def vcs_of(*, user: User, relations: Iterable[Relation]) -> QuerySet[VirtualClus
 
 
 def vc_restrict(*, user: User, action: Action = Action.VC_READ) -> QuerySet[VirtualCluster]:
-    """The VCs to which the user may do this."""
+    """VCs on which the user may do this."""
     if allowed_everywhere(user, action):
         return VirtualCluster.objects.all()
     return vcs_of(user=user, relations=ALLOWED[action])
 
 
 def vcs_for_submit(user: User) -> QuerySet[VirtualCluster]:
-    """The VCs into which the user may submit."""
+    """VCs into which the user may submit."""
     return vc_restrict(user=user, action=Action.JOB_SUBMIT)
 
 
 def vc_key(*, name: str) -> int | None:
-    """The key of the newest virtual cluster of that name, also of one that was removed, whoever asks; None where there
-    is none."""
+    """Row id of the newest virtual cluster of that name, removed or not, whoever asks; None if there is none."""
     return _KEY.first(name=name) if name and "\0" not in name else None
 
 
@@ -78,7 +77,7 @@ _KEY = Prepared(_keys)
 
 
 def vc_get(*, user: User, name: str) -> VirtualCluster:
-    """The VC of that name; NotFound when there is none that the user may see."""
+    """The VC of that name. Raises NotFound if the user may see none."""
     vc = _VC.first(name=name)
     if vc is None or not may(user=user, vc=vc, action=Action.VC_READ):
         raise NotFound("virtual cluster", name, seen=vc_restrict(user=user).values_list("name", flat=True))
@@ -89,7 +88,7 @@ _VC = Prepared(lambda: VirtualCluster.objects.filter(name=Slot("name", str)).ord
 
 
 def vc_with_right(*, user: User, name: str, action: Action) -> VirtualCluster:
-    """The VC, to do ``action`` to it. NotFound when the user may not even see it, Denied when not more than that."""
+    """The VC, if the user may do ``action`` to it. Raises NotFound if it may not even be seen, else Denied."""
     vc = vc_get(user=user, name=name)
     if not may(user=user, vc=vc, action=action):
         if action in _UNSEEN:
@@ -126,7 +125,7 @@ _ROLES_OF = Prepared(_roles_of)
 
 
 def vc_roles(*, user: User) -> dict[int, str]:
-    """The user's role in each VC, by the VC's id; the higher one where there are several."""
+    """The user's role in each VC, by the VC's id; the highest if there are several."""
     roles: dict[int, str] = {}
     for vc, role in _ROLES_OF(user=user.pk):
         roles[vc] = VcRole.LEAD if VcRole.LEAD in {role, roles.get(vc)} else role
@@ -134,12 +133,12 @@ def vc_roles(*, user: User) -> dict[int, str]:
 
 
 def node_restrict(*, user: User, action: Action = Action.NODE_READ) -> QuerySet[Node]:
-    """The nodes to which the user may do this."""
+    """Nodes on which the user may do this."""
     return Node.objects.all() if allowed_everywhere(user, action) else Node.objects.none()
 
 
 def node_get(*, user: User, name: str) -> Node:
-    """The node of that name; NotFound when there is none that the user may see."""
+    """The node of that name. Raises NotFound if the user may see none."""
     node = _NODE.first(name=name)
     if node is None or not allowed_everywhere(user, Action.NODE_READ):
         raise NotFound("node", name)
@@ -150,7 +149,7 @@ _NODE = Prepared(lambda: Node.objects.filter(name=Slot("name", str)).select_rela
 
 
 def node_with_right(*, user: User, name: str, action: Action) -> Node:
-    """The node, to do ``action`` to it. NotFound when the user may not even see it, Denied when not more than that."""
+    """The node, if the user may do ``action`` to it. Raises NotFound if it may not even be seen, else Denied."""
     node = node_get(user=user, name=name)
     if not allowed_everywhere(user, action):
         raise Denied(gettext("Only an administrator may change what is wanted of a node, and remove it."))
@@ -158,27 +157,27 @@ def node_with_right(*, user: User, name: str, action: Action) -> Node:
 
 
 def node_add_right(*, user: User) -> None:
-    """Raises Denied unless the user may register servers and make keys for them."""
+    """Raises Denied unless the user may register nodes and make keys for them."""
     if not allowed_everywhere(user, Action.NODE_ADD):
         raise Denied(gettext("Only an administrator may register servers and make keys for them."))
 
 
 @dataclass(frozen=True, slots=True)
 class JobSight:
-    """Whose jobs somebody may do a thing to: all, those of some VCs, one's own. For events and lists that carry
-    jobs along; one query makes it, none asks it."""
+    """The jobs somebody may do a thing to: all, those of some VCs, one's own. For events and lists that carry jobs
+    along; one query makes it, checks need none."""
 
     everything: bool
     own: int | None
     vcs: frozenset[int]
 
     def covers(self, *, user_id: int, vc_id: int) -> bool:
-        """Whether a job of that user in that VC is among them."""
+        """Whether it includes a job of that user in that VC."""
         return self.everything or user_id == self.own or vc_id in self.vcs
 
 
 def job_sight(*, user: User, action: Action = Action.JOB_READ) -> JobSight:
-    """What the table of rights gives the user over jobs."""
+    """The user's sight over jobs, by the rights table."""
     return job_sights(user=user, actions=[action])[0]
 
 
@@ -205,12 +204,12 @@ def may(*, user: User, vc: VirtualCluster, action: Action) -> bool:
 
 
 def jobs_seen(*, user: User, vc: VirtualCluster) -> bool:
-    """Whether the user may see the jobs of this VC, and so who is in it."""
+    """Whether the user may see this VC's jobs, and hence its members."""
     return job_sight(user=user).covers(user_id=0, vc_id=vc.pk)
 
 
 def vcs_named(names: Iterable[str], *, path: str = "virtual_clusters") -> list[VirtualCluster]:
-    """The virtual clusters of these names. Raises Invalid for those that are not there."""
+    """Virtual clusters by name. Raises Invalid for unknown names."""
     wanted = list(dict.fromkeys(names))
     found = {vc.name: vc for vc in VirtualCluster.objects.filter(name__in=wanted)}
     missing = [

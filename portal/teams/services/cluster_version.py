@@ -1,4 +1,4 @@
-"""Changes of cells and quotas, one after the other: each is checked against all others."""
+"""Serializes changes of cells and quotas: each is checked against all others."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from portal.teams.models import ClusterVersion
 
 
 def cluster_version() -> int:
-    """Grows with every change of cells and quotas."""
+    """Raised by every change of cells and quotas."""
     return ClusterVersion.objects.get_or_create(id=1)[0].version
 
 
 @contextmanager
 def cluster_change(*, version: int | None = None) -> Iterator[None]:
-    """A transaction that changes cells or quotas. Raises Conflict when another one came first, or, where ``version``
-    is given, since that version was read."""
+    """A transaction that changes cells or quotas. Raises Conflict if another one came first, ChangedMeanwhile if
+    ``version`` is given and no longer current."""
     with transaction.atomic():
         before = cluster_version()
         if version is not None and version != before:

@@ -1,4 +1,4 @@
-"""Whether quotas can be: carved out of the hardware (HiveD's safety), and no smaller than what was promised of them."""
+"""Checks that quotas fit the hardware (HiveD's safety) and are no smaller than the rights promised in them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scheduling.model.validate import Shortage, shortages
 
 
 def shortages_now() -> list[str]:
-    """What the quotas of now need beyond what there is: a sentence for each level."""
+    """What current quotas need beyond what there is: a sentence for each level."""
     return [_words(found) for found in shortages(cluster_read().cluster)]
 
 
@@ -30,7 +30,7 @@ def _words(found: Shortage) -> str:
 
 
 def _from(at: datetime, problem: str, *, later: bool) -> str:
-    """With the moment from which it is so, where that is not now."""
+    """The problem with its start, if that is not now."""
     if not later:
         return problem
     moment = f"{timezone.localtime(at):%Y-%m-%d %H:%M}"
@@ -38,9 +38,9 @@ def _from(at: datetime, problem: str, *, later: bool) -> str:
 
 
 def quota_faults(new: Quotas, old: Quotas, *, here: ClusterRows, now: datetime) -> list[Fault]:
-    """Every reason against these quotas in this cluster, now and at each moment when they change.
+    """Every fault of these quotas in this cluster, now and at each moment when they change.
 
-    What the old ones lack already, for hardware that is gone, stands against nothing that does not make it worse.
+    Shortages the old quotas already have, for hardware that is gone, count only if they grow.
     """
     check = _Check(here, _Rights.read(here.book))
     faults: list[Fault] = []
@@ -71,7 +71,7 @@ class _Check:
 
 @dataclass(frozen=True, slots=True)
 class _Rights:
-    """Rights to jobs that are not preempted, and how many GPUs quotas are."""
+    """Rights to non-preemptible jobs, and the GPUs that quotas amount to."""
 
     rows: list[FirmRight]
     book: QuotaBook
@@ -81,7 +81,7 @@ class _Rights:
         return cls(list(FirmRight.objects.all()), book)
 
     def promised(self, vc: int, at: datetime) -> int:
-        """GPUs promised in a virtual cluster at that moment."""
+        """GPUs promised in a virtual cluster at that time."""
         day = timezone.localdate(at)
         return sum(row.gpus for row in self.rows if row.vc_id == vc and row.last_day >= day)
 

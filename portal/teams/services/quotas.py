@@ -1,4 +1,4 @@
-"""Quotas: changed now, or from one moment to another."""
+"""Changes quotas: now, or for a period."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MOST_CELLS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """``count`` cells of a type for a virtual cluster, by their names; ``chain`` empty: the only one with the type."""
+    """``count`` cells of a type for a virtual cluster, by name; ``chain`` empty: the only one with the type."""
 
     vc: str
     cell_type: str
@@ -51,7 +51,7 @@ class Wish:
 
 
 def lines_resolve(wishes: Sequence[Wish]) -> Lines:
-    """The wishes as quota lines. Raises Invalid with every name that is unknown, or named twice."""
+    """Resolves wishes to quota lines. Raises Invalid with every unknown or repeated name."""
     here = cluster_read()
     book, chains = here.book, here.chains
     vcs = {name: key for key, name in book.vc_names.items()}
@@ -62,7 +62,7 @@ def lines_resolve(wishes: Sequence[Wish]) -> Lines:
         found = list(_wish_faults(wish, f"lines[{place}]", vcs, types))
         if not found:
             key = LineKey(vcs[wish.vc], types[wish.cell_type], wish.chain)
-            if key not in book.lines:  # one that is there may be named as it is, whatever has become of its chain
+            if key not in book.lines:  # an existing line may be named even if its chain is gone
                 found = list(_chain_faults(wish, f"lines[{place}]", chains.having.get(key.cell_type_id, ())))
         faults += found
         if not found:
@@ -103,14 +103,13 @@ def _chain_faults(wish: Wish, path: str, chains: Sequence[str]) -> Iterable[Faul
 
 
 def quota_set(*, vc: VirtualCluster, cell_type: CellType, count: int, now: datetime, actor: str = "") -> None:
-    """Guarantee ``count`` cells of a type. Raises Invalid when the cluster has not that many left to give."""
+    """Guarantee ``count`` cells of a type. Raises Invalid if the cluster has not that many left."""
     quotas_set(lines=lines_resolve([Wish(vc.name, cell_type.name, count)]), now=now, actor=actor)
 
 
 def quotas_set(*, lines: Lines, now: datetime, actor: str, reason: str = "", version: int | None = None) -> None:
-    """Change these lines, all or none; 0 takes a line away. The events and the audit log tell the reason.
-    Raises Invalid with everything that stands against it, Conflict when the quotas are not those of ``version``
-    any more."""
+    """Change these lines, all or none; 0 removes a line. Events and audit log state the reason. Raises Invalid with
+    every fault, Conflict if the quotas are no longer those of ``version``."""
     with cluster_change(version=version):
         here, old = cluster_read(), Quotas.read()
         if faults := _set_faults(lines, old, here, now):
@@ -124,7 +123,7 @@ def quotas_set(*, lines: Lines, now: datetime, actor: str, reason: str = "", ver
 
 
 def told_by_vc(lines: Lines, book: QuotaBook) -> dict[str, dict[str, int]]:
-    """Virtual cluster -> cell type (and chain) -> how many, as the audit log tells them."""
+    """Virtual cluster -> cell type (and chain) -> count, as logged in the audit log."""
     told: dict[str, dict[str, int]] = {}
     for one in lines_named(lines, book):
         told.setdefault(one.vc, {})[one.cell_type + (f" of {one.chain}" if one.chain else "")] = one.count
@@ -132,9 +131,9 @@ def told_by_vc(lines: Lines, book: QuotaBook) -> dict[str, dict[str, int]]:
 
 
 def lines_write(lines: Lines, before: Lines, here: ClusterRows, now: datetime, actor: str, reason: str = "") -> Lines:
-    """Make these the rows, where there were those of ``before``, with an event for each that changes; inside the
-    caller's transaction, after its checks. Returns those that change."""
-    # A line with another key that means the same was written before there were such servers.
+    """Write these lines over those of ``before``, with an event for each change; inside the caller's transaction, after
+    its checks. Returns the changed lines."""
+    # A line with the same meaning under another key was written before there were such nodes.
     same = {key for key in before if key not in lines and here.chains.stored(key) in lines}
     changed = {key: count for key, count in lines.items() if before.get(key, 0) != count}
     if gone := same | {key for key, count in changed.items() if not count}:
@@ -167,11 +166,11 @@ def _events(
         transaction.on_commit(scheduler_wake)
 
 
-# ---------------------------------------------------------------- from one moment to another
+# ---------------------------------------------------------------- for a period
 
 
 def quotas_set_faults(*, lines: Lines, now: datetime) -> list[Fault]:
-    """Every reason why these lines cannot be changed now."""
+    """Every fault of changing these lines now."""
     return _set_faults(lines, Quotas.read(), cluster_read(), now)
 
 
@@ -181,8 +180,7 @@ def _set_faults(lines: Lines, old: Quotas, here: ClusterRows, now: datetime) -> 
 
 
 def quota_change_faults(*, lines: Lines, starts_at: datetime, ends_at: datetime | None, now: datetime) -> list[Fault]:
-    """Every reason why this change cannot be. Where its moments cannot be, its numbers are looked at as from now on,
-    and for good."""
+    """Every fault of this change. If its times are invalid, its numbers are checked as if from now on, and for good."""
     faults = []
     if not lines:
         faults.append(Fault("lines", gettext("names no quota line"), "empty"))
@@ -201,7 +199,7 @@ def quota_change_faults(*, lines: Lines, starts_at: datetime, ends_at: datetime 
 
 
 def _overlaps(lines: Lines, starts_at: datetime, ends_at: datetime | None) -> Iterable[Fault]:
-    """Two changes of one line that hold at one moment: whose end would count?"""
+    """Changes of one line in force at one time: whose end would count?"""
     for change in changes_planned():
         apart = (ends_at is not None and ends_at <= change.starts_at) or (
             change.ends_at is not None and change.ends_at <= starts_at
@@ -215,7 +213,7 @@ def _overlaps(lines: Lines, starts_at: datetime, ends_at: datetime | None) -> It
 def quota_change_create(
     *, lines: Lines, starts_at: datetime, ends_at: datetime | None, reason: str, actor: str, now: datetime
 ) -> QuotaChange:
-    """Plan a change; it begins and ends by itself. Raises Invalid with every reason against it."""
+    """Plan a change; it begins and ends by itself. Raises Invalid with every fault."""
     with cluster_change():
         if faults := quota_change_faults(lines=lines, starts_at=starts_at, ends_at=ends_at, now=now):
             raise Invalid(faults)
@@ -233,8 +231,8 @@ def quota_change_create(
 
 
 def quota_change_withdraw(*, change: QuotaChange, now: datetime, actor: str) -> None:
-    """Take a change back; one that has begun ends now. Raises Conflict when it is over, Invalid when the quotas that
-    would come back cannot be."""
+    """Withdraw a change; one that has begun ends now. Raises Conflict if it is over, Invalid if the quotas that would
+    return are impossible."""
     with cluster_change():
         old = Quotas.read()
         rest = [one for one in old.planned if one.lines != _lines(change) or one.starts_at != change.starts_at]
@@ -248,15 +246,15 @@ def quota_change_withdraw(*, change: QuotaChange, now: datetime, actor: str) -> 
 
 
 def emptied_withdraw(*, now: datetime, actor: str) -> None:
-    """Take back the changes that nothing is left of, since they spoke of a removed virtual cluster alone; inside the
-    caller's transaction."""
+    """Withdraw changes without lines left, since they named only a removed virtual cluster; inside the caller's
+    transaction."""
     for change in QuotaChange.objects.filter(over_at__isnull=True, lines__isnull=True):
         QuotaChange.objects.filter(pk=change.pk).update(over_at=now, withdrawn=True)
         audit_write(Audited.QUOTA_CHANGE, actor=actor, target=f"change {change.pk}", now=now, before=_told(change))
 
 
 def _told(change: QuotaChange) -> dict[str, object]:
-    """The change as the audit log tells it."""
+    """The change as logged in the audit log."""
     ends = change.ends_at.isoformat() if change.ends_at else None
     why = {"reason": change.reason} if change.reason else {}
     return {
@@ -272,8 +270,8 @@ def _lines(change: QuotaChange) -> Lines:
 
 
 def quota_changes_apply(*, now: datetime) -> int:
-    """Begin and end what is due; how many changes moved. Each is one conditional UPDATE, done once; one that meets
-    another change of quotas at this very moment is done a cycle later."""
+    """Begin and end changes that are due; returns how many. Each is one conditional UPDATE, done once; one that
+    collides with another quota change is done a cycle later."""
     if not _DUE(now=now):
         return 0
     open_ones = QuotaChange.objects.filter(over_at__isnull=True)
@@ -287,7 +285,7 @@ def quota_changes_apply(*, now: datetime) -> int:
 
 
 def _due() -> QuerySet[QuotaChange, int]:
-    """Open ones whose beginning or end has come; one that begins may be due to end as well."""
+    """Open changes due to begin or end; one that begins may be due to end as well."""
     now = Slot("now", datetime)
     due = Q(begun_at=None, starts_at__lte=now) | Q(begun_at__isnull=False, ends_at__lte=now)
     return QuotaChange.objects.filter(due, over_at=None).order_by().values_list("pk", flat=True)

@@ -1,4 +1,4 @@
-"""What a virtual cluster allows its users."""
+"""Sets a virtual cluster's rules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from portal.teams.services.cluster_version import cluster_change
 from portal.teams.services.quota_checks import gpus_owned
 
 CAPS = frozenset({"user_factor", "user_gpus", "default_borrow"})
-"""What a lead may change; everything else is an administrator's."""
+"""Rules that a lead may change; the others are administrators'."""
 RULES = (
     *sorted(CAPS), "description", "weight", "class_gpus", "member_class", "lead_class", "log_quota_gb",
     "default_profile", "host_network",
@@ -56,7 +56,7 @@ class Limit:
 def vc_set_all_rules(
     *, vc: VirtualCluster, changes: Mapping[str, Any], limits: Sequence[Limit] | None, now: datetime, actor: str
 ) -> VirtualCluster:
-    """Change some of ``RULES``, and where there are ``limits`` replace those of lending: all or nothing. Raises Invalid
+    """Change some of ``RULES`` and, if ``limits`` are given, replace those of lending: all or nothing. Raises Invalid
     with every fault of both."""
     skus = {sku.name: sku for sku in Sku.objects.all()}
     faults = [*_rule_faults(vc, _changed(vc, changes), now), *_limit_faults(limits or (), skus)]
@@ -69,7 +69,7 @@ def vc_set_all_rules(
 
 
 def vc_set_rules(*, vc: VirtualCluster, changes: Mapping[str, Any], now: datetime, actor: str) -> VirtualCluster:
-    """Change some of ``RULES``; values are of the columns' kinds. Raises Invalid where they contradict each other."""
+    """Change some of ``RULES``; values have the columns' types. Raises Invalid if they contradict each other."""
     changed = _changed(vc, changes)
     if not changed:
         return vc
@@ -94,8 +94,8 @@ def _changed(vc: VirtualCluster, changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rule_faults(vc: VirtualCluster, changed: Mapping[str, Any], now: datetime) -> Iterable[Fault]:
-    """What contradicts what holds else: a member may not submit what a lead may not, and a right to GPUs without
-    preemption is worth nothing where one user may not hold as many."""
+    """Contradictions with other rules: a member may not submit what a lead may not, and a right to GPUs without
+    preemption is worthless if one user may not hold as many."""
     member, lead = (
         cast("PriorityClass", changed.get(name, getattr(vc, name))) for name in ("member_class", "lead_class")
     )
@@ -119,7 +119,7 @@ def _class_words(name: PriorityClass) -> str:
 
 
 def loan_limits_set(*, vc: VirtualCluster, limits: Sequence[Limit], now: datetime, actor: str) -> None:
-    """Replace all limits of lending. Raises Invalid for SKUs that are not there or named twice."""
+    """Replace all limits of lending. Raises Invalid for unknown or repeated SKUs."""
     skus = {sku.name: sku for sku in Sku.objects.all()}
     if faults := list(_limit_faults(limits, skus)):
         raise Invalid(faults)
@@ -139,7 +139,7 @@ def loan_limits_set(*, vc: VirtualCluster, limits: Sequence[Limit], now: datetim
 
 
 def _limits_of(vc: VirtualCluster) -> dict[str, Any]:
-    """The limits as the audit log tells them."""
+    """The limits as logged in the audit log."""
     rows = LoanLimit.objects.filter(vc=vc).order_by("sku__name")
     return {sku: {"max_borrow": borrow, "max_lend": lend} for sku, borrow, lend in rows.values_list(
         "sku__name", "max_borrow", "max_lend"
@@ -165,9 +165,9 @@ def _most(limit: int | None) -> str:
 def firm_right_set(
     *, vc: VirtualCluster, username: str, gpus: int, last_day: date, now: datetime, actor: str
 ) -> FirmRight:
-    """Give a user the right to jobs of ``gpus`` GPUs together that are never preempted, up to and including that day.
+    """Give a user the right to non-preemptible jobs of ``gpus`` GPUs together, up to and including that day.
 
-    Raises NotFound for an unknown user, Invalid when all such rights would exceed the quota or the day is over.
+    Raises NotFound for an unknown user, Invalid if all such rights would exceed the quota or the day is over.
     """
     user = User.objects.filter(username=username, is_active=True).first()
     if user is None:
@@ -199,7 +199,7 @@ def _right_faults(vc: VirtualCluster, user: User, gpus: int, last_day: date, tod
 
 
 def firm_right_end(*, vc: VirtualCluster, username: str, now: datetime, actor: str) -> None:
-    """Take the right back: jobs that run by it can be preempted from now on. Raises NotFound where there is none."""
+    """Revoke the right: jobs that run by it can be preempted from now on. Raises NotFound if there is none."""
     with transaction.atomic():
         before = _right_of(vc, username)
         if not FirmRight.objects.filter(vc=vc, user__username=username).delete()[0]:
@@ -209,7 +209,7 @@ def firm_right_end(*, vc: VirtualCluster, username: str, now: datetime, actor: s
 
 
 def _right_of(vc: VirtualCluster, username: str) -> dict[str, Any] | None:
-    """The right as the audit log tells it."""
+    """The right as logged in the audit log."""
     right = FirmRight.objects.filter(vc=vc, user__username=username).first()
     return {"gpus": right.gpus, "last_day": right.last_day.isoformat()} if right else None
 

@@ -1,4 +1,4 @@
-"""Virtual clusters: their rules, and who is in them."""
+"""Virtual clusters: creation, removal, members."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from portal.teams.services.quotas import emptied_withdraw, told_by_vc
 def vc_create(
     *, name: str, description: str = "", host_network: bool = False, now: datetime, actor: str = ""
 ) -> VirtualCluster:
-    """A new virtual cluster without quota. ``host_network``: it may run jobs of several tasks, which share the network
-    of their servers. Raises Conflict when the name is taken."""
+    """Create a virtual cluster without quota. ``host_network``: it may run jobs of several tasks, which share the
+    network of their nodes. Raises Conflict if the name is taken."""
     with transaction.atomic():
         vc, made = VirtualCluster.objects.get_or_create(
             name=name, defaults={"description": description, "host_network": host_network}
@@ -40,10 +40,10 @@ def vc_create(
 
 
 def vc_remove(*, vc: VirtualCluster, now: datetime, actor: str) -> None:
-    """Remove a virtual cluster with its quota, its members and what it has stored; jobs that are over keep its name,
-    which may be given again. Raises Conflict while jobs of it wait or run, or a cell is pinned for it."""
+    """Remove a virtual cluster with its quota, members and stored data; finished jobs keep its name, which may be
+    reused. Raises Conflict while jobs of it wait or run, or a cell is pinned for it."""
     with cluster_change():
-        # Whoever is submitting a job into it holds its row: that job is counted, and the next finds it gone.
+        # A concurrent submission holds its row: that job is counted, and the next one finds it gone.
         VirtualCluster.objects.select_for_update().get(pk=vc.pk)
         if refused := vc_remove_refusal(vc=vc):
             raise Conflict(refused)
@@ -72,7 +72,7 @@ def vc_remove(*, vc: VirtualCluster, now: datetime, actor: str) -> None:
 
 
 def vc_remove_refusal(*, vc: VirtualCluster) -> str:
-    """Why it cannot be removed now, as a sentence; empty: it can."""
+    """Why it cannot be removed now, as a sentence; empty if it can."""
     reasons = "; ".join(_still_used(vc))
     return gettext("%(vc)s cannot be removed: %(reasons)s.") % {"vc": vc.name, "reasons": reasons} if reasons else ""
 
@@ -89,15 +89,15 @@ def _still_used(vc: VirtualCluster) -> Iterator[str]:
 
 
 def member_set(*, vc: VirtualCluster, user: User, role: str, now: datetime, actor: str = "") -> None:
-    """Give a user a role in the virtual cluster, in place of an earlier one."""
+    """Give a user a role in the virtual cluster, replacing an earlier one."""
     _set(vc, user, user.username, role, now, actor)
 
 
 def membership_set(
     *, vc: VirtualCluster, name: str, group: bool, role: str, now: datetime, actor: str, only_new: bool = False
 ) -> None:
-    """Give a user, or a group, of that name a role, in place of an earlier one. Raises Invalid for one that is not
-    there and, with ``only_new``, for one that has a role already."""
+    """Give a user or group of that name a role, replacing an earlier one. Raises Invalid for an unknown name and, with
+    ``only_new``, for one that has a role already."""
     who: Group | User | None = (Group.objects.filter(name=name) if group else _users(name)).first()
     if who is None:
         words = gettext("there is no group %(name)s") if group else gettext("there is no user %(name)s")
@@ -115,7 +115,7 @@ def _set(vc: VirtualCluster, who: Group | User, name: str, role: str, now: datet
     with transaction.atomic():
         before = Membership.objects.filter(**which).values("role").first()
         Membership.objects.update_or_create(**which, defaults={"role": role})
-        # The new row holds the virtual cluster's: who removes that has done so by now, or waits for this.
+        # The new row locks the virtual cluster's: its removal has either committed by now, or waits for this.
         if not VirtualCluster.objects.filter(pk=vc.pk).exists():
             raise NotFound("virtual cluster", vc.name)
         message = f"{name} is {role} of {vc.name}."
@@ -126,7 +126,7 @@ def _set(vc: VirtualCluster, who: Group | User, name: str, role: str, now: datet
 
 
 def membership_end(*, vc: VirtualCluster, membership_id: int, now: datetime, actor: str) -> None:
-    """Take somebody out of the team; what runs goes on. Raises NotFound."""
+    """Remove somebody from the team; running jobs go on. Raises NotFound."""
     row = vc.memberships.select_related("user", "group").filter(pk=membership_id).first()
     if row is None:
         raise NotFound("membership", membership_id)

@@ -1,4 +1,4 @@
-"""A virtual cluster's page: what it owns, what it allows its users, who is in it; and changing the rules."""
+"""A virtual cluster's page: what it owns, its rules and members; and changing the rules."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def _page(
 
 
 def _mine(users: Sequence[UserShare], me: str) -> dict[str, Any] | None:
-    """The reader's own share in hundredths, how many of the others had less, and after how long use counts half; None
-    for who has none there."""
+    """The reader's own share in percent, how many others had less, and the half-life of usage in hours; None for who
+    has no share there."""
     own = next((one for one in users if one.user == me), None)
     if own is None:
         return None
@@ -93,7 +93,7 @@ def _mine(users: Sequence[UserShare], me: str) -> dict[str, Any] | None:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def virtual_cluster_rules(request: PageRequest, name: str) -> HttpResponse:
-    """Changes the rules: a lead what one user may hold, an administrator all of them and the limits of lending."""
+    """Changes the rules: a lead the limits per user, an administrator all of them and the limits of lending."""
     vc = vc_with_right(user=request.user, name=name, action=Action.VC_CAP)
     every = allowed_everywhere(request.user, Action.VC_CONFIGURE)
     data = request.POST if request.method == "POST" else None
@@ -117,7 +117,7 @@ def virtual_cluster_rules(request: PageRequest, name: str) -> HttpResponse:
 @login_required
 @require_POST
 def member_add(request: PageRequest, name: str) -> HttpResponse:
-    """Gives somebody a role; in place of an earlier one only where that was asked for."""
+    """Gives somebody a role, replacing an earlier one only if that was asked for."""
     vc = vc_with_right(user=request.user, name=name, action=Action.VC_MEMBERS)
     form = MemberForm(request.POST, auto_id="member-%s")
     if form.is_valid():
@@ -139,7 +139,7 @@ def member_add(request: PageRequest, name: str) -> HttpResponse:
 @login_required
 @require_POST
 def member_remove(request: PageRequest, name: str, membership_id: int) -> HttpResponse:
-    """Takes somebody out of it."""
+    """Removes a member."""
     vc = vc_with_right(user=request.user, name=name, action=Action.VC_MEMBERS)
     membership_end(vc=vc, membership_id=membership_id, now=timezone.now(), actor=request.user.username)
     return redirect("vc", name=vc.name)
@@ -148,7 +148,7 @@ def member_remove(request: PageRequest, name: str, membership_id: int) -> HttpRe
 @login_required
 @require_POST
 def firm_right_give(request: PageRequest, name: str) -> HttpResponse:
-    """Gives a user the right to jobs that are never preempted."""
+    """Grants a user the right to non-preemptible jobs."""
     vc = vc_with_right(user=request.user, name=name, action=Action.VC_CONFIGURE)
     form = FirmRightForm(request.POST, auto_id="right-%s")
     if form.is_valid():
@@ -167,7 +167,7 @@ def firm_right_give(request: PageRequest, name: str) -> HttpResponse:
 @login_required
 @require_POST
 def firm_right_take(request: PageRequest, name: str, user: str) -> HttpResponse:
-    """Takes it back."""
+    """Revokes it."""
     vc = vc_with_right(user=request.user, name=name, action=Action.VC_CONFIGURE)
     firm_right_end(vc=vc, username=user, now=timezone.now(), actor=request.user.username)
     messages.success(request, _("%(user)s's jobs can be preempted again.") % {"user": user})

@@ -1,4 +1,4 @@
-"""Virtual clusters together: the list, a new one, the end of one."""
+"""Pages of virtual clusters: list, creation, removal."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from portal.teams.selectors.visible import vc_make_right, vc_with_right
 from portal.teams.services.teams import vc_create, vc_remove, vc_remove_refusal
 
 MOST_JOBS = 20
-"""So many of the jobs that keep a virtual cluster from being removed are named."""
+"""How many of the jobs that block a virtual cluster's removal are named."""
 
 
 @login_required
 @require_safe
 def vcs(request: PageRequest) -> HttpResponse:
-    """All virtual clusters, one's own first, with what each owns, uses, borrows and lends."""
+    """Lists virtual clusters, one's own first, with what each owns, uses, borrows and lends."""
     context = {
         "cards": vc_cards(user=request.user),
         "may_make": allowed_everywhere(request.user, Action.VC_MAKE),
@@ -37,7 +37,7 @@ def vcs(request: PageRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def vc_new(request: PageRequest) -> HttpResponse:
-    """Makes a virtual cluster; its quota is given on the page that follows."""
+    """Creates a virtual cluster; its quota is set on the page that follows."""
     vc_make_right(user=request.user)
     form = NewVcForm(request.POST if request.method == "POST" else None)
     if form.is_valid():
@@ -54,7 +54,7 @@ def vc_new(request: PageRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def vc_end(request: PageRequest, name: str) -> HttpResponse:
-    """Asks, then removes a virtual cluster that has no jobs any more."""
+    """Asks, then removes a virtual cluster that has no live jobs."""
     vc = vc_with_right(user=request.user, name=name, action=Action.VC_MAKE)
     refused = vc_remove_refusal(vc=vc)
     if request.method == "POST":
