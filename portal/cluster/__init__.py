@@ -1,1 +1,1 @@
-"""The cluster's pages and API: map, servers, GPUs, hardware kinds; its topology, and its configuration in one file."""
+"""The cluster's pages and API: map, nodes, GPUs, SKUs; its topology, and its configuration as one file."""

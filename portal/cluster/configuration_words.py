@@ -1,5 +1,5 @@
-"""What is wrong with a configuration, in the reader's language: by the form of the words and what fills its holes. The
-reader of configurations (``scheduling/config``) is plain Python, so that its forms are marked here."""
+"""Translates faults of a configuration, by the sentence's form and its values. The configuration reader
+(``scheduling/config``) is plain Python, so its forms are marked for translation here."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ FORMS = (
     gettext_noop("%(name)s is listed twice"),
 )
 _CONTRADICTIONS = (gettext_noop("has leaf cells in common with the pinned cell %(cell)s"),)
-"""What the description of a cluster still says against itself when its configuration could be read."""
+"""Contradictions that a cluster's description may still have once its configuration could be read."""
 
 
 def configuration_words(words: Words) -> str:
-    """The words in the reader's language."""
+    """Translates a fault's words."""
     return gettext(words.form) % {name: _filled(value) for name, value in words.values.items()}
 
 

@@ -1,4 +1,4 @@
-"""What administrators type about nodes."""
+"""Forms of administrators about nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from portal.teams.forms import _TEXT
 
 
 class PutBackForm(forms.Form):
-    """Why what was fenced off is good again."""
+    """Why fenced-off hardware is good again."""
 
     reason = forms.CharField(
         label=_("Reason"),
@@ -21,7 +21,7 @@ class PutBackForm(forms.Form):
 
 
 class GiveUpForm(forms.Form):
-    """Why a node that is silent does not come back."""
+    """Why a silent node will not come back."""
 
     reason = forms.CharField(
         label=_("Reason"),
@@ -32,7 +32,7 @@ class GiveUpForm(forms.Form):
 
 
 class StrangerForm(forms.Form):
-    """Why a container is stopped that the portal does not know."""
+    """Why an unknown container is stopped."""
 
     reason = forms.CharField(
         label=_("Reason"),
@@ -44,7 +44,7 @@ class StrangerForm(forms.Form):
 
 
 class IntentForm(forms.Form):
-    """What is wanted of a node, and why."""
+    """A node's new intent, and why."""
 
     intent = forms.ChoiceField(
         choices=NodeIntent.choices,

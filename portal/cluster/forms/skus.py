@@ -1,4 +1,4 @@
-"""What administrators type about servers, storages, images and hardware kinds."""
+"""Forms of administrators about SKUs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from portal.common.forms import TEXT
 
 
 class PriceForm(forms.Form):
-    """What a GPU hour costs."""
+    """The price of a GPU hour."""
 
     price = forms.DecimalField(
         label=_("Price of a GPU hour"), required=False, min_value=0, max_digits=10, decimal_places=4,
@@ -20,7 +20,7 @@ class PriceForm(forms.Form):
 
 
 class ShareForm(forms.Form):
-    """What CPU and memory go with one GPU."""
+    """CPU and memory per GPU."""
 
     cores = forms.DecimalField(
         label=_("CPU cores"), min_value=Decimal("0.001"), max_value=100_000, decimal_places=3,

@@ -1,4 +1,4 @@
-"""Every GPU of the cluster: where it is, whether it is free, who holds it, what it shows."""
+"""Every GPU of the cluster: position, state, holder and current reading."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from portal.teams.selectors.visible import node_restrict
 
 
 class GpuState(StrEnum):
-    """What can be done with a GPU; the first that is true."""
+    """State of a GPU; the first that applies."""
 
     FAULTY = "faulty"  # fenced off, or not there any more
     HELD = "held"  # by a task
-    UNAVAILABLE = "unavailable"  # its node takes no tasks, or it has no place in its node's topology
+    UNAVAILABLE = "unavailable"  # its node takes no tasks, or it has no slot in its topology
     FREE = "free"
 
 
@@ -32,7 +32,7 @@ _OPEN = takes_tasks("node__") & Q(slot__isnull=False)
 
 @dataclass(frozen=True, slots=True)
 class GpuRow:
-    """A GPU with its node, its holder, and what it shows now."""
+    """A GPU with its node, holder, state and current reading."""
 
     gpu: Gpu
     holder: Holder | None
@@ -41,7 +41,7 @@ class GpuRow:
 
 
 def gpu_restrict(*, user: User) -> QuerySet[Gpu]:
-    """The GPUs that the user may see: those that are there, or that a task holds."""
+    """GPUs that the user may see: those present, or held by a task."""
     there = Q(present=True) | Q(pk__in=_held())
     return Gpu.objects.filter(there, node__in=node_restrict(user=user))
 
@@ -51,7 +51,7 @@ def _held() -> QuerySet[Gpu, int]:
 
 
 def gpus_in_state(gpus: QuerySet[Gpu], states: Iterable[str]) -> QuerySet[Gpu]:
-    """Those of them that are in one of these states."""
+    """Those of them in one of these states."""
     held = Q(pk__in=_held())
     conditions = {
         GpuState.FAULTY: _FAULTY,
@@ -66,12 +66,12 @@ def gpus_in_state(gpus: QuerySet[Gpu], states: Iterable[str]) -> QuerySet[Gpu]:
 
 
 def gpus_held_by(gpus: QuerySet[Gpu], *, vc: str) -> QuerySet[Gpu]:
-    """Those of them that jobs of the virtual cluster hold."""
+    """Those of them held by the virtual cluster's jobs."""
     return gpus.filter(pk__in=[gpu for gpu, held in gpus_held().items() if held.holder.vc == vc])
 
 
 def gpu_rows(*, ids: Sequence[int]) -> list[GpuRow]:
-    """The GPUs of these ids, in this order. Two queries, and one look into Redis."""
+    """GPUs by id, in this order. Two queries, and one Redis request."""
     rows, holders = {gpu.pk: gpu for gpu in _WITH_NODES(gpus=ids)}, gpu_holders(gpus=ids)
     gpus = [rows[one] for one in ids if one in rows]
     live = gpus_live(nodes={gpu.node.name for gpu in gpus})

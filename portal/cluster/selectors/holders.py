@@ -1,4 +1,4 @@
-"""Who holds which GPU, of the whole cluster at once: asked for by every open map."""
+"""Holders of all GPUs of the cluster at once: requested by every open map."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from portal.teams.selectors.shares import HELD, LIVE
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """The task that holds a GPU, and of which job it is."""
+    """The task that holds a GPU, and its job."""
 
     job_id: int
     job_name: str
@@ -37,18 +37,18 @@ class Holder(msgspec.Struct, frozen=True):
 
 
 class Held(NamedTuple):
-    """A task attempt, and as whom it holds a GPU."""
+    """A task attempt, and how it holds a GPU."""
 
     attempt: UUID
     holder: Holder
 
 
 MANY = 500
-"""From so many GPUs on, the kept holders of the whole cluster are quicker than those of these."""
+"""From this many GPUs on, the cached holders of the whole cluster beat a query for these."""
 
 
 def gpu_holders(*, gpus: Sequence[int]) -> dict[int, Holder]:
-    """The holder of each held GPU among these, by the GPU's id. One query, or those of ``gpus_held``."""
+    """Holder of each held GPU among these, by GPU id. One query, or those of ``gpus_held``."""
     if len(gpus) < MANY:
         return {row[0]: Holder(*row[1:]) for row in _HOLDERS(gpus=gpus)}
     held = gpus_held()
@@ -62,13 +62,13 @@ def _holders() -> QuerySet[Gpu, tuple[Any, ...]]:
 
 
 def gpus_held() -> Mapping[int, Held]:
-    """The holder of each held GPU of the cluster, by the GPU's id; nobody may change it. One query as long as nothing
-    was given or released, else three."""
+    """Holder of each held GPU of the cluster, by GPU id; read-only. One query while nothing was given or released, else
+    three."""
     return _kept.read()
 
 
 def _held_find() -> Mapping[int, Held]:
-    """GPUs first, then whose they are: both at once had the database go through every task there ever was."""
+    """GPUs first, then their holders: a join made the database go through every task there ever was."""
     rows = list(Gpu.objects.filter(LIVE).order_by().values_list("pk", _ATTEMPT, "allocations__standing"))
     attempts = Node._meta.get_field("task_attempts").related_model
     assert isinstance(attempts, type)
@@ -95,4 +95,4 @@ _OF_TASK = (
 )
 _HOLDERS = Prepared(_holders)
 _kept = KeptResult(HELD, _held_find)
-"""What a job is called and whose it is changes while it waits, if ever."""
+"""A job's name and owner change while it waits, if ever."""

@@ -1,4 +1,4 @@
-"""Nodes with their GPUs, and who holds them."""
+"""Nodes with their GPUs, and the holders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from portal.hardware.outages import FOUND_BY_NODE
 
 
 class GpuFacts(msgspec.Struct, frozen=True):
-    """A GPU. No model's instance, since one answer may have thousands."""
+    """A GPU; no model instance, since an answer may have thousands."""
 
     pk: int
     node_id: int
@@ -33,7 +33,7 @@ class GpuFacts(msgspec.Struct, frozen=True):
 
     @property
     def fault_of_node(self) -> bool:
-        """Whether it is fenced off for what its node said of it."""
+        """Whether it is fenced off for its node's report."""
         return self.fault.startswith(FOUND_BY_NODE)
 
     @property
@@ -43,7 +43,7 @@ class GpuFacts(msgspec.Struct, frozen=True):
 
 
 class GpuPlace(msgspec.Struct, frozen=True):
-    """A GPU and who holds it."""
+    """A GPU and its holder."""
 
     gpu: GpuFacts
     holder: Holder | None
@@ -51,7 +51,7 @@ class GpuPlace(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class NodeLoad:
-    """A node, its GPUs in the order of their indices, and what its tasks hold of CPU and memory."""
+    """A node, its GPUs in index order, and the CPU and memory that its tasks hold."""
 
     node: Node
     gpus: list[GpuPlace]
@@ -60,9 +60,9 @@ class NodeLoad:
 
 
 def node_loads(*, nodes: Sequence[Node]) -> list[NodeLoad]:
-    """The nodes with their GPUs and holders, in the given order; three queries for any number of nodes.
+    """Nodes with their GPUs and holders, in the given order; three queries for any number of nodes.
 
-    GPUs that are gone and held by nobody are left out. Whom the holder's name may be shown to says ``job_sight``.
+    GPUs that are gone and held by nobody are left out. ``job_sight`` says who may see a holder's name.
     """
     ids = [node.pk for node in nodes]
     found = [*starmap(GpuFacts, _GPUS_ON(nodes=ids))]
@@ -81,7 +81,7 @@ def _gpus_on() -> QuerySet[Gpu, tuple[Any, ...]]:
 
 
 def _tasks_on() -> QuerySet[Node, tuple[int, int, int]]:
-    """Id, CPU in thousandths and memory in MB held by tasks, of each node that has any."""
+    """Id, CPU in thousandths and memory in MB held by tasks, per node that has any."""
     live = Q(task_attempts__isnull=False, task_attempts__released_at__isnull=True)
     rows = Node.objects.filter(live, Among("id", "nodes")).order_by().values_list("pk")
     return rows.annotate(cpu=Sum("task_attempts__cpu_milli"), memory=Sum("task_attempts__memory_mb"))

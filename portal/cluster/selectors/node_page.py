@@ -1,4 +1,4 @@
-"""One node: what runs on it, and what happened to it."""
+"""One node's page: its tasks and events."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from portal.hardware.states import NodeIntent
 
 MOST_EVENTS = 50
 DRAIN_ASKED = f"intent_{NodeIntent.DRAINING}"
-"""The event that says so; it keeps how many tasks there were."""
+"""The event of a drain; it stores the number of tasks then."""
 
 
 class NodeTask(NamedTuple):
-    """A task on the node. Whom its job may be shown to says ``job_sight``."""
+    """A task on the node. ``job_sight`` says who may see its job."""
 
     attempt: UUID
     job_id: int
@@ -47,8 +47,8 @@ class NodeTask(NamedTuple):
         return f"{self.username}/{self.job_name}#{self.run}"
 
     def gone_by(self, drained_at: datetime) -> datetime | None:
-        """When it has ended at the latest, of a node that was drained then: when its time limit is reached, and when
-        its grace is over, where it was told to end for the drain; None where neither is known."""
+        """When it will have ended at the latest, on a node drained then: at its time limit, or when the grace of its
+        drain is over; None if neither is known."""
         ends = []
         if self.attempt_started_at and self.time_limit_s:
             ends.append(self.attempt_started_at + timedelta(seconds=self.time_limit_s))
@@ -58,7 +58,7 @@ class NodeTask(NamedTuple):
 
 
 class Drain(NamedTuple):
-    """How far a drain is: of so many tasks that held something on the node when it was asked for, so many are gone."""
+    """Progress of a drain: tasks that held resources on the node when it was requested, and how many are gone."""
 
     asked_at: datetime
     tasks: int
@@ -66,7 +66,7 @@ class Drain(NamedTuple):
 
     @property
     def left(self) -> int:
-        """How many there still are."""
+        """How many remain."""
         return self.tasks - self.gone
 
 
@@ -83,13 +83,13 @@ _COLUMNS = (
 
 
 def node_tasks(*, node: Node) -> list[NodeTask]:
-    """What holds something on it, the oldest first. One query."""
+    """Tasks that hold resources on it, oldest first. One query."""
     rows = Node.objects.filter(pk=node.pk, task_attempts__isnull=False, task_attempts__released_at__isnull=True)
     return [NodeTask(*row) for row in rows.order_by(F(f"{_TASK}created_at"), f"{_TASK}pk").values_list(*_COLUMNS)]
 
 
 def node_drain(*, node: Node, left: int) -> Drain | None:
-    """How far its drain is, where ``left`` tasks are still there; None of a node that is not drained. One query."""
+    """Progress of its drain with ``left`` tasks remaining; None if it is not being drained. One query."""
     asked = node.events.filter(code=DRAIN_ASKED).order_by("-id").first() if node.intent == NodeIntent.DRAINING else None
     if asked is None:
         return None
@@ -98,5 +98,5 @@ def node_drain(*, node: Node, left: int) -> Drain | None:
 
 
 def node_events(*, node: Node) -> list[NodeEvent]:
-    """What happened to it, the newest first."""
+    """Its events, newest first."""
     return list(node.events.order_by("-id")[:MOST_EVENTS])

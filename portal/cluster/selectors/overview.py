@@ -1,4 +1,4 @@
-"""The whole cluster at a glance: each GPU with its place, its state and its holder."""
+"""The cluster map's data: each GPU with its position, state and holder."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from portal.teams.selectors.visible import node_restrict
 
 
 class Place(StrEnum):
-    """What is so of a GPU; the first that is true."""
+    """A GPU's state; the first that applies."""
 
     SICK = "sick"  # fenced off, gone, or its node is lost
     HELD = "held"  # by a job, inside its team's quota
     LENT = "lent"  # to a job beyond its team's quota
-    OUT = "out"  # well and unheld, but its node takes no tasks
+    OUT = "out"  # healthy and not held, but its node takes no tasks
     FREE = "free"
 
 
 class GpuFacts(NamedTuple):
-    """What the map wants of a GPU's row."""
+    """Columns of a GPU for the map."""
 
     pk: int
     node_id: int
@@ -59,14 +59,14 @@ class GpuSpot(NamedTuple):
 
     @property
     def fault(self) -> str:
-        """What is wrong with the GPU itself."""
+        """The fault of the GPU itself."""
         return health_words(self.gpu.fault) or ("" if self.gpu.present else gettext("it is not reported any more"))
 
 
 class NodeFacts(NamedTuple):
-    """What the map wants of a node's row. ``intent`` is ``intent_now``, ``full``, ``out``, ``stuck`` (the cause) and
-    ``pending`` say what closes it beside what is wanted of it; ``clock``: what is wrong with its clock, which is read
-    anew with each report and yet seldom says anything else."""
+    """Columns of a node for the map. ``intent`` is ``intent_now``; ``full``, ``out``, ``stuck`` (the cause) and
+    ``pending`` are findings that close it; ``clock``: its clock's fault, recomputed with each report and yet rarely
+    different."""
 
     pk: int
     name: str
@@ -86,12 +86,12 @@ class NodeFacts(NamedTuple):
 
     @property
     def state(self) -> str:
-        """Its health where that is not good, else what is wanted of it."""
+        """Its health unless that is good, else its intent."""
         return self.intent if self.health == NodeHealth.HEALTHY else self.health
 
     @property
     def why(self) -> str:
-        """Why it is so, as far as somebody said."""
+        """Reasons for its state, as far as known."""
         silent = self.health == NodeHealth.HEALTHY and self.health_reason
         shut = self.full or self.out or self.stuck or silent or self.pending
         said = [] if self.intent == NodeIntent.OPEN or shut else [self.intent_reason]
@@ -101,9 +101,8 @@ class NodeFacts(NamedTuple):
 
 
 class NodeSpot(NamedTuple):
-    """A node on the map with its GPUs in the order of its tree; ``section`` is the cell or rack around it, ``places``
-    how many of its GPUs are what, by the id of their cell type, ``sick`` whether something is wrong with it or one of
-    them."""
+    """A node on the map with its GPUs in tree order; ``section``: the cell or rack around it, ``places``: GPU counts by
+    cell type id and state, ``sick``: whether it or one of them has a fault."""
 
     node: NodeFacts
     section: str
@@ -114,8 +113,8 @@ class NodeSpot(NamedTuple):
 
 @dataclass(frozen=True)
 class Overview:
-    """All nodes, section by section. ``skus`` are the names of SKUs by the ids of their leaf cell types, ``groups`` the
-    cells inside a node (name, GPUs; largest first) by the id of its shape."""
+    """All nodes, by section. ``skus``: SKU names by leaf cell type id, ``groups``: cells inside a node (name, GPUs;
+    largest first) by the id of its shape."""
 
     nodes: list[NodeSpot]
     skus: Mapping[int, str]
@@ -123,7 +122,7 @@ class Overview:
 
     @cached_property
     def sums(self) -> dict[str, dict[Place, int]]:
-        """GPUs by SKU and what is so of them; every SKU that has GPUs, by name."""
+        """GPUs by SKU and state; every SKU that has GPUs, by name."""
         found: dict[str, dict[Place, int]] = defaultdict(lambda: dict.fromkeys(Place, 0))
         for node in self.nodes:
             for (cell_type, place), count in node.places.items():
@@ -132,7 +131,7 @@ class Overview:
 
     @property
     def troubled(self) -> list[NodeSpot]:
-        """Nodes that are lost, not heard of, kept closed, or have something wrong: the worst first."""
+        """Nodes that are lost, never heard of, closed, or have a fault: worst first."""
         bad = [(_trouble(one), one.node.name, one) for one in self.nodes]
         return [one for trouble, _, one in sorted(bad, key=lambda row: row[:2]) if trouble < len(_WORST)]
 
@@ -147,8 +146,8 @@ def _trouble(one: NodeSpot) -> int:
 
 
 def overview(*, user: User) -> Overview:
-    """What there is, as far as the user may see it; six queries for any number of nodes. Whom a holder's job may be
-    shown to says ``job_sight``."""
+    """The cluster as the user may see it; six queries for any number of nodes. ``job_sight`` says who may see a
+    holder's job."""
     return _overview(node_restrict(user=user))
 
 
@@ -197,7 +196,7 @@ _gpus = KeptResult(RowsVersion(Gpu.objects.all), _gpus_find)
 
 
 class _Made(NamedTuple):
-    """A node's place on the map, and what it was made of beside the node and its section."""
+    """A node's spot on the map, and its inputs besides the node and its section."""
 
     gpus: Sequence[GpuFacts]
     held: Sequence[Held | None]
@@ -205,7 +204,7 @@ class _Made(NamedTuple):
 
 
 _made: dict[int, _Made] = {}
-"""The last of each node: of a thousand nodes few are another than a moment ago, and a page wants all of them."""
+"""Last spot of each node: few of a thousand nodes change from moment to moment, but pages want all."""
 
 
 def _spots(nodes: Iterable[tuple[NodeFacts, str]]) -> list[NodeSpot]:
@@ -221,7 +220,7 @@ def _spots(nodes: Iterable[tuple[NodeFacts, str]]) -> list[NodeSpot]:
 
 
 def _spot(node: NodeFacts, section: str, gpus: Iterable[GpuFacts], held: Mapping[int, Held]) -> NodeSpot:
-    """Of its GPUs those that are there or held; those without a place in the tree come last."""
+    """A node's spot, with GPUs present or held; those without a slot come last."""
     order = {slot: place for place, slot in enumerate(node.slots)}
     there = [gpu for gpu in gpus if gpu.present or gpu.pk in held]
     there.sort(key=lambda gpu: (order.get(gpu.slot, len(order)) if gpu.slot is not None else len(order), gpu.number))
@@ -240,7 +239,7 @@ def _place(node: NodeFacts, gpu: GpuFacts, held: Held | None) -> Place:
 
 
 def _section(node: NodeFacts, uppers: Mapping[int, UpperCell]) -> str:
-    """The cells above it, the topmost first, or else the rack's label."""
+    """Cells above it, topmost first, else the rack's label."""
     names, key = [], node.upper_id
     while key is not None:
         names.append(uppers[key].label)

@@ -1,8 +1,8 @@
-"""A HiveD-style configuration becomes the cluster's cells, virtual clusters and quotas; and these a configuration.
+"""Imports a HiveD-style configuration as cells, virtual clusters and quotas, and exports them as one.
 
-Who imports one says everything about the nodes that it names, about pinned cells and about quotas; a node that it
-does not name keeps its cells, a virtual cluster that it does not name loses its quota. Rules and members stay, but for
-the right to the host network where it is said.
+A configuration is complete for the nodes that it names, for pinned cells and for quotas; a node it does not name keeps
+its cells, a virtual cluster it does not name loses its quota. Rules and members stay, except the right to the host
+network if it is stated.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from scheduling.model.cell_tree import chain_of
 
 NAME_LENGTH = 64
 MOST_OF_A_NODE = 2**31 - 1
-"""Milli-cores and MB that a row can hold."""
+"""Milli-cores or MB that a column can hold."""
 SECTIONS = ("physicalCluster", "virtualClusters")
 
 
 def configuration_read(document: Any) -> scheduling.Cluster:
-    """The cluster that a configuration describes, as it is or inside OpenPAI's services-configuration.yaml. Raises
-    Invalid with every fault and its path."""
+    """The cluster described by a configuration, plain or inside OpenPAI's services-configuration.yaml. Raises Invalid
+    with every fault and its path."""
     document = _unwrapped(document)
     if not document or isinstance(document, Mapping) and not any(document.get(key) for key in SECTIONS):
         message = gettext("the file says nothing of a cluster, and would take every quota away")
@@ -64,7 +64,7 @@ def configuration_read(document: Any) -> scheduling.Cluster:
 
 
 def _parts_named(found: scheduling.Cluster) -> scheduling.Cluster:
-    """The cluster where the lesser part of a machine in two chains has a name that a node may have."""
+    """Gives the lesser part of a machine in two chains a valid node name."""
     names = {node.id: f"{reading.machine(node)}_{node.chain}" for node in found.nodes if "@" in node.id}
     if not names:
         return found
@@ -92,7 +92,7 @@ def _parts_named(found: scheduling.Cluster) -> scheduling.Cluster:
 
 
 def _unwrapped(document: Any) -> Any:
-    """The configuration inside OpenPAI's services-configuration.yaml, where it is that file."""
+    """The configuration inside OpenPAI's services-configuration.yaml, if it is that file."""
     services = document.get("hivedscheduler") if isinstance(document, Mapping) else None
     if not isinstance(services, Mapping) or "config" not in services:
         return document
@@ -107,8 +107,8 @@ def _unwrapped(document: Any) -> Any:
 
 
 def configuration_export() -> dict[str, Any]:
-    """The cluster as a configuration, with the quotas that are not for a time only. Nobody may change it: it is kept as
-    long as the cluster is the same."""
+    """The cluster as a configuration, with quotas but no temporary changes. Read-only: it is cached while the cluster
+    is the same."""
     global _exported
     lines = base_lines()
     here = cluster_read()
@@ -124,8 +124,8 @@ _exported: tuple[scheduling.Cluster, dict[str, Any]] | None = None
 def configuration_import(
     *, found: scheduling.Cluster, now: datetime, actor: str, version: int | None = None
 ) -> None:  # fmt: skip
-    """Make this the cluster. Raises Invalid with every reason against it, and then nothing is changed; Conflict where
-    the cluster is not that of ``version`` any more."""
+    """Make this the cluster. Raises Invalid with every fault, and then changes nothing; Conflict if the cluster is no
+    longer that of ``version``."""
     with cluster_change(version=version):
         before = configuration_export()
         _nodes_hold(found)
@@ -142,8 +142,8 @@ def configuration_import(
 
 
 def _nodes_hold(found: scheduling.Cluster) -> None:
-    """Hold the rows of the nodes that are named: no task is placed there from here on, and what was decided meets
-    other versions. Only now it is certain which GPUs are in use; raises Invalid as ``configuration_read`` does."""
+    """Lock the rows of the named nodes: no task is placed there from now on, and earlier decisions find other versions.
+    Only now it is certain which GPUs are in use; raises Invalid as ``configuration_read`` does."""
     nodes = Node.objects.filter(name__in=[node.id for node in found.nodes])
     list(nodes.select_for_update(no_key=True).order_by("pk").values_list("pk"))
     nodes.update(placement_version=F("placement_version") + 1)
@@ -151,7 +151,7 @@ def _nodes_hold(found: scheduling.Cluster) -> None:
         raise Invalid(faults)
 
 
-# ---------------------------------------------------------------- what cannot be
+# ---------------------------------------------------------------- faults
 
 
 def _name_faults(found: scheduling.Cluster) -> Iterator[Fault]:
@@ -224,7 +224,7 @@ def _gpu_faults(nodes: Sequence[scheduling.Node]) -> Iterator[Fault]:
 
 
 def _place(gpu: Gpu) -> int:
-    """What the GPU is called in a configuration."""
+    """The GPU's number in a configuration."""
     return gpu.index if gpu.slot is None else gpu.slot
 
 
@@ -289,7 +289,7 @@ def _gpus_write(node: Node, leaf: CellType, slots: object) -> None:
 
 
 def _upper_write(found: scheduling.Cluster, types: dict[str, CellType], rows: dict[str, Node]) -> None:
-    """The cells above the nodes; of those that are there only racks stay that no named node was in."""
+    """Rewrites the cells above the nodes; of the present ones only racks without named nodes stay."""
     UpperCell.objects.exclude(address__startswith=RACK).delete()
     for rack in UpperCell.objects.select_related("cell_type").annotate(there=Count("nodes")):
         if rack.there != rack.cell_type.child_count:
@@ -340,10 +340,10 @@ def _quotas_write(found: scheduling.Cluster, now: datetime, actor: str) -> None:
     ]
     try:
         lines, here = lines_resolve(wishes), cluster_read()
-        # The cells are others than those that the quotas were made of: what was short is no excuse.
+        # Cells have changed since the quotas were made: earlier shortages are no excuse.
         faults = quota_faults(Quotas(lines, changes_planned()), Quotas({}), here=here, now=now)
     except scheduling.ClusterError as error:
-        # Nodes that the file does not name, or changes to come, speak against it.
+        # Nodes that the file does not name, or planned changes, contradict it.
         faults = [Fault(f"physicalCluster.{error.subject}", error.problem, "invalid")]
     if faults:
         raise Invalid(faults)

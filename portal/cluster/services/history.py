@@ -1,4 +1,4 @@
-"""How many GPUs were what, noted every few minutes."""
+"""Records GPU counts by state every few minutes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KEPT = timedelta(days=35)
 
 
 def gpus_count(*, now: datetime) -> int:
-    """Note what all GPUs are in this step of time, once; forget what is old. How many rows were written."""
+    """Record the state of all GPUs once per step; delete old rows. Returns the number of new rows."""
     at = now - timedelta(seconds=now.timestamp() % STEP.total_seconds())
     at = at.replace(microsecond=0)
     if GpuCount.objects.filter(at=at).exists():

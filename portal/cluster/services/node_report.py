@@ -1,4 +1,4 @@
-"""What nodes report of themselves: that they live, and what hardware they have."""
+"""Applies what nodes report of themselves: liveness, clock, and hardware."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from portal.hardware.states import NodeHealth
 log = logging.getLogger(__name__)
 
 LAST_GENERATION = 1 << 62
-"""Whatever a node says it has seen: what comes after it still fits its column."""
+"""Highest generation believed of a node: its successor still fits the column."""
 
 
 def node_report(*, node: Node, report: Report, now: datetime) -> bool:
-    """Take in what a report says of the node itself. False: an older or repeated one, to be left alone whole."""
+    """Apply the node's own part of a report. False: an older or repeated one, to be ignored as a whole."""
     with transaction.atomic():
         due = due_after(node, report, now)
         heard = {"last_report_at": now, "heard_since": heard_since(node, now)}
@@ -46,7 +46,7 @@ def node_report(*, node: Node, report: Report, now: datetime) -> bool:
         node.due_since = due.due_since
         if node.health != NodeHealth.HEALTHY:
             _heard_again(node, now)
-        elif node.health_reason:  # it was silent together with others
+        elif node.health_reason:  # it was silent together with most others
             Node.objects.filter(pk=node.pk, health=NodeHealth.HEALTHY).update(health_reason="")
             transaction.on_commit(scheduler_wake)
         _inventory_take(node, report.inventory, now)
@@ -54,14 +54,14 @@ def node_report(*, node: Node, report: Report, now: datetime) -> bool:
 
 
 def node_report_late(*, node: Node, report: Report, now: datetime) -> None:
-    """Learn from a report that had expired when it came what it says of the node's clock, and nothing else."""
+    """Learn the state of the node's clock from a report that had expired on arrival, and nothing else."""
     with transaction.atomic():
         _taken(node, report, now)
 
 
 def node_report_unread(*, node: Node, why: str) -> bool:
-    """A report that the node signed and that is none of this release: kept in mind until one can be read. False: it is
-    known already."""
+    """Remember that a signed report is of another release and cannot be decoded, until one can be. False: already
+    known."""
     if UNREAD in node.inventory:
         return False
     node.inventory = {**node.inventory, UNREAD: why[:SENTENCE]}
@@ -70,15 +70,15 @@ def node_report_unread(*, node: Node, why: str) -> bool:
 
 
 def _taken(node: Node, report: Report, now: datetime, **more: object) -> bool:
-    """Whether the report is newer than all before; then the clock is judged by it."""
+    """Whether the report is newer than all before; if so, updates the clock's skew."""
     fresh = Q(boot__lt=report.boot) | Q(boot=report.boot, seq__lt=report.seq)
     late = int(now.timestamp() * 1000) - report.sent_ms
     own = min(late, portal_late_ms(now=now, beside=node)) if late > BELIEVED_MS else 0
     skew = skew_after(before_ms=node.clock_skew_ms, late_ms=late - own)
-    # A node that has seen a later list than the last one here: this portal was restored to before that. It goes on from
-    # there, since the node takes no earlier one.
+    # A node that has seen a later list than our last one: this portal was restored to before that. Go on from there,
+    # since the node takes no earlier one.
     seen = Greatest(F("generation"), min(report.generation, LAST_GENERATION))
-    # Its key may have become another one since the report was checked by the one of before.
+    # Its key may have been replaced since the report was verified.
     taken = Node.objects.filter(fresh, pk=node.pk, public_key=node.public_key).update(
         boot=report.boot, seq=report.seq, clock_skew_ms=skew, late_ms=late, late_at=now, generation=seen, **more
     )
@@ -88,12 +88,12 @@ def _taken(node: Node, report: Report, now: datetime, **more: object) -> bool:
 
 
 OLD_START = "old_start"
-"""In a node's inventory while its agent numbers its start before one that was heard: it is told once."""
+"""Key in a node's inventory while its agent's boot number is below one already heard: reported once."""
 
 
 def _old_start_tell(node: Node, report: Report, now: datetime) -> None:
-    """Say once why a node stays silent that does report. While its newer agent is heard it is the last report of the
-    one before, on its way for longer."""
+    """Report once why a node that does report stays silent. While its newer agent is heard, this is just the previous
+    one's last report, delayed."""
     silent = Q(last_report_at=None) | Q(last_report_at__lt=now - timedelta(seconds=settings.NODE_LOST_AFTER_S / 2))
     later = Node.objects.filter(silent, pk=node.pk, public_key=node.public_key, boot__gt=report.boot)
     told = {**node.inventory, OLD_START: True}
@@ -113,7 +113,7 @@ def _heard_again(node: Node, now: datetime) -> None:
 
 
 def _clock_take(node: Node, skew_ms: int, now: datetime) -> None:
-    """Say once that its clock is wrong, and once that it is right again."""
+    """Events, once each: its clock is wrong; it is right again."""
     before, fault = node.clock_fault, clock_fault(skew_ms)
     if fault and not before:
         node_event(node=node, code="clock_wrong", message=f"Node {node.name}: {fault}", now=now, skew_ms=skew_ms)
@@ -170,7 +170,7 @@ SAID_AGAIN = timedelta(hours=1)
 
 
 def _claims_take(node: Node, said: Inventory, now: datetime) -> dict[str, Any]:
-    """What is accepted of the node, and what it claims beyond that. Accepts what comes first of one that shall be."""
+    """The node's accepted offer, and its claims beyond. Accepts the first claims if ``accept_first``."""
     claimed = offer_of(said)
     accepted = node.accepted
     if node.accept_first:
@@ -187,7 +187,7 @@ def _claims_take(node: Node, said: Inventory, now: datetime) -> dict[str, Any]:
 
 
 def _growth_tell(node: Node, now: datetime) -> None:
-    """Once in a while: it may say so with every other report."""
+    """Event at most hourly: every other report may repeat it."""
     if not NodeEvent.objects.filter(node=node, code=GREW, at__gt=now - SAID_AGAIN).exists():
         message = f"Node {node.name} claims more than was accepted; it does not count until it is confirmed."
         node_event(node=node, code=GREW, message=message, now=now)
@@ -199,15 +199,15 @@ def _listeners(found: Inventory) -> dict[str, object]:
 
 
 def _there(found: Inventory) -> dict[str, dict[str, int]]:
-    """What a machine really has that promises more than that; nothing of any other."""
+    """Real amounts of a machine that promises more; else empty."""
     there = {"cpu_milli": found.there_cpu_milli, "memory_mb": found.there_memory_mb}
     promised = {"cpu_milli": found.cpu_milli, "memory_mb": found.memory_mb}
     return {"there": there} if any(0 < there[name] < promised[name] for name in there) else {}
 
 
 PORTS_WRONG, ADDRESS_WRONG, TOO_MANY = "ports_wrong", "address_wrong", "too_many"
-"""In a node's inventory while what its agent names is no range of ports, or no address, or more than a server has: it
-is told once."""
+"""Keys in a node's inventory while it names no valid port range, no valid address, or more than a node has: each
+reported once."""
 
 
 def _nonsense(node: Node, told: Inventory, believed: Inventory, now: datetime) -> dict[str, bool]:
@@ -228,11 +228,11 @@ def _nonsense(node: Node, told: Inventory, believed: Inventory, now: datetime) -
 
 
 DISK_STEP = 2
-"""Percent points by which free room must differ to be written anew: reports come every few seconds."""
+"""Percentage points by which free space must change to be stored: reports come every few seconds."""
 
 
 def _disk(node: Node, found: Inventory) -> dict[str, object]:
-    """How much of the disk for containers is free; nothing of an agent that does not tell."""
+    """Free space and largest uses of the containers' disk; empty if the agent reports none."""
     if not found.disk_total_mb:
         return {}
     free, kept = 100 * found.disk_free_mb // found.disk_total_mb, node.inventory.get("disk_free_percent")
@@ -242,15 +242,15 @@ def _disk(node: Node, found: Inventory) -> dict[str, object]:
 
 
 def _full_take(node: Node, found: Inventory, now: datetime) -> None:
-    """Say once that its disk is full, and once that there is room again."""
+    """Record that its disk is full, or has space again."""
     words = "is full: it takes nothing new" if found.disk_full else "has room again"
     code = "disk_full" if found.disk_full else "disk_room"
     node_event(node=node, code=code, message=f"The disk for containers of {node.name} {words}.", now=now)
 
 
 def _gpus_take(node: Node, found: Inventory, rows: dict[str, Gpu], now: datetime) -> None:
-    """New GPUs get their place in the node's topology; one that is not reported any more stays, not present. ``rows``:
-    those that the node has, by UUID."""
+    """New GPUs get their slot in the node's topology; one no longer reported stays, not present. ``rows``: the node's
+    GPUs by UUID."""
     for uuid in rows.keys() - {info.uuid for info in found.gpus}:
         if rows[uuid].present:
             rows[uuid].present = False
@@ -277,8 +277,8 @@ def _gpus_take(node: Node, found: Inventory, rows: dict[str, Gpu], now: datetime
 
 
 def _indices_leave(rows: Collection[Gpu]) -> None:
-    """Those that are counted otherwise now make room, until each is written: of two that change their numbers the first
-    would take one that the other one still has."""
+    """Frees the indices of those renumbered until each is written: of two that swap, the first would take an index that
+    the other one still has."""
     if rows:
         Gpu.objects.filter(pk__in=[row.pk for row in rows]).update(present=False)
 
@@ -291,7 +291,7 @@ def _gpu_words(row: Gpu, changed: Mapping[str, object], info: GpuInfo) -> str:
 
 
 def _gpus_new(node: Node, found: Inventory, infos: Sequence[GpuInfo], now: datetime) -> dict[str, Gpu]:
-    """By UUID the rows of GPUs that were never there, with an event for each."""
+    """Creates rows of GPUs never seen before, by UUID, with an event for each."""
     first_types: dict[str, CellType] = {}
     for info in infos:
         if info.model not in first_types:

@@ -1,4 +1,4 @@
-"""Racks: the nodes of one label become a cell when all of them are alike."""
+"""Racks: nodes with one label become a cell if all are alike."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from portal.teams.models import QuotaChangeLine, QuotaLine
 
 
 def rack_address(label: str) -> str:
-    """The address of a rack's cell."""
+    """A rack cell's address."""
     return RACK + label
 
 
 def rack_form(*, node: Node, now: datetime) -> None:
-    """Make the cell of the node's rack anew, of all nodes with its label. A rack that a quota or a pinned cell needs
+    """Rebuild the cell of the node's rack from all nodes with its label. A rack that a quota or a pinned cell needs
     stays as it is. Inside the caller's transaction."""
     if not node.rack:
         return
@@ -45,7 +45,7 @@ def rack_form(*, node: Node, now: datetime) -> None:
 
 
 def rack_leave(*, node: Node) -> None:
-    """The node's rack is no cell any more. Raises Conflict when quotas are made of it."""
+    """Dissolve the cell of the node's rack. Raises Conflict if quotas are made of it."""
     node.refresh_from_db(fields=["upper"])
     cell = node.upper
     if cell is None:

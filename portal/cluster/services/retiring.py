@@ -1,4 +1,4 @@
-"""A server that is taken away."""
+"""Removal of a node."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from portal.teams.services.quota_checks import shortages_now
 
 
 def node_retire(*, node: Node, now: datetime, actor: str) -> list[str]:
-    """Take a server on which nothing runs out of the cluster: its key opens nothing, its cells are gone, its row stays
-    for the jobs that ran on it, and its name is free. Gives the quotas that there is not enough for any more, as
-    sentences. Raises Conflict where cells of a configuration, pinned cells or a quota of racks need it."""
+    """Remove a node on which nothing runs: its key opens nothing, its cells are gone, its row stays for the jobs that
+    ran on it, and its name is free. Returns sentences on quotas that can no longer be covered. Raises Conflict if cells
+    of a configuration, pinned cells or a quota of racks need it."""
     with cluster_change():
         if names := sorted(node.pinned_cells.values_list("name", flat=True)):
             raise Conflict(
@@ -52,7 +52,7 @@ def node_retire(*, node: Node, now: datetime, actor: str) -> list[str]:
 
 
 def _told(node: Node) -> dict[str, object]:
-    """The server as the audit log tells it."""
+    """The node as logged in the audit log."""
     return {
         "public_key": node.public_key,
         "sku": node.sku.name if node.sku else None,

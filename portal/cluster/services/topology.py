@@ -1,7 +1,7 @@
-"""A node's topology becomes cells: taken once when its first report brings it, then only when an administrator says.
+"""Turns a node's topology into cells: once when its first report brings it, then only when an administrator says.
 
-What is reported differently later is health. A GPU keeps its ``slot``, its place in the accepted topology, whatever
-index it has today (the indices of the others move when one falls off the bus).
+Later differences in reports are health. A GPU keeps its ``slot``, its position in the accepted topology, whatever index
+it has today (the others' indices move when one falls off the bus).
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ OUTSIDE = "not part of the node's topology: "
 
 
 def topology_take_first(*, node: Node, now: datetime) -> None:
-    """The topology of a node that has none yet, from the GPUs that it reported. Inside the caller's transaction."""
+    """Take the topology of a node that has none yet, from its reported GPUs. Inside the caller's transaction."""
     gpus = _present(node)
     if node.shape_id is None and gpus:
         _take(node, gpus, now, actor="")
 
 
 def topology_take(*, node: Node, now: datetime, actor: str) -> Node:
-    """Take the node's topology anew, from what it reports now.
+    """Take the node's topology anew, from its current report.
 
-    Raises Conflict when its cells come from a configuration, when a GPU in use would have no place, and when the
-    quotas could not be carved out any more.
+    Raises Conflict if its cells come from a configuration, if a GPU in use would have no slot, or if the quotas could
+    no longer be carved out.
     """
     if node.chain:
         raise Conflict(
             gettext("The cells of %(node)s come from a configuration; import a changed one.") % {"node": node.name}
         )
     with cluster_change():
-        # No task is placed there from here on, and what was decided before finds another version.
+        # No task is placed there from now on, and earlier decisions find another version.
         Node.objects.select_for_update(no_key=True).get(pk=node.pk)
         Node.objects.filter(pk=node.pk).update(placement_version=F("placement_version") + 1)
         gpus = _present(node)
@@ -67,7 +67,7 @@ def topology_take(*, node: Node, now: datetime, actor: str) -> Node:
 
 
 def _cells_of(node: Node) -> dict[str, object]:
-    """The topology as the audit log tells it."""
+    """The topology as logged in the audit log."""
     return {"shape": node.shape.name if node.shape else None, "slots": node.slots, "rack": node.rack}
 
 
@@ -76,7 +76,7 @@ def _present(node: Node) -> list[Gpu]:
 
 
 def _check_free(node: Node, gpus: Sequence[Gpu]) -> None:
-    # Who holds a GPU holds it under the slot that it has now.
+    # A GPU is held under its current slot.
     held = Gpu.objects.filter(node=node, allocations__isnull=False, allocations__released_at__isnull=True)
     if held.exclude(pk__in=[gpu.pk for gpu in _alike(gpus) if gpu.slot == gpu.index]).exists():
         raise Conflict(
@@ -85,7 +85,7 @@ def _check_free(node: Node, gpus: Sequence[Gpu]) -> None:
 
 
 def _alike(gpus: Sequence[Gpu]) -> list[Gpu]:
-    """Those of the model that most of them have: the others get no place."""
+    """GPUs of the most common model: the others get no slot."""
     models = Counter(gpu.model for gpu in gpus)
     model = min(models, key=lambda name: (-models[name], name))
     return [gpu for gpu in gpus if gpu.model == model]
@@ -116,19 +116,19 @@ def _site(gpu: Gpu) -> GpuSite:
 
 
 def gpu_leave_out(*, gpu: Gpu, why: str) -> None:
-    """Fence a GPU off that has no place in its node's topology."""
+    """Fence off a GPU that has no slot in its node's topology."""
     nothing_else = Q(fault="") | Q(fault__startswith=OUTSIDE)
     Gpu.objects.filter(nothing_else, pk=gpu.pk).update(fault=OUTSIDE + why)
 
 
 def gpus_let_in(*, node: Node) -> None:
-    """Take the fences down of GPUs that have got a place."""
+    """Lift these fences from GPUs that have got a slot."""
     fences_lift(Gpu.objects.filter(node=node, fault__startswith=OUTSIDE, slot__isnull=False))
 
 
 def gpu_settle(*, node: Node, gpu: Gpu, others: Collection[Gpu]) -> None:
-    """Give a GPU that a node with a topology reports anew the place of one that is gone: the one at its PCI address,
-    else that of its index, else the first free one. Without a place it is fenced off."""
+    """Give a GPU that is new on a node with a topology the slot of one that is gone: the one at its PCI address, else
+    that of its index, else the first free one. Without a slot it is fenced off."""
     if node.shape is None:
         return
     leaf = leaf_of(node.shape)
@@ -148,12 +148,12 @@ def gpu_settle(*, node: Node, gpu: Gpu, others: Collection[Gpu]) -> None:
 
 
 def _sku_learn(sku: Sku, gpu: Gpu) -> None:
-    """A SKU that a configuration named gets its model from the first GPU of it."""
+    """Sets the model of a SKU that a configuration named, from its first GPU."""
     Sku.objects.filter(pk=sku.pk, gpu_model="").update(gpu_model=gpu.model, gpu_memory_mb=gpu.memory_mb)
 
 
 def sku_of(gpu: Gpu, node: Node, gpus: int) -> Sku:
-    """The SKU of this GPU's model; made where it is missing, with the GPU's share of its node."""
+    """The SKU of this GPU's model; created if missing, with the GPU's share of its node."""
     defaults = {
         "gpu_model": gpu.model,
         "gpu_memory_mb": gpu.memory_mb,
@@ -164,11 +164,11 @@ def sku_of(gpu: Gpu, node: Node, gpus: int) -> Sku:
 
 
 def sku_name(model: str) -> str:
-    """A SKU's name from a GPU model: ``NVIDIA A100-SXM4-80GB`` -> ``A100-SXM4-80GB``."""
+    """SKU name of a GPU model: ``NVIDIA A100-SXM4-80GB`` -> ``A100-SXM4-80GB``."""
     words = model.removeprefix("NVIDIA ").strip() or "GPU"
     return "".join(letter if letter.isalnum() or letter in "-._" else "-" for letter in words)[:64]
 
 
 def gpu_type_before_topology(*, node: Node, model: str, memory_mb: int, gpus: int) -> CellType:
-    """The leaf cell type that a GPU has until its node's topology says."""
+    """Provisional leaf cell type of a GPU until its node has a topology."""
     return leaf_type(sku=sku_of(Gpu(model=model, memory_mb=memory_mb), node, gpus))

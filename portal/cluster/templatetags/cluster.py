@@ -1,4 +1,4 @@
-"""How the cluster's pages draw amounts."""
+"""Template tags of the cluster's pages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ORDER = (Place.HELD, Place.LENT, Place.FREE, Place.OUT, Place.SICK)
 
 @register.simple_tag
 def sum_bar(places: Mapping[Place, int], total: int) -> SafeString:
-    """GPUs by what is so of them, as parts of a bar."""
+    """A bar of GPUs by their state."""
     parts, begin = [], 0
     for place in ORDER:
         if places[place]:

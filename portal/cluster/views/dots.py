@@ -1,4 +1,4 @@
-"""The map as the browser gets it: lists instead of objects, names once, so that 1,600 GPUs are some kilobytes."""
+"""The map's data for the browser: arrays instead of objects, names once, so that 1,600 GPUs take some kilobytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNKNOWN = -1
 
 
 class HolderDot(msgspec.Struct, frozen=True, array_like=True):
-    """A task. ``job`` 0 and ``label`` empty: not to be told."""
+    """A task. ``job`` 0 and ``label`` empty: hidden."""
 
     vc: str
     user: str
@@ -26,7 +26,7 @@ class HolderDot(msgspec.Struct, frozen=True, array_like=True):
 
 
 class GpuDot(msgspec.Struct, frozen=True, array_like=True):
-    """A GPU. ``holder`` is a place in the list of holders, ``use`` percent."""
+    """A GPU. ``holder``: index into the holders, ``use``: percent."""
 
     index: int
     place: str
@@ -36,7 +36,7 @@ class GpuDot(msgspec.Struct, frozen=True, array_like=True):
 
 
 class NodeDot(msgspec.Struct, frozen=True, array_like=True):
-    """A node. ``section`` and ``shape`` are places in their lists."""
+    """A node. ``section``, ``shape``: indices into their lists."""
 
     name: str
     state: str
@@ -48,8 +48,8 @@ class NodeDot(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Dots(msgspec.Struct, frozen=True):
-    """``shapes``: of each kind of node the cells inside it, as names and numbers of GPUs, largest first. ``vcs``: the
-    virtual clusters in the order in which they were made."""
+    """The whole map. ``shapes``: per kind of node the cells inside it, as name and GPUs, largest first. ``vcs``:
+    virtual clusters in the order of creation."""
 
     vcs: list[str]
     sections: list[str]
@@ -59,7 +59,7 @@ class Dots(msgspec.Struct, frozen=True):
 
 
 def dots_written(found: Overview, *, vcs: Iterable[str], sight: JobSight) -> bytes:
-    """As JSON, for somebody with this sight. One look into Redis."""
+    """The map as JSON, for a reader's sight. One Redis request."""
     live = gpus_live(nodes=[one.node.name for one in found.nodes])
     sections = list(dict.fromkeys(one.section for one in found.nodes))
     shapes = list(dict.fromkeys(one.node.shape_id for one in found.nodes))
@@ -88,7 +88,7 @@ def _gpu(spot: GpuSpot, holders: _Holders, reading: Live | None) -> GpuDot:
 
 
 class _Holders:
-    """Each task once, however many GPUs it holds."""
+    """List of holders, each task once."""
 
     def __init__(self, sight: JobSight) -> None:
         self.dots: list[HolderDot] = []
@@ -96,7 +96,7 @@ class _Holders:
         self._places: dict[Held, int] = {}
 
     def place(self, held: Held | None) -> int:
-        """Where it stands in the list."""
+        """Its index in the list."""
         if held is None:
             return NOBODY
         if held not in self._places:

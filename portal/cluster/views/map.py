@@ -1,4 +1,4 @@
-"""The cluster page: who has what, what is free, what is sick."""
+"""The cluster page: what is held, free and sick, and by whom."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from portal.teams.selectors.shares import SkuShare, vc_shares
 from portal.teams.selectors.visible import job_sight, vc_restrict
 
 MOST_TROUBLES = 12
-"""Nodes with something wrong that the page names above the map."""
+"""How many troubled nodes the page names above the map."""
 
 
 @login_required
 @require_safe
 def cluster(request: PageRequest) -> HttpResponse:
-    """Sums by SKU, what is wrong, and the map's frame; the map itself is ``cluster_dots``."""
+    """Shows sums by SKU, troubles, and the map's frame; the map itself is ``cluster_dots``."""
     if request.htmx and request.GET.get("part") == "teams":
         return render(request, "cluster/parts/teams.html", {"vcs": _vcs(request)})
     found = overview(user=request.user)
@@ -64,20 +64,20 @@ SPANS = {"1": _("a day"), "7": _("a week"), "30": _("30 days")}
 
 
 def _over_time(request: PageRequest, present: Mapping[str, Mapping[Place, int]]) -> dict[str, Any]:
-    """What GPUs were, in a time that the address names."""
+    """The GPU chart, over the days in the query."""
     days = request.GET.get("days", "")
     days = days if days in SPANS else next(iter(SPANS))
     return {"chart": _chart(request, int(days), present), "days": days, "spans": SPANS}
 
 
 def _chart(request: PageRequest, days: int, present: Mapping[str, Mapping[Place, int]]) -> Chart:
-    """Up to now: what GPUs are is noted each five minutes, of which a long time shows only some, so that what is
-    ``present`` (by SKU) is not among them."""
+    """A chart up to now: counts are recorded every five minutes and thinned out over long spans, so the ``present``
+    counts (by SKU) are appended."""
     now = timezone.now()
     found = gpu_counts_summed(user=request.user, since=now - timedelta(days=days))
     if found:
         if now - found[-1][0] < STEP:
-            found.pop()  # of the same five minutes the present is told
+            found.pop()  # same step: replaced by the present
         found.append((now, {str(place): sum(one[place] for one in present.values()) for place in Place}))
     names = {
         "held": (gettext("in quota"), "running"), "lent": (gettext("on loan"), "waiting"),
@@ -102,7 +102,7 @@ def _vcs(request: PageRequest) -> list[tuple[VirtualCluster, list[SkuShare]]]:
 @login_required
 @require_safe
 def cluster_dots(request: PageRequest) -> HttpResponseBase:
-    """The map as data: each GPU with its place, its holder and its utilisation. 304 where nothing has changed."""
+    """The map as JSON: each GPU with its state, holder and utilisation. 304 if nothing has changed."""
     vcs = vc_restrict(user=request.user).order_by("pk").values_list("name", flat=True)
     body = dots_written(overview(user=request.user), vcs=vcs, sight=job_sight(user=request.user))
     etag = quote_etag(hashlib.md5(body, usedforsecurity=False).hexdigest())

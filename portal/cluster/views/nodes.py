@@ -1,4 +1,4 @@
-"""Nodes as a list, one node, and what an administrator wants of it."""
+"""Pages of nodes: the list, one node, and an administrator's actions."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from portal.teams.selectors.visible import JobSight, cluster_right, job_sight, n
 
 PAGE = 100
 BACK_ID = "back-%s"
-"""Each form of the page has a reason."""
+"""Several forms have a ``reason``."""
 STATES = [NodeIntent.OPEN, NodeIntent.CORDONED, NodeIntent.DRAINING, NodeHealth.LOST, NodeHealth.UNKNOWN]
 
 
 class NodeLine(NamedTuple):
-    """A node in the list, and how many of its GPUs are what."""
+    """A node in the list, with its GPUs by state."""
 
     spot: NodeSpot
     gpus: dict[Place, int]
@@ -53,7 +53,7 @@ class NodeLine(NamedTuple):
 @login_required
 @require_safe
 def node_list(request: PageRequest) -> HttpResponse:
-    """Every node in words: the map for who does not see it."""
+    """Lists nodes in words: the map for who cannot see it."""
     text, state = request.GET.get("text", "").strip(), request.GET.get("state", "")
     found = [one for one in overview(user=request.user).nodes if _wanted(one, text.lower(), state)]
     pages = max(1, -(-len(found) // PAGE))
@@ -88,7 +88,7 @@ def _page_number(text: str, pages: int) -> int:
 
 
 class GpuLine(NamedTuple):
-    """A GPU of the node, who holds it, and what it shows now."""
+    """A GPU of the node, its holder and its current reading."""
 
     place: GpuPlace
     live: Live | None
@@ -96,8 +96,8 @@ class GpuLine(NamedTuple):
 
 
 class TaskLine(NamedTuple):
-    """A task on the node. ``known``: the reader may see which; ``gone_by``: of a node that is drained, when it has
-    ended at the latest."""
+    """A task on the node. ``known``: the reader may see it; ``gone_by``: on a draining node, when it will have ended at
+    the latest."""
 
     task: NodeTask
     known: bool
@@ -107,7 +107,7 @@ class TaskLine(NamedTuple):
 @login_required
 @require_safe
 def node(request: PageRequest, name: str) -> HttpResponse:
-    """One node: its GPUs live, what runs on it, what happened to it, what it can do."""
+    """Shows a node: its GPUs live, its tasks, events and possible actions."""
     return _node_page(request, node_get(user=request.user, name=name))
 
 
@@ -172,7 +172,7 @@ def _known(place: GpuPlace, sight: JobSight) -> bool:
 
 
 def _without_gpus(tasks: list[NodeTask], load: NodeLoad) -> int:
-    """How many of these tasks hold none of the node's GPUs."""
+    """How many of these tasks hold none of its GPUs."""
     holders = [place.holder for place in load.gpus if place.holder]
     holding = {(holder.job_id, holder.role, holder.index) for holder in holders}
     return sum((task.job_id, task.role, task.number) not in holding for task in tasks)
@@ -199,7 +199,7 @@ def node_intent(request: PageRequest, name: str) -> HttpResponse:
 
 
 def _claims(row: Node) -> dict[str, Any]:
-    """What it claims, for who may accept it."""
+    """Its claims, for who may accept them."""
     words, mounts = (offer_words(row.claims), storages_exported()) if row.pending else ([], [])
     return {"claims": words, "mounts": mounts, "grown": growth_why(row), "claims_told": json.dumps(row.claims)}
 
@@ -207,14 +207,14 @@ def _claims(row: Node) -> dict[str, Any]:
 @login_required
 @require_POST
 def node_accepted(request: PageRequest, name: str) -> HttpResponse:
-    """Accepts what the page showed that the node claims."""
+    """Accepts the claims that the page showed."""
     node = node_get(user=request.user, name=name)
     node_add_right(user=request.user)
     try:
         shown = json.loads(request.POST.get("claims", ""))
     except ValueError:
         shown = None
-    # It is asked of a pending server alone.
+    # Only asked for a pending node.
     cpu_tasks = "cpu_tasks" in request.POST if node.pending else None
     actor, now = request.user.username, timezone.now()
     try:
@@ -229,7 +229,7 @@ def node_accepted(request: PageRequest, name: str) -> HttpResponse:
 @login_required
 @require_POST
 def node_cpu_tasks(request: PageRequest, name: str) -> HttpResponse:
-    """Says whether tasks without GPUs may be placed on a node."""
+    """Sets whether tasks without GPUs may be placed on a node."""
     node = node_get(user=request.user, name=name)
     node_add_right(user=request.user)
     cpu_tasks = request.POST.get("cpu_tasks") == "yes"
@@ -246,7 +246,7 @@ def node_cpu_tasks(request: PageRequest, name: str) -> HttpResponse:
 
 
 def _to_put_back(row: Node, load: NodeLoad) -> list[str]:
-    """What an administrator may put back, in words."""
+    """Names of what an administrator may put back."""
     gpus = [f"GPU {place.gpu.index}" for place in load.gpus if place.gpu.fault_of_node]
     return gpus + ([_("the node itself")] if row.trials else [])
 
@@ -254,7 +254,7 @@ def _to_put_back(row: Node, load: NodeLoad) -> list[str]:
 @login_required
 @require_POST
 def node_back(request: PageRequest, name: str) -> HttpResponse:
-    """Puts back what was fenced off for what the node said of it, and the node where it is out."""
+    """Puts back GPUs fenced off by the node's reports, and the node if it is out."""
     node = node_with_right(user=request.user, name=name, action=Action.NODE_SET_INTENT)
     form = PutBackForm(request.POST, auto_id=BACK_ID)
     if not form.is_valid():
@@ -271,7 +271,7 @@ def node_back(request: PageRequest, name: str) -> HttpResponse:
 @login_required
 @require_POST
 def node_topology(request: PageRequest, name: str) -> HttpResponse:
-    """Takes a node's topology anew. It takes no reason; one that was typed is kept when it cannot be done."""
+    """Takes a node's topology anew. It needs no reason; a typed one is kept if it cannot be done."""
     node = node_get(user=request.user, name=name)
     cluster_right(user=request.user)
     try:

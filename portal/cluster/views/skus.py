@@ -1,4 +1,4 @@
-"""Pages of the images that may run and of the hardware kinds."""
+"""The page of SKUs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from portal.teams.selectors.visible import cluster_right
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def skus(request: PageRequest) -> HttpResponse:
-    """The hardware kinds with their shares and prices, which an administrator sets here."""
+    """Lists SKUs with their shares and prices, which an administrator sets here."""
     typed: PriceForm | ShareForm | None = None
     name = request.POST.get("sku", "")
     if request.method == "POST":
@@ -55,7 +55,7 @@ def _sku_set(name: str, form: PriceForm | ShareForm, actor: str) -> str:
 
 
 def _sku_forms(total: SkuTotal, typed: PriceForm | ShareForm | None) -> tuple[ShareForm, PriceForm]:
-    """Filled in as it is, the one that was sent as it was typed."""
+    """The current values as forms, the submitted one as typed."""
     share = ShareForm(initial={"cores": f"{total.share_cpu_milli / 1000:g}", "memory": total.share_memory_mb})
     price = PriceForm(initial={"price": total.price})
     return typed if isinstance(typed, ShareForm) else share, typed if isinstance(typed, PriceForm) else price
