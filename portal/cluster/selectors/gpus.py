@@ -22,7 +22,7 @@ class GpuState(StrEnum):
 
     FAULTY = "faulty"  # fenced off, or not there any more
     HELD = "held"  # by a task
-    UNAVAILABLE = "unavailable"  # its node takes no tasks, or it has no slot in its topology
+    UNAVAILABLE = "unavailable"  # its node takes no tasks, or it has no slot itself
     FREE = "free"
 
 
