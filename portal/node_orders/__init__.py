@@ -1,1 +1,1 @@
-"""What each node is told and what it reports of its containers."""
+"""Orders to nodes, and their reports on containers."""

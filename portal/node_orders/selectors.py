@@ -1,4 +1,4 @@
-"""How running tasks are reached by SSH."""
+"""SSH access to running tasks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from portal.jobs.models import TaskAttempt
 
 @dataclass(frozen=True, slots=True)
 class SshWay:
-    """A running task whose job asks for SSH. ``state``: asked (its server is being started), open, none. ``host`` is
-    empty where the node has told nothing that may stand in a command."""
+    """SSH access to a running task whose job asks for it. ``state``: asked (its server is starting), open, none.
+    ``host`` is empty if the node has reported none fit for a command."""
 
     state: str
     host: str
@@ -24,15 +24,15 @@ class SshWay:
 
     @property
     def command(self) -> str:
-        """What to type. Ports are used again by other tasks, each with a host key of its own: so the client must know
-        this one by a name of its own."""
+        """The command to type. Ports are reused by other tasks, each with its own host key: so the client must know
+        this one by an alias of its own."""
         if self.state != "open" or not self.host:
             return ""
         return f"ssh -p {self.port} -o HostKeyAlias={self.alias} {self.user}@{self.host}"
 
 
 def ssh_way(run: TaskAttempt) -> SshWay | None:
-    """Of a run with its node; None where it is not asked for, or nothing runs."""
+    """For an attempt with its node; None if not requested or not running."""
     if not run.ssh or run.state != ContainerState.RUNNING or run.lost_at is not None:
         return None
     told = {key: str(run.ssh.get(key, "")) for key in ("state", "user", "host_key", "message")}

@@ -1,4 +1,4 @@
-"""What an administrator decides of a container that a node runs and the portal does not know."""
+"""An administrator's decision about an unknown container on a node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from portal.teams.selectors.visible import node_with_right
 @login_required
 @require_POST
 def stranger_end(request: PageRequest, name: str, attempt: str) -> HttpResponse:
-    """Has it stopped. A browser lets nobody type a reason that is too long."""
+    """Stops it. Browsers prevent a reason that is too long."""
     node = node_with_right(user=request.user, name=name, action=Action.NODE_SET_INTENT)
     form = StrangerForm(request.POST)
     if not form.is_valid():

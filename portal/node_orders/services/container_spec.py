@@ -1,4 +1,4 @@
-"""The container of a task attempt, from its rows: what the node is sent, sealed."""
+"""Container specs of task attempts, built from rows: sent to nodes, sealed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NOBODY = 65534
 
 
 class StorageGone(Exception):
-    """A storage of a job, ``name``, is no storage of the cluster any more."""
+    """A job's storage, ``name``, no longer exists in the cluster."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no storage {name}")
@@ -45,7 +45,7 @@ class StorageGone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AttemptFacts:
-    """What all tasks of one job attempt share, loaded once. ``as_user``: images of it that never run as root."""
+    """Facts shared by all tasks of a job attempt, loaded once. ``as_user``: its images that never run as root."""
 
     job: Job
     attempt: JobAttempt
@@ -60,8 +60,8 @@ class AttemptFacts:
 
 
 def attempts_facts(attempts: Collection[JobAttempt]) -> tuple[dict[int, AttemptFacts], dict[int, Exception]]:
-    """What the specs of these attempts' tasks are made of, by the attempts' ids, and why that of others cannot be read
-    (SealBroken, or whatever is wrong with a stored job). Four queries, none for none."""
+    """Inputs of the specs of these attempts' tasks, by attempt id, and for the others why they cannot be read
+    (SealBroken, or whatever is wrong with a stored job). Four queries, none without attempts."""
     if not attempts:
         return {}, {}
     storages = {storage.name: storage for storage in _STORAGES()}
@@ -86,8 +86,8 @@ def attempts_facts(attempts: Collection[JobAttempt]) -> tuple[dict[int, AttemptF
 
 
 def _newest() -> QuerySet[TaskAttempt, Any]:
-    """The newest run of each task in each of these attempts, by an index: what is tried again may have run thousands of
-    times before."""
+    """The newest run of each task of these attempts, by an index: a retried task may have run thousands of times
+    before."""
     runs = TaskAttempt.objects.filter(job_attempt=OuterRef("pk"), task=OuterRef("job__tasks")).order_by("-number")
     known = JobAttempt.objects.filter(Among("id", "attempts")).order_by()
     rows = TaskAttempt.objects.filter(pk__in=known.values(run=Subquery(runs.values("pk")[:1]))).order_by()
@@ -149,7 +149,7 @@ class HeldGpu(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What a spec wants of its task attempt's row."""
+    """Columns of a task attempt for its spec."""
 
     id: UUID
     job_attempt: int
@@ -165,11 +165,11 @@ RUN_COLUMNS = ("pk", "job_attempt", "node", "task__role__name", "task__index", *
 
 
 def container_spec(facts: AttemptFacts, run: Run, node: Node, gpus: Sequence[HeldGpu]) -> ContainerSpec:
-    """The spec of one task attempt on its node; its GPUs are in their order."""
+    """The spec of one task attempt on its node; ``gpus`` are in index order."""
     role = facts.spec.role(run.role)
     job, user = facts.job, facts.job.user
     profile = _profile(facts, role)
-    # Also under the root profile: folders on storages belong to the user, whoever works in the container.
+    # Also under the root profile: folders on storages belong to the user, whoever runs in the container.
     uid, gid = user.uid or NOBODY, user.gid or NOBODY
     job_dir, job_mounts, lease = _job_folder(facts, run, uid, gid)
     mounts = (*job_mounts, *_storage_mounts(facts, profile))
@@ -218,19 +218,19 @@ def container_spec(facts: AttemptFacts, run: Run, node: Node, gpus: Sequence[Hel
 
 
 def _script(before: str, script: str) -> str:
-    """With what the task does for it before its own commands."""
+    """Prepends what runs before the task's own commands."""
     return f"{before}{'' if OWN_COMMANDS in script else OWN_COMMANDS}{script}" if before else script
 
 
 def _profile(facts: AttemptFacts, role: TaskRoleSpec) -> str:
-    """As the job asks, but never root where its virtual cluster does not allow it, or no pattern that means its image:
-    such a rule may be younger than the job."""
+    """The profile the job asks for, but never root unless its virtual cluster and an image pattern allow it: such a
+    rule may be newer than the job."""
     asked = facts.spec.berth.profile != "user" and role.image.uri not in facts.as_user
     return "root" if asked and facts.job.vc.default_profile == "root" else "user"
 
 
 def _job_ssh(facts: AttemptFacts, me: Peer) -> tuple[str, tuple[str, ...]]:
-    """What the task does for it before its own commands, and what of that is secret."""
+    """The script to run before the task's own commands, and its secret lines."""
     if facts.spec.job_ssh(me.role) is None:
         return "", ()
     key = job_key(facts.attempt.pk)
@@ -263,9 +263,8 @@ def _auth(role: TaskRoleSpec, secrets: Mapping[str, Any]) -> ImageAuth | None:
 
 
 def _job_folder(facts: AttemptFacts, run: Run, uid: int, gid: int) -> tuple[str, tuple[Mount, ...], str | None]:
-    """Path in the container, its mounts, and the lease file on the node. Where the cluster has no storage for job
-    folders, it is the container's own and a requeued job starts from nothing; a server that has not got that storage
-    refuses the start."""
+    """Job folder: path in the container, mounts, and lease file on the node. Without a storage for job folders it is
+    the container's own and a requeued job starts from nothing; a node that lacks that storage refuses the start."""
     storage = facts.job_storage
     if storage is None:
         return JOB_DIR, (), None
@@ -278,12 +277,12 @@ def _job_folder(facts: AttemptFacts, run: Run, uid: int, gid: int) -> tuple[str,
         create=True,
         must_be_mount=storage.is_mount,
     )
-    # One lease for each task: where tasks are tried again one by one, a retry must not wait for its running siblings.
+    # One lease per task: if tasks are retried one by one, a retry must not wait for its running siblings.
     return JOB_DIR, (mount,), f"{source}/.berth/lease.{run.role}.{run.number}"
 
 
 def _checkpoint(wanted: str | None, mounts: tuple[Mount, ...]) -> str | None:
-    """Where the job's checkpoint file lies on the node; None where its folder is the container's own."""
+    """Path of the checkpoint file on the node; None if its folder is the container's own."""
     if wanted is None:
         return None
     path = PurePosixPath(JOB_DIR) / wanted
@@ -300,8 +299,8 @@ def _storage_mounts(facts: AttemptFacts, profile: str) -> tuple[Mount, ...]:
 
 
 def _mount(facts: AttemptFacts, storage: Storage, wanted: StorageMount, profile: str) -> Mount:
-    # Under the root profile a writable storage is only ever the user's own folder; so it is for who runs as the user
-    # beside it, who could put a link in that folder's place otherwise.
+    # Under the root profile a writable storage is only ever the user's own folder. So it is for user-profile jobs on
+    # the same storage, which could otherwise replace that folder by a link.
     beside_root = storage.root in facts.own_folders and not storage.only_read
     own = storage.per_user or beside_root or (profile == "root" and not storage.read_only)
     root = PurePosixPath(storage.root)

@@ -1,4 +1,4 @@
-"""What each node shall have: its ``Desired``, built from rows, sealed, signed and sent."""
+"""A node's orders as ``Desired``: built from rows, sealed, signed and sent."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ log = logging.getLogger(__name__)
 
 EXPIRES_S = 15
 AT_ONCE = 64 << 20
-"""Bytes of specs that are read at once for lists of several nodes: those of a job of thousands of tasks are a gigabyte
-together, since each names all of them."""
+"""Bytes of specs read at once for several nodes' lists: those of a job with thousands of tasks total a gigabyte, since
+each names all of them."""
 SENT_TO = (
     *("name", "public_key", "generation", "interface", "storages", "storage_faults", "strangers", "accepted"), "ties",
 )  # fmt: skip
-"""What a list of orders wants of its node."""
+"""Columns of a node for its list of orders."""
 
 
 @sends_lists
 def lists_send(nodes: Sequence[int]) -> None:
-    """Send these nodes their lists, one after the other: they are large."""
+    """Send these nodes their lists, one by one: they are large."""
     for node, desired in desired_lists(nodes=_SENT(nodes=nodes)):
         _send(node, desired)
 
@@ -51,17 +51,17 @@ _SENT = Prepared(lambda: Node.objects.filter(Among("id", "nodes")).only(*SENT_TO
 
 
 def desired_send(*, node_id: int, answers: int = 0, specs_known: Collection[str] = ()) -> bool:
-    """Send the node its whole list; False when the broker is away (the next report asks again).
+    """Send the node its whole list; False if the broker is away (the next report asks again).
 
-    ``specs_known``: hashes the node said it holds; specs it does not name go along, sealed.
+    ``specs_known``: hashes of specs the node says it holds; the others go along, sealed.
     """
     node = Node.objects.get(pk=node_id)
     return _send(node, desired_build(node=node, answers=answers, specs_known=specs_known))
 
 
 def specs_complete(*, attempts: Collection[JobAttempt]) -> dict[int, str]:
-    """Make the specs that tasks of these attempts still lack. By the ids of those attempts of which one cannot be made
-    the cause, in words. One query where none is lacking."""
+    """Make specs that these attempts' tasks still lack. Returns the reason by attempt id where one cannot be made. One
+    query if none is lacking."""
     there = TaskAttempt.objects.filter(job_attempt__in=attempts, removed_at__isnull=True)
     lacking = there.filter(phase__in=NEEDS_SPEC, spec_hash="")
     ids = set(lacking.order_by().values_list("node", flat=True))
@@ -83,7 +83,7 @@ def _send(node: Node, desired: Desired) -> bool:
 
 
 def desired_build(*, node: Node, answers: int = 0, specs_known: Collection[str] = ()) -> Desired:
-    """The node's list as its rows say."""
+    """The node's list, from its rows."""
     ((_, desired),) = desired_lists(nodes=[node], answers=answers, specs_known=specs_known)
     return desired
 
@@ -91,9 +91,9 @@ def desired_build(*, node: Node, answers: int = 0, specs_known: Collection[str] 
 def desired_lists(
     *, nodes: Sequence[Node], answers: int = 0, specs_known: Collection[str] = ()
 ) -> Iterator[tuple[Node, Desired]]:
-    """The lists of several nodes; a fixed number of queries, however many nodes and tasks there are, and a few more for
-    each ``AT_ONCE``."""
-    # A task whose spec cannot be made is in no list: the cycle ends its attempt.
+    """Lists of several nodes; a fixed number of queries, however many nodes and tasks there are, plus a few for each
+    ``AT_ONCE``."""
+    # Tasks whose spec cannot be made are left out: the cycle ends their attempt.
     specs_store(nodes={node.pk: node for node in nodes})
     granted = storages_granted()
     for several in _parts(nodes):
@@ -103,7 +103,7 @@ def desired_lists(
 
 
 class _Bytes(Func):
-    """Of a text; the database reads only how long it is."""
+    """Length of a text; the database reads nothing else."""
 
     function, output_field = "OCTET_LENGTH", BigIntegerField()
 
@@ -112,7 +112,7 @@ class _Bytes(Func):
 
 
 def _parts(nodes: Sequence[Node]) -> Iterator[list[Node]]:
-    """The nodes in their order, as many together as have specs of ``AT_ONCE``; each at least alone."""
+    """The nodes in order, batched up to ``AT_ONCE`` bytes of specs; each batch has at least one."""
     if len(nodes) < 2:
         yield [*nodes]
         return
@@ -137,20 +137,20 @@ _SIZES = Prepared(_sizes)
 
 
 def _orders(nodes: Sequence[Node], specs_known: Collection[str]) -> dict[int, list[Order]]:
-    """What each node shall do, by its id."""
+    """Each node's orders, by its id."""
     by_node: dict[int, list[Order]] = defaultdict(list)
     by_id = {node.pk: node for node in nodes}
     rows = [(first, _Row(*rest)) for first, *rest in _ROWS(nodes=by_id)]
     ssh = ssh_accesses(row.id for _, row in rows if row.ssh and row.phase in NEEDS_SPEC)
     for node_id, row in rows:
         if row.phase in NEEDS_SPEC and not row.spec_hash:
-            continue  # it has none, or was committed since the specs were stored: its own list follows
+            continue  # none possible, or committed since the specs were stored: then its own list follows
         by_node[node_id].append(_order(row, by_id[node_id], specs_known, ssh.get(row.id)))
     return by_node
 
 
 class _Row(NamedTuple):
-    """What an order wants of a task attempt's row."""
+    """Columns of a task attempt for its order."""
 
     id: UUID
     phase: str
@@ -188,7 +188,7 @@ def _desired(node: Node, orders: Iterable[Order], answers: int, storages: tuple[
 
 
 def _ends_of_strangers(node: Node) -> Iterator[Order]:
-    """Unknown containers that an administrator wants gone."""
+    """Orders to end unknown containers."""
     for attempt, told in node.strangers.items():
         if "stopped_by" in told:
             by, reason = told["stopped_by"], told["reason"]
@@ -198,7 +198,7 @@ def _ends_of_strangers(node: Node) -> Iterator[Order]:
 
 
 def _order(row: _Row, node: Node, specs_known: Collection[str], ssh: SshAccess | None) -> Order:
-    # Also with a stop: an agent without its record reads the log only once it knows what that must not show.
+    # Also with a stop: an agent that lost its record reads the log only once it knows what must be hidden in it.
     wanted = row.phase != Phase.REMOVE and row.spec_sealed and row.spec_hash not in specs_known
     return Order(
         attempt=str(row.id),
@@ -215,7 +215,7 @@ def _order(row: _Row, node: Node, specs_known: Collection[str], ssh: SshAccess |
 
 
 def _code(row: _Row, node: Node) -> str | None:
-    """Where the node may fetch its code, as long as the container may still have to be made."""
+    """Where the node may fetch its code, while the container may still have to be created."""
     if row.code is None or row.phase not in NEEDS_SPEC or reached(ContainerState(row.state), ContainerState.STARTING):
         return None
     ticket = Ticket(attempt=str(row.id), node=node.name, sha256=row.code)

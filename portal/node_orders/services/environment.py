@@ -1,7 +1,7 @@
-"""Variables every task gets: OpenPAI's ``PAI_*``, torch's and torchrun's, and our own ``BERTH_*``.
+"""Variables of every task: OpenPAI's ``PAI_*``, torch's and torchrun's, and our own ``BERTH_*``.
 
-Ranks count tasks over roles in file order. A job's tasks know each other by the nodes' job addresses and the
-ports held for them.
+Ranks count tasks over roles in file order. A job's tasks know each other by their nodes' job addresses and the ports
+held for them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from portal.jobs.container import MASTER_PORT_LABEL
 
 USUAL_MASTER_PORT = 29500
 LONGEST = 96 * 1024
-"""Bytes of a list of tasks in one variable: Linux takes 128 kB with the name."""
+"""Bytes of one variable listing tasks: Linux takes 128 kB with the name."""
 MOST_EACH = 512 * 1024
-"""Bytes of the variables of single tasks together: Linux takes 2 MB of all variables, the script's among them."""
+"""Bytes of all variables about single tasks: Linux takes 2 MB of variables in total, the script's included."""
 LEFT_OUT = "BERTH_LEFT_OUT"
-"""Names what is not there, since no program could be started with it."""
+"""Names the variables left out, with which no program could be started."""
 _EACH = ("PAI_HOST_IP_*", "PAI_PORT_LIST_*", "PAI_*_PORT")
 
 
@@ -37,7 +37,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the variables are made of. ``me`` is one of ``peers``, which are in rank order."""
+    """Inputs of the variables. ``me`` is one of ``peers``, which are in rank order."""
 
     spec: JobSpec
     user: str
@@ -53,8 +53,8 @@ class Facts:
 
 
 def environment(facts: Facts, shared: Mapping[str, str]) -> dict[str, str]:
-    """All variables, in no particular order; ``shared`` are those of the task's siblings too. The user's own come from
-    the script, and win there: a Python program's output is in the log as it prints it, unless they say otherwise."""
+    """All variables, unordered; ``shared``: those its siblings get as well. The user's own come from the script, and
+    win there: a Python program's output is unbuffered in the log unless they say otherwise."""
     return {
         "PYTHONUNBUFFERED": "1",
         **shared,
@@ -66,10 +66,11 @@ def environment(facts: Facts, shared: Mapping[str, str]) -> dict[str, str]:
 
 
 def shared_variables(peers: Sequence[Peer]) -> dict[str, str]:
-    """The variables that name each task, the same for all of an attempt: made for each of thousands they would take
-    most of the time.
+    """Variables that name each task, the same for a whole attempt: built anew for each of thousands of tasks they would
+    take most of the time.
 
-    They are left out where the tasks are so many that Linux would start nothing; ``LEFT_OUT`` says which."""
+    They are left out if tasks are so many that Linux would start nothing; ``LEFT_OUT`` says which.
+    """
     lists, each = _pai_lists(peers), _pai_each(peers)
     long = [name for name, value in lists.items() if len(value) > LONGEST]
     env = {name: value for name, value in lists.items() if name not in long}
@@ -81,7 +82,7 @@ def shared_variables(peers: Sequence[Peer]) -> dict[str, str]:
 
 
 def pai_job_name(name: str, run: int) -> str:
-    """What OpenPAI's clients call a run. OpenPAI has one run of a name; later ones carry their number."""
+    """A run's name in OpenPAI's clients. OpenPAI has one run per name; later ones carry their number."""
     return name if run == 1 else f"{name}-{run}"
 
 
@@ -163,7 +164,7 @@ def _torch(facts: Facts) -> dict[str, str]:
     shape = {"NNODES": str(len(facts.peers)), "NODE_RANK": str(facts.me.rank), "NPROC_PER_NODE": str(local)}
     master = _master(facts.peers)
     env = shape | master
-    # Alone, torchrun takes 127.0.0.1, and from newer versions on a free port: it reads PET_* only, and is told nothing.
+    # Alone, torchrun uses 127.0.0.1 and, in newer versions, a free port: it reads PET_* only, and gets no PET_MASTER_*.
     env |= {f"PET_{name}": value for name, value in (env if len(facts.peers) > 1 else shape).items()}
     env |= {"WORLD_SIZE": str(sum(max(peer.gpus, 1) for peer in facts.peers)), "RANK": str(before)}
     if len(facts.peers) > 1 and facts.interface:
@@ -172,8 +173,8 @@ def _torch(facts: Facts) -> dict[str, str]:
 
 
 def _master(peers: Sequence[Peer]) -> dict[str, str]:
-    """Where the processes of all tasks meet. A task that is alone has a network of its own, in which its server's
-    address leads nowhere, and no port is held for it."""
+    """Rendezvous of all tasks' processes. A single task has a network of its own, in which its node's address leads
+    nowhere, and no port is held for it."""
     address = "127.0.0.1" if len(peers) == 1 else peers[0].address
     port = peers[0].ports.get(MASTER_PORT_LABEL, (USUAL_MASTER_PORT,))[0]
     return {"MASTER_ADDR": address, "MASTER_PORT": str(port)}

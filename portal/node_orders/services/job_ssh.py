@@ -1,5 +1,5 @@
-"""SSH between the tasks of one job (OpenPAI's ``jobssh``): a pair of keys of the job's own, and the host names
-``role-index`` that its tasks know each other by. See ``docs/decisions/ssh.md``."""
+"""SSH between the tasks of one job (OpenPAI's ``jobssh``): a key pair per job attempt, and host names ``role-index``
+for its tasks. See ``docs/decisions/ssh.md``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from portal.job_file.rules import pai_role
 from portal.node_orders.services.environment import Peer
 
 JOB_SSH_VARIABLE = "BERTH_JOB_SSH"
-"""Tells the server of a task that the job's key is its host key."""
+"""Tells a task's SSH server that the job's key is its host key."""
 BARRIER_EXIT = 249  # as in OpenPAI
 _PORT = "ssh"
 
@@ -68,24 +68,23 @@ unset -f berth_barrier
 
 
 def job_key(attempt_id: int) -> Ed25519PrivateKey:
-    """The key of a job attempt, the same whenever it is asked for: it is stored nowhere."""
+    """A job attempt's key, derived deterministically: it is stored nowhere."""
     seed = salted_hmac("berth.jobs.ssh", str(attempt_id), algorithm="sha256").digest()
     return Ed25519PrivateKey.from_private_bytes(seed)
 
 
 def public_line(key: Ed25519PrivateKey) -> str:
-    """Its public half, as in authorized_keys."""
+    """Public half, as in authorized_keys."""
     return key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
 
 
 def private_text(key: Ed25519PrivateKey) -> str:
-    """The key as in a file; written in other letters each time."""
+    """Its file format; encoded differently each time."""
     return key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
 
 
 def job_ssh_script(spec: JobSpec, *, key: Ed25519PrivateKey, private: str, me: Peer, peers: Sequence[Peer]) -> str:
-    """What a task does before its own commands; nothing where it takes no part, or is alone. ``private``: the key's
-    text."""
+    """Commands run before the task's own; empty if it takes no part, or is alone. ``private``: the key's text."""
     wish = spec.job_ssh(me.role)
     others = [peer for peer in peers if peer.address and peer.ports.get(_PORT) and spec.job_ssh(peer.role)]
     if wish is None or len(peers) < 2 or not others:
@@ -106,5 +105,5 @@ def _name(peer: Peer) -> str:
 
 
 def _names(peer: Peer) -> str:
-    """All that the task is called: scripts written for OpenPAI use its form of the role's name."""
+    """All host names of the task: scripts written for OpenPAI use its form of the role's name."""
     return " ".join(dict.fromkeys((_name(peer), f"{pai_role(peer.role)}-{peer.index}")))

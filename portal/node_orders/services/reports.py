@@ -1,4 +1,4 @@
-"""What nodes say of containers. Moves forward only; late and repeated reports change nothing."""
+"""Container reports of nodes. Move forward only; late and repeated ones change nothing."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from portal.node_orders.services.unknown_containers import strangers_take
 log = logging.getLogger(__name__)
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}|process")
-"""Of an image; the process runtime has none, and says so."""
+"""Image digest; the process runtime has none, and says so."""
 WORD, SENTENCE, TAIL = 40, 2000, 4096
-"""Characters of what a node says of a container: of a word, of a sentence, which stands in lists, events and mails of
-everybody who may see the job, and of the last that it printed."""
+"""Characters kept of a container's report: of a word; of a sentence, which appears in lists, events and mails of
+everybody who may see the job; and of its last output."""
 
 
 def containers_report(*, node: Node, generation: int, containers: Iterable[ContainerReport], now: datetime) -> None:
-    """Take in a full report of ``node``: each container in a transaction of its own, and what fails with one keeps none
-    of the others back. Raises OperationalError or InterfaceError where the database itself fails."""
+    """Take in a full report of ``node``: each container in its own transaction, so that one's failure does not block
+    the others. Raises OperationalError or InterfaceError if the database itself fails."""
     rows = {str(row.pk): row for row in _rows().filter(node=node, removed_at__isnull=True)}
     reports = {report.attempt: report for report in containers}
     with _alone(node, "tasks that come back"):
@@ -61,7 +61,7 @@ def containers_report(*, node: Node, generation: int, containers: Iterable[Conta
 
 
 def _believed(told: ContainerReport) -> ContainerReport:
-    """The same with numbers that fit columns, and texts that fit pages."""
+    """The report with numbers that fit columns, and texts that fit pages."""
     end, progress = told.exit, told.progress
     return replace(
         told,
@@ -81,7 +81,7 @@ def _believed(told: ContainerReport) -> ContainerReport:
 
 @contextmanager
 def _alone(node: Node, what: str) -> Iterator[None]:
-    """Its failure is told and is nobody else's."""
+    """Isolates and logs a failure."""
     try:
         yield
     except (InterfaceError, OperationalError):
@@ -96,7 +96,7 @@ def _rows() -> QuerySet[TaskAttempt]:
 
 
 def container_report(*, row: TaskAttempt, report: ContainerReport, now: datetime) -> bool:
-    """Take in what the node says of one task attempt. True when something changed."""
+    """Take in the report on one task attempt. True if something changed."""
     if not _news(row, report, now):
         return False
     with transaction.atomic():
@@ -129,7 +129,7 @@ def container_report(*, row: TaskAttempt, report: ContainerReport, now: datetime
 
 
 def _news(row: TaskAttempt, report: ContainerReport, now: datetime) -> bool:
-    """Whether the report tells anything of this row: not one made for an earlier spec, not an older state."""
+    """Whether the report adds anything to this row: none made for an earlier spec does, and no older state."""
     if not reached(report.state, ContainerState.STARTING) and report.spec_hash != row.spec_hash:
         return False
     forward = moves_forward(ContainerState(row.state), report.state)
@@ -137,8 +137,8 @@ def _news(row: TaskAttempt, report: ContainerReport, now: datetime) -> bool:
 
 
 def _let_go(row: TaskAttempt, report: ContainerReport) -> bool:
-    """Whether the last process of an ended container is gone from its GPUs by now. Of one that outlives SIGKILL its
-    CPU and memory are held as well, until it is removed."""
+    """Whether an ended container's last process has left its GPUs. If one outlives SIGKILL, CPU and memory are held as
+    well, until it is removed."""
     ended = row.state == ContainerState.TERMINATED and row.released_at is None
     return ended and row.cause != Cause.UNKILLABLE and not report.gpus
 
@@ -165,7 +165,7 @@ def _changed(row: TaskAttempt, report: ContainerReport, now: datetime) -> dict[s
 
 
 def _digest(report: ContainerReport) -> str:
-    """What other nodes are told to run as well: nothing that could mean an image there by another name."""
+    """The digest other nodes will run as well: never anything that could be another image's name there."""
     return report.digest if report.digest is not None and _DIGEST.fullmatch(report.digest) else ""
 
 
@@ -174,8 +174,8 @@ def _lease_over(row: TaskAttempt, progress: Mapping[str, Any]) -> bool:
 
 
 def _checkpoint(row: TaskAttempt, report: ContainerReport, now: datetime) -> datetime | None:
-    """When this run last saved its work. What an earlier run left in the job folder is none of its own; a time to
-    come says nothing yet."""
+    """When this run last saved its work. Files left by an earlier run in the job folder do not count; nor does a future
+    time, yet."""
     told = report.checkpoint_ms
     if told is None or row.started_at is None:
         return row.checkpoint_at
@@ -212,13 +212,13 @@ EARLIEST_MS, DAY_MS = 946_684_800_000, 86_400_000
 
 
 def _time(unix_ms: int, now: datetime) -> datetime:
-    """By the node's clock. What cannot be is taken for now: pages cannot even show a time of the year 1, or 100,000."""
+    """A time by the node's clock. Impossible ones become now: pages cannot even show the year 1, or 100,000."""
     possible = EARLIEST_MS <= unix_ms <= _ms(now) + DAY_MS
     return datetime.fromtimestamp(unix_ms / 1000, tz=UTC) if possible else now
 
 
 def _reached(row: TaskAttempt, report: ContainerReport, now: datetime) -> None:
-    """Its state moved forward: the event, and what follows."""
+    """Handles a move forward: event and consequences."""
     attempt, name = row.job_attempt, f"{row.task.role.name}/{row.task.index}"
     state = ContainerState(row.state)
     job_event(
@@ -253,7 +253,7 @@ def _words(row: TaskAttempt, state: ContainerState) -> str:
 
 
 def attempt_log_done(*, row: TaskAttempt) -> bool:
-    """Order the container's removal once it has ended and its last log byte is archived."""
+    """Order the container's removal once it has ended and its whole log is archived."""
     with transaction.atomic():
         job_hold(row.job_attempt.job_id)
         ready = TaskAttempt.objects.filter(

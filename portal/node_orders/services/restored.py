@@ -1,4 +1,4 @@
-"""What a database says of logs that was put back to what it was."""
+"""Log rows after a restore of the database."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from portal.jobs.models import TaskAttempt
 
 
 def logs_told_anew() -> None:
-    """Take logs that are still on their nodes for open ones, known as far as they are archived: how long they are, and
-    that nothing more comes, the nodes say again. Until then no container goes, whose end may be in no archive. Those
-    whose removal was ordered were archived whole; of a server that was removed nobody says anything again."""
+    """Reopen logs that are still on their nodes, as far as they are archived: the nodes report again their length and
+    that they are complete. Until then no container is removed, whose last lines may be in no archive. Logs of
+    containers ordered removed were archived whole; a removed node reports nothing again."""
     open_logs = TaskAttempt.objects.filter(removed_at__isnull=True, node__removed_at__isnull=True)
     open_logs.exclude(phase=Phase.REMOVE).update(log_end=F("archived_to"), log_complete=False)

@@ -1,5 +1,5 @@
-"""Tasks that were lost with their node and come back with it: where no other attempt has begun, they go on, or what
-they ended with counts. ``docs/decisions/node-faults.md`` has the table."""
+"""Tasks that were lost with their node and return with it: if no other attempt has begun, they go on, or their result
+counts. ``docs/decisions/node-faults.md`` has the table."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from portal.jobs.services.usage_charge import usage_charge
 from portal.jobs.states import AttemptState, EndReason, JobState, TaskState
 
 _OWN_ENDS = frozenset({Cause.EXITED, Cause.OOM})
-"""What a program ended with by itself. Who was killed from outside may have been so by the fault of its server."""
+"""Causes of a program's own end. One killed from outside may have been so by its node's fault."""
 
 _SUCCEEDED = Q(state=str(ContainerState.TERMINATED), cause=str(Cause.EXITED), exit_code=0)
 _LOST = Q(lost_at__isnull=False, released_at=None, phase__in=[Phase.STOP, Phase.RUN])
 _LOST &= ~Q(state=str(ContainerState.TERMINATED))
-"""With the phase ``run``: it came back and waits for the other nodes of its gang."""
+"""In phase ``run``: it is back and waits for the other nodes of its gang."""
 _TOLD = frozenset({StopReason.LOST, StopReason.SIBLING})
-"""Of a gang whose node was lost the first task is told to stop for that, the others with it."""
+"""Stop reasons in a gang whose node was lost: of the first task, and of its siblings."""
 
 
 def lost_tasks_return(
     *, node: Node, rows: Iterable[TaskAttempt], reports: Mapping[str, ContainerReport], now: datetime
 ) -> None:
-    """Take up what of ``rows``, those of the node, was lost with it, runs on or has ended by itself, and was not begun
-    anew meanwhile. Whatever cannot be taken up stays given up, and is stopped."""
+    """Take up those of ``rows``, the node's, that were lost with it, still run or have ended by themselves, and were
+    not restarted meanwhile. Anything else stays given up, and is stopped."""
     back = [row for row in rows if _is_back(row, reports.get(str(row.pk)))]
     for attempt, same in groupby(sorted(back, key=lambda row: row.job_attempt_id), lambda row: row.job_attempt_id):
         with transaction.atomic():
@@ -49,13 +49,13 @@ def lost_tasks_return(
 
 
 def _is_back(row: TaskAttempt, report: ContainerReport | None) -> bool:
-    """Whether it was given up with its node, and the node tells that it runs, not having heard of its stop, or how it
-    ended by itself."""
+    """Whether it was given up with its node, and the node now reports it running, unaware of its stop, or ended by
+    itself."""
     if report is None or row.lost_at is None or row.stop_reason not in _TOLD or row.released_at is not None:
         return False
-    waits = row.phase == Phase.RUN  # for the other nodes of its gang, and has not been told of any stop
+    waits = row.phase == Phase.RUN  # for the other nodes of its gang, never told to stop
     if not waits and (row.stop_since is None or row.stop_since > row.lost_at):
-        return False  # it did so in vain
+        return False  # it waited in vain
     if report.state is ContainerState.RUNNING:
         return waits or report.generation < row.phase_since
     ended = report.state is ContainerState.TERMINATED and row.state != ContainerState.TERMINATED
@@ -63,14 +63,14 @@ def _is_back(row: TaskAttempt, report: ContainerReport | None) -> bool:
 
 
 def came_too_late(row: TaskAttempt, report: ContainerReport) -> str:
-    """Why a task that was taken up is given up once more: the order to stop it was on its way. Empty where nothing of
-    that is so."""
+    """Why a task that was taken up is given up again: its stop order was already on its way. Empty if that does not
+    apply."""
     told = report.exit.stop_reason if report.exit is not None else None
     return f"Node {row.node.name} was lost." if told in _TOLD and not row.stop_reason else ""
 
 
 def _take_up(attempt_id: int, back: Mapping[UUID, Exit | None], now: datetime) -> None:
-    """``back``: the tasks that a node has brought back, and how each ended."""
+    """Resumes tasks. ``back``: those a node brought back, and their ends."""
     attempt = JobAttempt.objects.select_related("job__user").get(pk=attempt_id)
     job_hold(attempt.job_id)
     attempt.refresh_from_db()
@@ -91,7 +91,7 @@ def _take_up(attempt_id: int, back: Mapping[UUID, Exit | None], now: datetime) -
 
 
 def _waits_alone(row: TaskAttempt, attempt: JobAttempt) -> bool:
-    """Of a job that is no gang: whether its attempt goes on, and the task waits to be run again."""
+    """For a job that is no gang: whether its attempt goes on, and the task waits for a retry."""
     going_on = attempt.state in {AttemptState.STARTING, AttemptState.RUNNING}
     newer = TaskAttempt.objects.filter(task=row.task_id, number__gt=row.number)
     return going_on and row.task.state == TaskState.WAITING and not newer.exists()
@@ -100,8 +100,8 @@ def _waits_alone(row: TaskAttempt, attempt: JobAttempt) -> bool:
 def _gang_back(
     attempt: JobAttempt, rows: Sequence[TaskAttempt], back: Mapping[UUID, Exit | None], now: datetime
 ) -> bool:
-    """Open the attempt again where nothing has begun since, and all its tasks are back or had succeeded, or so many
-    succeeded that the others are not needed. While all that lack are awaited with their nodes, those that run do so."""
+    """Reopen the attempt if nothing has begun since, and all its tasks are back or had succeeded, or enough succeeded.
+    While all missing ones may still return with their nodes, those that run wait for them."""
     over = attempt.state == AttemptState.ENDED and attempt.end_reason == EndReason.NODE_LOST
     waits = Job.objects.filter(pk=attempt.job_id, state=JobState.WAITING, paused=False)
     if not over or not waits.exists() or attempt.job.attempts.filter(number__gt=attempt.number).exists():
@@ -111,7 +111,7 @@ def _gang_back(
     well = [row for row in rows if _is_well(back.get(row.pk))]
     failed = any(end is not None and not _is_well(end) for end in back.values())
     if failed and whole.order_by().values("node").distinct().count() > 1:
-        return False  # perhaps since it could not reach the others
+        return False  # perhaps because it could not reach the others
     missing = others.exclude(_SUCCEEDED)
     if missing.exists() and not _enough(attempt, others, well):
         if not missing.exclude(_LOST, node__health=NodeHealth.LOST, node__removed_at=None).exists():
@@ -133,22 +133,22 @@ def _is_well(end: Exit | None) -> bool:
 
 
 def _enough(attempt: JobAttempt, others: QuerySet[TaskAttempt], well: Sequence[TaskAttempt]) -> bool:
-    """Whether as many tasks of a role succeeded as complete the job."""
+    """Whether enough tasks of a role succeeded to complete the job."""
     done = Counter(others.filter(_SUCCEEDED).values_list("task__role", flat=True))
     done.update(row.task.role_id for row in well)
     return any(1 <= role.min_succeeded <= done[role.pk] for role in TaskRole.objects.filter(job=attempt.job_id))
 
 
 def _rows_wait(rows: Sequence[TaskAttempt], now: datetime) -> None:
-    """Their node is not told to stop them; still lost, they decide nothing."""
+    """Cancels their stop; still lost, they decide nothing."""
     for node, generation in nodes_bump(row.node_id for row in rows).items():
         here = [row.pk for row in rows if row.node_id == node]
         TaskAttempt.objects.filter(pk__in=here).update(phase=Phase.RUN, phase_since=generation, stop_since=now)
 
 
 def gangs_wait_no_longer(*, now: datetime) -> None:
-    """Stop what came back and waits for the rest of its gang, once its job has gone another way, or the rest has not
-    come within the time after which a node is lost."""
+    """Stop returned tasks that wait for the rest of their gang, once the job has moved on, or the rest has not returned
+    within the time after which a node is lost."""
     before = now - timedelta(seconds=settings.NODE_LOST_AFTER_S)
     for job in {*_IN_VAIN(before=before)}:
         with transaction.atomic():
@@ -168,13 +168,13 @@ _IN_VAIN = Prepared(lambda: _in_vain(Slot("before", datetime)).order_by().values
 
 
 def _rows_go_on(rows: Sequence[TaskAttempt]) -> None:
-    """They hold their GPUs on loan, since their team has had its quota back: the next cycle puts them inside again
-    where there is room. What was charged of those without GPUs is charged at their end, with the rest."""
+    """Resumes the tasks. Their GPUs are on loan, since the team has had its quota back: the next cycle promotes them if
+    there is room. What was charged of those without GPUs is charged at their end, with the rest."""
     for row in rows:
         if row.lost_at is not None and not row.task.role.gpus:
             usage_charge(rows=[row], until=row.lost_at, back=True)
     generations = nodes_bump(row.node_id for row in rows)
-    # Who may take these GPUs has changed: no decision that was made before is carried out.
+    # Who may take these GPUs has changed: earlier decisions must not be carried out.
     Node.objects.filter(pk__in=generations).update(placement_version=F("placement_version") + 1)
     for node, generation in generations.items():
         TaskAttempt.objects.filter(pk__in=[row.pk for row in rows if row.node_id == node]).update(

@@ -1,4 +1,4 @@
-"""The specs of task attempts, sealed for their nodes: made once and kept."""
+"""Specs of task attempts, sealed for their nodes: made once and stored."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ log = logging.getLogger(__name__)
 NEEDS_SPEC = {Phase.PREPARE, Phase.RUN}
 
 AT_ONCE = 32 << 20
-"""Bytes of specs that are written by one statement. Each names all tasks of its job, so that those of 2,000 tasks are a
-gigabyte together: more than PostgreSQL takes in one value, and than a process should hold."""
+"""Bytes of specs written per statement. Each names all tasks of its job, so those of 2,000 tasks total a gigabyte: more
+than PostgreSQL takes in one value, and than a process should hold."""
 
 RUN_OF = (
     "number", "job__name", "job__run", "job__spec", "job__secrets_sealed", "job__vc__default_profile",
@@ -49,17 +49,17 @@ RUN_OF = (
     *(f"job__code__{name}" for name in ("sha256", "size", "unpacked", "entries")),
     *(f"job__kept_folder__{name}" for name in ("storage", "path")),
 )  # fmt: skip
-"""What a spec wants of its job attempt; whole rows of job, user and virtual cluster are large."""
+"""Columns of a job attempt for its specs; whole rows of job, user and virtual cluster are large."""
 
 
 def specs_store(*, nodes: Mapping[int, Node], of: Collection[JobAttempt] | None = None) -> dict[int, str]:
-    """Make the specs that tasks on these nodes (by id) still lack, all or those of some attempts. A fixed number of
-    queries, and one more for each ``AT_ONCE``.
+    """Make the specs that tasks on these nodes (by id) still lack, of all or some attempts. A fixed number of queries,
+    plus one for each ``AT_ONCE``.
 
-    Where one of a job attempt cannot be made, none of that attempt is kept, and the others are: returned is why, in
-    words, by the ids of such attempts.
+    If one of a job attempt cannot be made, none of that attempt is kept, but the others are: returns why, in words, by
+    attempt id.
     """
-    # Made once and kept: what it is made of (addresses, siblings' ports) may change while the container lives.
+    # Made only once: its inputs (addresses, siblings' ports) may change while the container lives.
     runs = [Run(*row) for row in _LACKING(nodes=nodes)]
     if of is not None:
         keys = {one.pk for one in of}
@@ -79,7 +79,7 @@ def specs_store(*, nodes: Mapping[int, Node], of: Collection[JobAttempt] | None 
             encoded = encode(spec)
         except DatabaseError:
             raise
-        except Exception as error:  # what is wrong with one job keeps no other one's orders back
+        except Exception as error:  # one job's fault must not block others' orders
             failed[run.job_attempt] = error
         else:
             writing.add(run, node, encoded, failed)
@@ -107,7 +107,7 @@ _RUNNING = Prepared(_running)
 
 
 class _Writing:
-    """Specs that are made, on their way to their rows. ``begun``: the job attempts of which some were written."""
+    """Buffers specs on their way to their rows. ``begun``: job attempts of which some are written."""
 
     def __init__(self, facts: Mapping[int, AttemptFacts]) -> None:
         self._facts, self._made, self._size = facts, list[tuple[Run, str, str]](), 0
@@ -121,18 +121,18 @@ class _Writing:
             self.write(failed)
 
     def write(self, failed: Container[int]) -> None:
-        """Without those of job attempts that have failed since."""
+        """Skips job attempts that have failed since."""
         kept = [one for one in self._made if one[0].job_attempt not in failed]
         self._made, self._size = [], 0
         self.begun |= {run.job_attempt for run, *_ in kept}
         _folders_store(self._facts[key] for key in {run.job_attempt for run, *_ in kept})
-        # Who was there first with one of them wins: what is sent is read again.
+        # The first writer of a spec wins: what is sent is read again.
         new = [(run.id, digest, sealed) for run, digest, sealed in kept]
         rows_update(TaskAttempt, ("spec_hash", "spec_sealed"), new, only={"spec_hash": ""})
 
 
 def _left_out_tell(attempt: JobAttempt, names: str) -> None:
-    """Write once for a job which variables its tasks do not get."""
+    """Record once per job which variables its tasks do not get."""
     listed = ", ".join(names.split())
     message = f"Its tasks go without {listed}: of so many tasks these are longer than Linux takes."
     if not JobEvent.objects.filter(job=attempt.job, code="hint", message=message).exists():
@@ -150,8 +150,8 @@ def _told(attempt: JobAttempt, error: Exception) -> str:
 
 
 def _folders_store(given: Iterable[AttemptFacts]) -> None:
-    """Where the folders are that jobs are given now for the first time: worked out from later settings, one could be
-    another's. No query where there is none."""
+    """Store the new job folders' locations: recomputed from later settings, one could be another's. No query without
+    new ones."""
     new = [
         KeptFolder(job=one.job, storage=one.job_storage, path=job_folder_path(storage=one.job_storage, job=one.job))
         for one in given
@@ -161,7 +161,7 @@ def _folders_store(given: Iterable[AttemptFacts]) -> None:
 
 
 def _gpus(attempts: Collection[UUID]) -> dict[UUID, list[HeldGpu]]:
-    """What each of these task attempts was given, in the order of the GPUs' indices."""
+    """GPUs of each of these task attempts, in index order."""
     held: dict[UUID, list[HeldGpu]] = defaultdict(list)
     for key, number, uuid in _HELD(attempts=attempts):
         held[key].append(HeldGpu(number, uuid))

@@ -1,4 +1,4 @@
-"""Which tasks are reached by SSH, with whose keys, and what their nodes tell of it."""
+"""SSH access to tasks: which have it, with whose keys, and what nodes report of it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ from portal.jobs.selectors.hidden import hidden_in
 from portal.node_orders.services.job_ssh import job_key, public_line
 
 SSH_PORT = "ssh"
-"""The label of its port, which every task has."""
+"""Label of its port, which every task has."""
 SPEC_OF = ("spec", "secrets_sealed", "user__is_active")
 MOST_BYTES = 16 * 1024
-"""Keys that go along with an order, again and again: what is longer is cut off behind a whole key."""
+"""Bytes of keys repeated with each order: the rest is cut off after a whole key."""
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
 
 
 def ssh_accesses(attempts: Iterable[UUID]) -> dict[UUID, SshAccess]:
-    """By what these task attempts are reached: their port, the keys that their owner's profile has now and those of the
-    job's file (none where the account is disabled), and the job's own for its other tasks. Three queries, none for
-    none."""
+    """Access to these task attempts: port, the keys in their owner's profile now and in the job's file (none if the
+    account is disabled), and the job's own for its other tasks. Three queries, none without attempts."""
     ids = list(attempts)
     if not ids:
         return {}
@@ -46,7 +45,7 @@ def ssh_accesses(attempts: Iterable[UUID]) -> dict[UUID, SshAccess]:
 
 
 def _spec(job: Job) -> JobSpec:
-    """With its secrets where keys may wait for one."""
+    """With its secrets if keys may refer to one."""
     spec = JobSpec.from_json(job.spec)
     waits = any("<%" in line for role in spec.roles for line in ssh_keys(spec, role.name))
     return replace(spec, secrets=hidden_in(job)) if waits else spec
@@ -67,11 +66,11 @@ def _lines(given: Iterable[str]) -> Iterator[str]:
         try:
             yield public_key_parse(text).line
         except NoPublicKey:
-            continue  # of a file that was taken before its keys were looked at
+            continue  # of a file accepted before keys were validated
 
 
 def ssh_reported(row: TaskAttempt, report: ContainerReport) -> dict[str, str]:
-    """What is known of the task's server; what the container said is believed only where it has the form."""
+    """State of the task's SSH server; the container's claims count only if well-formed."""
     told, known = report.ssh, dict[str, str](row.ssh)
     if not known or told is None:
         return known
@@ -85,7 +84,7 @@ def ssh_reported(row: TaskAttempt, report: ContainerReport) -> dict[str, str]:
 
 
 def ssh_hint(row: TaskAttempt) -> str:
-    """The event of a task that is not reached after all."""
+    """Event text for a task without SSH after all."""
     if row.ssh.get("state") != "none":
         return ""
     return f"No SSH into {row.task.role.name}/{row.task.index} on {row.node.name}: {row.ssh['message']}."

@@ -1,5 +1,5 @@
-"""Containers that a node runs for task attempts of which the database knows nothing: of a portal that was restored to
-earlier, or of another one. They keep running, their GPUs stay fenced, until an administrator decides."""
+"""Unknown containers: a node runs them for task attempts missing in the database, of a portal restored to an earlier
+state, or of another one. They keep running, their GPUs stay fenced, until an administrator decides."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from portal.hardware.services.generations import nodes_bump
 from portal.hardware.services.nodes import node_event
 
 STRANGERS, NAME, FOLDER = 512, 200, 500
-"""So many unknown containers of a node are noted, under a name and with a folder of so many characters: each that comes
-or goes is an event, and one that no server runs would hold the lane of reports."""
+"""How many unknown containers of a node are recorded, and the length of their name and folder: each that comes or goes
+is an event, and a flood of made-up ones would block the reports lane."""
 
 UNKNOWN_CONTAINER = "a container of a task attempt this portal does not know runs on it: "
 
 
 def strangers_take(*, node: Node, reports: Sequence[ContainerReport], now: datetime) -> None:
-    """Note the unknown containers of a full report on the node's row, and fence their GPUs. ``node`` as it was when the
-    report came: where there were none and are none, nothing is asked."""
+    """Record the unknown containers of a full report on the node's row, and fence their GPUs. ``node`` as it was when
+    the report came: if there were and are none, no query is made."""
     if not reports and not node.strangers:
         return
     with transaction.atomic():
@@ -48,8 +48,7 @@ def strangers_take(*, node: Node, reports: Sequence[ContainerReport], now: datet
 
 
 def _noted(reports: Sequence[ContainerReport]) -> dict[str, dict[str, Any]]:
-    """What is noted, by task attempt: where they are too many those that hold GPUs come first, and in each report the
-    same ones."""
+    """Recorded containers by task attempt: if too many, those that hold GPUs come first, in a stable order."""
     named = [one for one in reports if len(one.attempt) <= NAME]
     named.sort(key=lambda one: (not one.gpus, one.attempt))
     return {one.attempt: {"gpus": sorted(one.gpus[:GPUS]), "folder": one.folder[:FOLDER]} for one in named[:STRANGERS]}
@@ -74,8 +73,8 @@ def _tell(node: Node, come: set[str], gone: set[str], now: datetime) -> None:
 
 
 def stranger_stop(*, node: Node, attempt: str, reason: str, actor: str, now: datetime) -> None:
-    """Have an unknown container stopped, with the usual grace, and removed with its log. Again: no change. Raises
-    NotFound where the node reports none of this name."""
+    """Order an unknown container's stop, with the usual grace, and removal with its log. Again: no change. Raises
+    NotFound if the node reports none of this name."""
     with transaction.atomic():
         held = Node.objects.select_for_update(no_key=True).only("name", "strangers").get(pk=node.pk)
         stranger = held.strangers.get(attempt)
