@@ -86,7 +86,7 @@ class Archiver:
         row.refresh_from_db(fields=["archived_to", "log_complete", "log_end", "lost_at", "state"])
         attempt, start = str(row.pk), row.archived_to
         source = log_of(row)
-        begin, end = start, self.archive.segment_end(attempt, start)  # of one that was killed before it moved archived_to
+        begin, end = start, self.archive.segment_end(attempt, start)  # written by one that was then killed
         if end is None:
             run = self._take(source, start)
             begin, end = run.start, self.archive.write(attempt, run) if run.data else start
