@@ -1,7 +1,7 @@
-"""The audit log: who did what, to what, from where, and what it was before and is after.
+"""The audit log: who did what, to what, from where, and its state before and after.
 
-Each entry is written in the transaction of the change that it tells of: there is no change without one and none
-without its change. The portal has no way to change or delete an entry.
+An entry is written in the transaction of its change: neither exists without the other. The portal has no way to change
+or delete an entry.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from portal.common.origin import origin
 from portal.common.prepared import Prepared, Slot
 
 Values = Mapping[str, Any]
-"""What of a thing an entry tells: plain JSON, never a secret."""
+"""The audited state of a thing: plain JSON, never a secret."""
 
 PAGE = 100
 """Entries on a page."""
 
 READ_AGAIN = timedelta(hours=1)
-"""Who reads the same thing again within this time is not noted again."""
+"""Reading the same thing again within this time is not logged again."""
 
 
 def audit_write(
@@ -38,7 +38,7 @@ def audit_write(
     before: Values | None = None,
     after: Values | None = None,
 ) -> None:
-    """Notes what ``actor`` (a user name; empty: the portal itself) did to ``target``, in the caller's transaction."""
+    """Logs what ``actor`` (a user name; empty: the portal itself) did to ``target``, in the caller's transaction."""
     came = origin()
     AuditEntry.objects.create(
         at=now, actor=actor, action=action, target=target[:255], vc=vc, before=before, after=after,
@@ -47,7 +47,7 @@ def audit_write(
 
 
 def audit_read(action: Audited, *, actor: str, target: str, now: datetime, vc: str = "") -> None:
-    """Notes that somebody reads what is another's; once an hour."""
+    """Logs that somebody reads another user's thing; at most once an hour."""
     if not _READ(actor=actor, action=action.value, target=target[:255], after=now - READ_AGAIN):
         audit_write(action, actor=actor, target=target, now=now, vc=vc)
 
@@ -63,14 +63,14 @@ _READ = Prepared(_read_lately)
 
 
 def audit_entries(*, user: User) -> QuerySet[AuditEntry]:
-    """All of them, newest first. Raises NotFound for those who may not read them."""
+    """All entries, newest first. Raises NotFound for those who may not read them."""
     if not allowed_everywhere(user, Action.AUDIT_READ):
         raise NotFound("audit log")
     return AuditEntry.objects.order_by("-id")
 
 
 def audit_last(*actions: Audited, target: str | None = None) -> AuditEntry | None:
-    """The last of these things that was done (to ``target``), for who may change the same. One query."""
+    """The newest entry of these actions (on ``target``), to show to others who edit the same. One query."""
     entries = AuditEntry.objects.filter(action__in=actions)
     return (entries if target is None else entries.filter(target=target[:255])).order_by("-id").first()
 
@@ -83,8 +83,8 @@ def audit_found(
     until: datetime | None = None,
     **exactly: str,
 ) -> tuple[list[AuditEntry], bool]:
-    """A page of these entries: older than ``before``, from ``since`` on, up to ``until``, with exactly these values;
-    and whether there are more. One query."""
+    """A page of entries: older than ``before``, from ``since`` on, before ``until``, with exactly these values; and
+    whether there are more. One query."""
     found = entries.filter(**exactly)
     if before is not None:
         found = found.filter(pk__lt=before)
@@ -97,7 +97,7 @@ def audit_found(
 
 
 def changes_of(before: Values, after: Values) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Of two descriptions of a thing what differs, as it was and as it is."""
+    """The values that differ between two descriptions of a thing, before and after."""
     differ = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     return {name: before[name] for name in differ if name in before}, {
         name: after[name] for name in differ if name in after

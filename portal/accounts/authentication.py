@@ -1,4 +1,4 @@
-"""How a request says who sends it: a bearer token, or the browser's session; and what it may then do."""
+"""Authentication of API requests by bearer token or browser session, and token scopes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class BearerToken(BaseAuthentication):
-    """``Authorization: Bearer berth_…``. A token that does not hold is refused, never taken for nobody."""
+    """``Authorization: Bearer berth_…``. An invalid token is refused, never treated as anonymous."""
 
     def authenticate(self, request: Request) -> tuple[User, Token] | None:
         words = get_authorization_header(request).split()
@@ -31,7 +31,7 @@ class BearerToken(BaseAuthentication):
         return self.held(words[1].decode("latin-1"))
 
     def held(self, secret: str) -> tuple[User, Token]:
-        """Whose token this is; raises AuthenticationFailed where it does not hold."""
+        """The token with its user. Raises AuthenticationFailed if it is not valid."""
         now = timezone.now()
         token = token_valid(digest=Token.digest_of(secret), now=now)
         if token is None:
@@ -45,10 +45,10 @@ class BearerToken(BaseAuthentication):
 
 
 class SignedInWithScope(BasePermission):
-    """Somebody is signed in, and a token's scope covers the request.
+    """Requires a signed-in user, and a token whose scope covers the request.
 
-    Reading needs ``read``; everything else what the view's ``scope`` says, ``admin`` where it says nothing. A
-    browser's session has every scope. What the user may do is decided by ``portal.accounts.rights``.
+    Reading needs ``read``; everything else the view's ``scope``, ``admin`` by default. A browser session has every
+    scope. What the user may do is decided by ``portal.accounts.rights``.
     """
 
     def has_permission(self, request: Request, view: APIView) -> bool:

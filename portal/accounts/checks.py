@@ -1,4 +1,4 @@
-"""What of the accounts a portal of more than one person should not leave so, as Django system checks."""
+"""Django system checks of accounts, for portals with more than one user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from portal.common.sentences import some_of
 
 @register(Tags.security, deploy=True)
 def accounts_have_uids(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Asked by ``manage.py check --deploy``, of the database; of one that is not there yet nothing is told."""
+    """Warns of active accounts without a uid; runs with ``manage.py check --deploy``. Silent if the database does not
+    exist yet."""
     try:
         names = [*User.objects.filter(uid=None, is_active=True).order_by("username").values_list("username", flat=True)]
     except DatabaseError:

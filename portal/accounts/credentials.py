@@ -1,4 +1,4 @@
-"""What somebody was let in by, asked again while what they began goes on."""
+"""Credentials of long-lived work, rechecked while it goes on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from portal.common.errors import Refused
 
 
 class Credential(Protocol):
-    """What was shown at the beginning; ``user`` asks the database whether it still holds, and for what: ``scope``."""
+    """The credential shown at the start; ``user`` looks up whether it is still valid, and sets its ``scope``."""
 
     scope: Scope
 
@@ -23,7 +23,7 @@ class Credential(Protocol):
 
 
 class SessionCredential:
-    """A browser's session cookie."""
+    """A browser's session key."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -34,7 +34,7 @@ class SessionCredential:
 
 
 class TokenCredential:
-    """A bearer token, of which only the digest is kept."""
+    """A bearer token; only its digest is kept."""
 
     def __init__(self, digest: str) -> None:
         self.digest = digest
@@ -49,8 +49,8 @@ class TokenCredential:
 
 
 def still_may(request: HttpRequest | Request, right: Callable[[User], object]) -> Callable[[], bool]:
-    """A question to be asked again while the request's answer is sent: whether the token or session that it came with
-    still holds, and ``right`` raises no Refused for its user."""
+    """A callable to poll while the response is sent: whether the request's token or session is still valid, and
+    ``right`` raises no Refused for its user."""
     token = request.auth if isinstance(request, Request) else None
     session = SessionCredential(request.session.session_key or "")
     credential: Credential = TokenCredential(token.digest) if isinstance(token, Token) else session

@@ -1,4 +1,4 @@
-"""Where two descriptions of a thing differ, down to the single values: what pages show of an audit log's entry."""
+"""Differences between two descriptions of a thing, down to single values, for the audit log's pages."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from itertools import islice, zip_longest
 from typing import Any, NamedTuple
 
 MOST = 100
-"""So many differences of one entry are shown; the export has all that was."""
+"""Differences shown of one entry; the export has the whole."""
 LONGEST = 300
-"""Of a value so many characters are shown."""
+"""Characters shown of a value."""
 ABSENT = "–"
 
 
 class Difference(NamedTuple):
-    """A value by its path (``virtualClusters.vision.virtualCells[0].cellNumber``), as it was and as it is."""
+    """A value by its path (``virtualClusters.vision.virtualCells[0].cellNumber``), before and after."""
 
     path: str
     was: str
@@ -23,7 +23,7 @@ class Difference(NamedTuple):
 
 
 def differences(before: Any, after: Any) -> list[Difference]:
-    """The first ``MOST`` of them, in the order of what there was; of what was not there, or is no more, a dash."""
+    """The first ``MOST`` differences, in the order of ``before``; a missing value is a dash."""
     found = _differ("", {} if before is None else before, {} if after is None else after)
     return list(islice(found, MOST))
 
@@ -47,7 +47,7 @@ def _of(values: Mapping[str, Any], name: str) -> Any:
 
 
 def _nested(values: list[Any]) -> bool:
-    """Whether it is a list of descriptions; one of plain values is read as a whole."""
+    """Whether it is a list of descriptions; a list of plain values is compared as a whole."""
     return bool(values) and all(isinstance(one, Mapping | list) for one in values)
 
 

@@ -1,7 +1,7 @@
-"""The first administrator of a new portal: whoever can read a web process's log, by the code that stands there.
+"""The first administrator of a new portal: whoever can read the code in a web process's log.
 
-Each web process that starts while nobody administers the cluster makes a code of its own and prints it; any of them is
-taken by any web process, since their hashes are in the database.
+Each web process that starts while there is no administrator makes and prints a code of its own; any web process accepts
+any of them, since their hashes are in the database.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from portal.common.throttles import by_address
 log = logging.getLogger(__name__)
 
 MOST_CODES = 20
-"""Of web processes that were started one after the other while nobody administered; older ones are over."""
+"""Codes kept, of web processes started while there was no administrator; older ones are invalid."""
 
 
 class WrongCode(Denied):
@@ -39,12 +39,12 @@ class WrongCode(Denied):
 
 
 def first_needed() -> bool:
-    """Whether nobody administers the cluster yet. One query."""
+    """Whether there is no administrator yet. One query."""
     return not User.objects.filter(role=ClusterRole.ADMIN).exists()
 
 
 def first_code_make(*, now: datetime) -> str:
-    """A new code; its only copy."""
+    """Makes a code and returns its only copy."""
     code = secrets.token_urlsafe(16)
     with transaction.atomic():
         FirstCode.objects.create(digest=_digest(code), created_at=now)
@@ -53,8 +53,8 @@ def first_code_make(*, now: datetime) -> str:
 
 
 def first_administrator_make(*, code: str, username: str, password: str, address: str, now: datetime) -> User:
-    """The first administrator; every code is over by that. Raises NotFound where there is one, WrongCode, RateLimited,
-    django's ValidationError, NameTaken."""
+    """Creates the first administrator, and invalidates all codes. Raises NotFound if there is one already, WrongCode,
+    RateLimited, django's ValidationError, NameTaken."""
     SIGN_INS.take(by_address(address), now=now)
     try:
         return _first_make(code, username, password, now)
@@ -65,7 +65,7 @@ def first_administrator_make(*, code: str, username: str, password: str, address
 
 def _first_make(code: str, username: str, password: str, now: datetime) -> User:
     with transaction.atomic():
-        codes = list(FirstCode.objects.select_for_update().order_by("pk"))  # of two at once the second finds none
+        codes = list(FirstCode.objects.select_for_update().order_by("pk"))  # a concurrent second request finds none
         if not first_needed():
             raise NotFound("page")
         if _digest(code) not in {one.digest for one in codes}:
@@ -80,11 +80,11 @@ def _digest(code: str) -> str:
     return hashlib.sha256(code.encode("utf-8", "replace")).hexdigest()
 
 
-# ---------------------------------------------------------------- a web process starts
+# ---------------------------------------------------------------- start of a web process
 
 
 def first_announce() -> None:
-    """Print where the first administrator is made, and by which code, where there is none."""
+    """Logs the URL and code for the first administrator, if there is none."""
     try:
         if first_needed():
             code = first_code_make(now=timezone.now())
@@ -104,7 +104,7 @@ Message = MutableMapping[str, Any]
 async def started(
     scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
 ) -> None:
-    """ASGI's lifespan of a web process: it serves at once, and announces meanwhile."""
+    """ASGI lifespan of a web process: serves at once, and announces meanwhile."""
     while (event := (await receive())["type"]) != "lifespan.shutdown":
         if event == "lifespan.startup":
             Thread(target=_announce_aside, daemon=True).start()

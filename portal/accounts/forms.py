@@ -1,4 +1,4 @@
-"""What people type about their account."""
+"""Forms of accounts and the audit log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DATE = {**_TEXT, "type": "date"}
 
 
 class LoginForm(forms.Form):
-    """Name and password; whether they fit is the service's answer."""
+    """Name and password; the service checks them."""
 
     username = forms.CharField(
         label=_("User name"),
@@ -52,7 +52,7 @@ class PasswordForm(forms.Form):
 
 
 class ForgottenForm(forms.Form):
-    """Whose password is lost."""
+    """The account whose password is lost."""
 
     typed = forms.CharField(
         label=_("User name or e-mail address"),
@@ -62,7 +62,7 @@ class ForgottenForm(forms.Form):
 
 
 class NewPasswordForm(forms.Form):
-    """A new password in place of a lost one."""
+    """A new password to replace a lost one."""
 
     new = forms.CharField(
         label=_("New password"),
@@ -93,7 +93,7 @@ class FirstForm(forms.Form):
 
 
 class TokenForm(forms.Form):
-    """A new token: what for, what it may, how long."""
+    """A new token: its purpose, scope and expiry."""
 
     name = forms.CharField(
         label=_("What it is for"), max_length=100, widget=forms.TextInput({**_TEXT, "placeholder": _("laptop")})
@@ -113,13 +113,13 @@ class TokenForm(forms.Form):
     )
 
     def expires_at(self, now: datetime) -> datetime | None:
-        """When the token ends; None is never."""
+        """When the token expires; None: never."""
         days: int = self.cleaned_data["days"]
         return now + timedelta(days=days) if days else None
 
 
 class LanguageForm(forms.Form):
-    """The language of one's pages; each by its own name, so that it is found by who reads no other."""
+    """The language of the user's pages; each under its own name, for people who read no other."""
 
     language = forms.ChoiceField(
         label=_("Language of the pages"),
@@ -174,7 +174,7 @@ class AuditForm(forms.Form):
     older = forms.IntegerField(required=False, min_value=1, max_value=2**62, widget=forms.HiddenInput)
 
     def clean(self) -> dict[str, Any]:
-        """The first day comes before the last."""
+        """Checks that the first day is not after the last."""
         typed = super().clean() or self.cleaned_data
         since, until = typed.get("since"), typed.get("until")
         if since and until and until < since:
@@ -183,13 +183,13 @@ class AuditForm(forms.Form):
 
     @property
     def chosen(self) -> dict[str, str]:
-        """The filters that are set and possible, as they stand in the address."""
+        """The valid filters that are set, as in the URL."""
         self.is_valid()
         return {name: str(value) for name, value in self.cleaned_data.items() if value}
 
     @property
     def filters(self) -> dict[str, Any]:
-        """As the selector takes them; the last day is in it."""
+        """The filters for the selector; includes the last day."""
         self.is_valid()
         typed = {name: value for name, value in self.cleaned_data.items() if value and name != "older"}
         for name, days in (("since", 0), ("until", 1)):
@@ -199,14 +199,14 @@ class AuditForm(forms.Form):
 
     @property
     def before(self) -> int | None:
-        """The entry below which the page begins."""
+        """The id below which the page's entries are."""
         self.is_valid()
         before: int | None = self.cleaned_data.get("older")
         return before
 
     @property
     def api(self) -> dict[str, str]:
-        """The same filters as the API calls them."""
+        """The filters under the API's names."""
         return {
             name: value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
             for name, value in self.filters.items()

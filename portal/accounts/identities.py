@@ -1,5 +1,5 @@
-"""Which account is whose at a sign-in provider: by issuer and subject, which name a person for good. Never by an e-mail
-address or a name, which people choose and are given anew."""
+"""Identities at a sign-in provider, tied to accounts by issuer and subject, which name a person for good. Never by
+e-mail address or name, which people choose and which are reassigned."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from portal.env.grants import Grant
 
 
 class NoAccount(Denied):
-    """The provider knows who it is, and there is no account for them here."""
+    """The provider knows the person, but there is no account for them."""
 
 
 def grants_of(groups: tuple[str, ...] | None) -> frozenset[Grant]:
-    """What these groups of the provider give."""
+    """What these groups of the provider grant."""
     return frozenset(grant for group in groups or () for grant in settings.OIDC_GRANTS.get(group, ()))
 
 
 def identity_of(*, person: Person, now: datetime) -> Identity:
-    """Whose account it is, locked; at the first sign-in a new one where the settings make accounts. Inside the caller's
-    transaction. Raises NoAccount."""
+    """The person's identity with its account, locked; at the first sign-in a new account if the settings create them.
+    Inside the caller's transaction. Raises NoAccount."""
     found = Identity.objects.select_for_update(of=("self",)).select_related("user")
     identity = found.filter(issuer=person.issuer, subject=person.subject).first()
     return identity or _first_time(person, now)
@@ -74,8 +74,8 @@ def _no_account(person: Person) -> str:
 
 
 def identity_tie(*, user: User, issuer: str, subject: str, now: datetime, actor: str) -> Identity:
-    """From now on who is ``subject`` at ``issuer`` signs in to this account; once is enough. Raises Conflict where
-    either is tied already to another."""
+    """Ties ``subject`` at ``issuer`` to this account for signing in; idempotent. Raises Conflict if either is tied to
+    another."""
     there = Identity.objects.filter(issuer=issuer, user=user).first()
     if there is not None and there.subject == subject:
         return there
@@ -95,7 +95,7 @@ def identity_tie(*, user: User, issuer: str, subject: str, now: datetime, actor:
 
 
 def identity_loosen(*, user: User, issuer: str, now: datetime, actor: str) -> bool:
-    """Nobody signs in to this account by that provider any more; whether somebody did. What its groups gave stays."""
+    """Unties the account from that provider; returns whether it was tied. What its groups granted stays."""
     with transaction.atomic():
         identity = Identity.objects.filter(user=user, issuer=issuer).first()
         if identity is None:

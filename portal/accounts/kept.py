@@ -1,7 +1,7 @@
-"""A form that is sent after its session has ended is not lost: it waits on the log-in page, and goes on from there.
+"""Keeps a form that is posted after its session has ended: it waits on the log-in page, and is sent afterwards.
 
-It is kept nowhere but on that page, in fields that are not shown, so that nobody can fill the portal's memory before
-logging in. What was sent had the form's own sign, like any other.
+It is stored only in hidden fields of that page, so that nobody can fill the portal's memory before logging in. The form
+had a CSRF token, like any other.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from portal.accounts.pages import login_show
 PREFIX = "kept-"
 _NEVER = ("csrfmiddlewaretoken",)
 _SECRET = frozenset({"password", "old", "new", "value", "secret", "table"})
-"""A form with one of these, or with a file, is not kept at all: a page that anybody at that browser may read would hold
-it, and without it the form would do something else."""
+"""A form with one of these, or with a file, is not kept at all: its values would be on a page that anyone at that
+browser may read, and without them the form would do something else."""
 
 Fields = list[tuple[str, str]]
 
 
 class KeptForms:
-    """Instead of sending somebody whose session has ended to the log-in page, shows it with what they had sent."""
+    """Middleware that answers a POST of an expired session with the log-in page holding the form, in place of a
+    redirect."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -44,29 +45,29 @@ class KeptForms:
 
 
 def from_here(request: HttpRequest) -> bool:
-    """The browser says that a page of this very site has sent it."""
+    """Whether the browser says that a page of this very site sent the request."""
     said = urlsplit(request.headers.get("Origin") or request.headers.get("Referer", ""))
     return (said.scheme, said.netloc) == (request.scheme, request.get_host())
 
 
 def page_of(request: HttpRequest) -> str:
-    """The page with the form that was sent, as many forms go to an address that shows nothing by itself."""
+    """The URL of the page with the form, since many forms post to a URL that shows nothing by itself."""
     sent_by = urlsplit(request.headers.get("Referer", ""))
     if sent_by.netloc != request.get_host():
         return request.get_full_path()
-    # Two slashes at the beginning would lead to another site.
+    # Two leading slashes would lead to another site.
     return urlunsplit(("", "", "/" + sent_by.path.lstrip("/\\"), sent_by.query, ""))
 
 
 def fields_to_keep(request: HttpRequest) -> Fields:
-    """What was sent, as it may wait on a page; nothing where it holds what must not."""
+    """The posted fields, if they may be put on a page; else none."""
     if request.FILES or any(name in _SECRET or "password" in name for name in request.POST):
         return []
     return [(name, value) for name, value in _pairs(request.POST) if name not in _NEVER]
 
 
 def fields_kept(posted: QueryDict) -> Fields:
-    """What waits on a log-in page, as it was sent first: name and value."""
+    """The fields kept on a log-in page, under their original names."""
     return [(name.removeprefix(PREFIX), value) for name, value in _pairs(posted) if name.startswith(PREFIX)]
 
 

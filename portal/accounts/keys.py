@@ -1,4 +1,4 @@
-"""The public SSH keys of people, with which they reach jobs that run an SSH server."""
+"""Users' public SSH keys, for jobs that run an SSH server."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ MOST_KEYS = 50
 
 
 def public_key_read(text: str) -> PublicKey:
-    """The key in a line of ``authorized_keys``, or of a ``.pub`` file. Raises Invalid for anything else: options,
-    several lines, a private key."""
+    """Parses a line of ``authorized_keys`` or a ``.pub`` file. Raises Invalid for anything else: options, several
+    lines, a private key."""
     try:
         return public_key_parse(text)
     except NoPublicKey as none:
@@ -53,7 +53,7 @@ def ssh_keys_of(*, user: User) -> QuerySet[SshKey]:
 
 
 def ssh_lines(*, users: Collection[int]) -> dict[int, list[str]]:
-    """The keys of these users, newest first, by the user's id. One query."""
+    """These users' keys, newest first, by user id. One query."""
     found: dict[int, list[str]] = {}
     keys = SshKey.objects.filter(user__in=users).order_by("-id")
     for user, line in keys.values_list("user", "public"):
@@ -62,7 +62,7 @@ def ssh_lines(*, users: Collection[int]) -> dict[int, list[str]]:
 
 
 def ssh_key_get(*, user: User, key_id: int) -> SshKey:
-    """A key of the user's own; NotFound otherwise."""
+    """A key of the user. Raises NotFound."""
     key = ssh_keys_of(user=user).filter(pk=key_id).first()
     if key is None:
         raise NotFound("SSH key", key_id)
@@ -70,8 +70,8 @@ def ssh_key_get(*, user: User, key_id: int) -> SshKey:
 
 
 def ssh_key_add(*, user: User, name: str, public: str, now: datetime) -> SshKey:
-    """Store a public key; without a name its comment is its name. Raises Invalid for what is none, Conflict where the
-    user has it already or has too many."""
+    """Stores a public key; its name defaults to its comment. Raises Invalid if it is none, Conflict if the user has it
+    already or has too many."""
     read = public_key_read(public)
     if SshKey.objects.filter(user=user).count() >= MOST_KEYS:
         raise Conflict(
@@ -91,7 +91,7 @@ def ssh_key_add(*, user: User, name: str, public: str, now: datetime) -> SshKey:
 
 
 def ssh_key_remove(*, key: SshKey, now: datetime) -> None:
-    """Forget a key. Doing it twice is doing it once."""
+    """Deletes a key; idempotent."""
     with transaction.atomic():
         if SshKey.objects.filter(pk=key.pk).delete()[0]:
             name = key.user.username

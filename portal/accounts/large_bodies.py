@@ -1,4 +1,4 @@
-"""Who may send a large body: asked before it is taken, since it lies on the disk before any view sees the request."""
+"""Authorisation of large bodies, before they are read: they reach the disk before any view sees the request."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ LARGE_BODIES = Share(
     own=gettext_noop("You are sending too much at once (the most is %(most)s large uploads). Try again later."),
     full=gettext_noop("Too many large uploads are under way. Try again later."),
 )
-"""Large bodies that are under way in this process."""
+"""Limits large bodies under way in this process."""
 
 
 class NotSignedIn(Denied):
-    """Nobody is known by what the request shows."""
+    """The request has no valid credential."""
 
     status = 401
     title = gettext_noop("Not signed in")
@@ -34,8 +34,8 @@ class NotSignedIn(Denied):
 
 
 async def large_body_seat(scope: Any) -> Seat:
-    """For one more large body of who sends this request. Raises NotSignedIn, TooManyAtOnce, Busy, and Unavailable
-    where nobody can be asked."""
+    """A seat for one more large body of the request's user. Raises NotSignedIn, TooManyAtOnce, Busy, and Unavailable if
+    the credential cannot be checked."""
     credential = credential_of(scope)
     try:
         user = None if credential is None else await database_sync_to_async(credential.user)()

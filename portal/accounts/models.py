@@ -1,4 +1,4 @@
-"""People, and the tokens their programs use. Groups are Django's own."""
+"""Users, their tokens and SSH keys, and the audit log. Groups are Django's own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from portal.accounts.differences import Difference, differences
 
 
 class ClusterRole(models.TextChoices):
-    """What a user may do in the whole cluster; rights inside a virtual cluster stand in its memberships."""
+    """A user's role in the whole cluster; roles in a virtual cluster are in its memberships."""
 
     USER = "user", _("User")
     AUDITOR = "auditor", _("Auditor")
@@ -23,13 +23,13 @@ class ClusterRole(models.TextChoices):
 
 
 class User(AbstractUser):
-    """An account. ``uid`` and ``gid`` are those its containers run with on the storages; never 0."""
+    """An account. Its containers run with ``uid`` and ``gid``, which own its files on storages; never 0."""
 
     username = models.CharField(
         max_length=64,
         unique=True,
         validators=[
-            # A job's folder lies in one of this name: "." and ".." would be others' folders.
+            # Job folders are below one of this name: "." and ".." would be other users' folders.
             RegexValidator(r"^(?!\.{1,2}\Z)[A-Za-z0-9_.-]+\Z", _("Letters, digits, dot, dash and underscore only."))
         ],
     )
@@ -49,12 +49,12 @@ class User(AbstractUser):
 
     @property
     def is_cluster_admin(self) -> bool:
-        """Whether the user administers the whole cluster."""
+        """Whether the user is an active administrator of the cluster."""
         return self.is_active and self.role == ClusterRole.ADMIN
 
 
 class GroupNote(models.Model):
-    """What a group (Django's own) is for."""
+    """The description of a group (Django's own)."""
 
     group = models.OneToOneField(Group, on_delete=models.CASCADE, related_name="note")
     description = models.TextField(blank=True)
@@ -64,20 +64,20 @@ class GroupNote(models.Model):
 
 
 class Scope(models.TextChoices):
-    """What a token may be used for; each contains the one before."""
+    """What a token may be used for; each scope includes the ones before it."""
 
     READ = "read", _("Read")
     SUBMIT = "submit", _("Submit and stop jobs")
     ADMIN = "admin", _("Everything its owner may do")
 
     def covers(self, needed: Scope) -> bool:
-        """Whether a token of this scope may be used where ``needed`` is asked for."""
+        """Whether a token of this scope suffices where ``needed`` is required."""
         order = list(Scope)
         return order.index(self) >= order.index(needed)
 
 
 class Token(models.Model):
-    """A bearer token. Only its hash is kept; ``prefix`` lets its owner recognise it."""
+    """A bearer token. Only its hash is stored; ``prefix`` lets its owner recognise it."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
     name = models.CharField(max_length=100)
@@ -97,16 +97,16 @@ class Token(models.Model):
 
     @staticmethod
     def digest_of(secret: str) -> str:
-        """What is kept of a token: SHA-256 in hex. The secret has 256 random bits, so that no salt is needed."""
+        """The stored hash of a token: SHA-256 in hex. Its 256 random bits need no salt."""
         return hashlib.sha256(secret.encode()).hexdigest()
 
 
 class Identity(models.Model):
-    """Who an account is at a sign-in provider: the ``subject`` there, which never changes and is never given anew.
+    """An account's identity at a sign-in provider: the ``subject`` there, which never changes and is never reassigned.
 
-    ``given``: what the provider's groups gave at the last sign-in: ``role`` (in the cluster, and the one ``below`` it
-    that was given by hand), ``groups`` (their ids) and ``memberships`` (their ids with the role). What was changed by
-    hand since is not theirs any more.
+    ``given``: what the provider's groups granted at the last sign-in: ``role`` (in the cluster, and the one ``below``
+    it that was set by hand), ``groups`` (their ids) and ``memberships`` (their ids with the role). What was changed by
+    hand since is no longer the provider's.
     """
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="identities")
@@ -127,8 +127,8 @@ class Identity(models.Model):
 
 
 class FirstCode(models.Model):
-    """A code that makes the first administrator. Each web process that finds none has one of its own, of which only the
-    hash is kept."""
+    """A code to create the first administrator. Each web process that finds none makes its own; only the hash is
+    stored."""
 
     digest = models.CharField(max_length=64, unique=True)
     created_at = models.DateTimeField()
@@ -141,7 +141,7 @@ class FirstCode(models.Model):
 
 
 class SshKey(models.Model):
-    """A public SSH key. ``public`` is its line without the comment, ``fingerprint`` as OpenSSH shows it."""
+    """A public SSH key: ``public`` is its line without the comment, ``fingerprint`` as OpenSSH shows it."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="ssh_keys")
     name = models.CharField(max_length=100)
@@ -159,7 +159,7 @@ class SshKey(models.Model):
 
 
 class Audited(models.TextChoices):
-    """What the audit log tells of."""
+    """The actions in the audit log."""
 
     SIGN_IN = "sign_in", _("Signed in")
     SIGN_IN_REFUSED = "sign_in.refused", _("Could not sign in")
@@ -224,12 +224,12 @@ class Audited(models.TextChoices):
 
 
 def audited_choices() -> list[tuple[str, Any]]:
-    """What entries tell of; asked for by name, so that a new one needs no migration."""
+    """The audited actions; passed as a callable, so that a new one needs no migration."""
     return Audited.choices
 
 
 class AuditEntry(models.Model):
-    """Who did what, when, to what and from where. Names are kept as they were: entries outlive what they speak of."""
+    """An audit entry: who did what, when, to what, from where. Names are copied: entries outlive what they name."""
 
     at = models.DateTimeField()
     actor = models.CharField(max_length=64, blank=True, help_text="user name; empty: the portal itself")
@@ -253,10 +253,10 @@ class AuditEntry(models.Model):
 
     @property
     def changed(self) -> list[str]:
-        """The names of what has changed."""
+        """The names of the changed values."""
         return list({**(self.before or {}), **(self.after or {})})
 
     @property
     def changes(self) -> list[Difference]:
-        """What differs of them, down to the single values; the first hundred."""
+        """The differences, down to single values; the first hundred."""
         return differences(self.before, self.after)

@@ -1,4 +1,4 @@
-"""What pages of accounts share: the type of their requests, and the log-in page."""
+"""Shared by account pages: the request type, and the log-in page."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from portal.common.errors import Refused
 
 
 class PageRequest(HttpRequest):
-    """A request of somebody who is signed in, as the middlewares leave it."""
+    """A request of a signed-in user, as the middleware leaves it."""
 
     user: User
     htmx: HtmxDetails
 
 
 def target_of(request: HttpRequest) -> str:
-    """Where to go after logging in: an address of this portal only."""
+    """The URL to go to after logging in; only within this portal."""
     target = request.POST.get("next") or request.GET.get("next") or ""
     safe = url_has_allowed_host_and_scheme(target, {request.get_host()}, require_https=request.is_secure())
     return target if safe else settings.LOGIN_REDIRECT_URL
@@ -41,7 +41,7 @@ def login_show(
     status: int = 200,
     **more: object,
 ) -> HttpResponse:
-    """The log-in page; with what waits for the log-in, and why the last try was refused."""
+    """Renders the log-in page, with a form that waits for the log-in, and why the last try was refused."""
     form = form or LoginForm()
     context = {
         "form": form,

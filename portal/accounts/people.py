@@ -1,4 +1,4 @@
-"""What an administrator does with other people's accounts and with groups."""
+"""Administration of accounts and groups."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from portal.common.versions import version_check
 
 _COLUMNS = {"email": "email", "role": "role", "active": "is_active", "uid": "uid", "gid": "gid",
             "extra_gids": "extra_gids"}  # fmt: skip
-"""What can be changed of an account, and the column that holds it."""
+"""The changeable fields of an account, and their columns."""
 CHANGEABLE = frozenset(_COLUMNS)
 
 
 class LastAdministrator(Conflict):
-    """Nobody would be left who could make an administrator."""
+    """The change would leave no administrator."""
 
     def __init__(self, username: str) -> None:
         super().__init__(
@@ -34,7 +34,7 @@ class LastAdministrator(Conflict):
 
 
 class StillNamed(Conflict):
-    """Jobs name the account as their owner."""
+    """The account still owns jobs."""
 
     def __init__(self, username: str) -> None:
         super().__init__(
@@ -44,7 +44,7 @@ class StillNamed(Conflict):
 
 
 def user_told(user: User) -> dict[str, Any]:
-    """An account as the audit log and its version tell it; needs its groups."""
+    """The account's state for the audit log and its version; needs its groups."""
     columns = {name: getattr(user, column) for name, column in _COLUMNS.items()}
     return {**columns, "role": str(user.role), "groups": sorted(group.name for group in user.groups.all())}
 
@@ -58,11 +58,11 @@ def user_change(
     now: datetime,
     actor: str,
 ) -> User:
-    """Change some of ``CHANGEABLE``, and with ``groups`` in which groups the account is. One that is not active any
-    more is signed out everywhere within seconds; its jobs go on.
+    """Changes some of ``CHANGEABLE`` and, if given, the account's ``groups``. A disabled account is signed out
+    everywhere within seconds; its jobs go on.
 
-    Raises Conflict where ``seen``, the version that the change was made from, is not the present one, NameTaken for a
-    uid that another has, LastAdministrator, django's ValidationError.
+    Raises Conflict if ``seen``, the version that the change is based on, is outdated, NameTaken for another account's
+    uid, LastAdministrator, django's ValidationError.
     """
     with transaction.atomic():
         if _ends_administrator(changes):
@@ -94,8 +94,8 @@ def _ends_administrator(changes: Mapping[str, Any]) -> bool:
 
 
 def _keep_an_administrator(user: User) -> None:
-    """Of two who would each leave one administrator the second waits here, and then finds none left but itself.
-    Raises LastAdministrator."""
+    """Locks the active administrators, so that two changes cannot each remove the other's last one. Raises
+    LastAdministrator if ``user`` is the only one."""
     active = User.objects.filter(role=ClusterRole.ADMIN, is_active=True).order_by("pk")
     left = [row.pk for row in active.select_for_update().only("pk")]
     if left == [user.pk]:
@@ -103,7 +103,7 @@ def _keep_an_administrator(user: User) -> None:
 
 
 def user_remove(*, user: User, now: datetime, actor: str) -> None:
-    """End an account with its tokens, memberships and stored secrets. Raises StillNamed, LastAdministrator."""
+    """Deletes an account with its tokens, memberships and stored secrets. Raises StillNamed, LastAdministrator."""
     name = user.username
     try:
         with transaction.atomic():
@@ -111,12 +111,12 @@ def user_remove(*, user: User, now: datetime, actor: str) -> None:
             before = user_told(user)
             User.objects.select_for_update().get(pk=user.pk).delete()
             audit_write(Audited.USER_REMOVE, actor=actor, target=name, now=now, before=before)
-    except (ProtectedError, IntegrityError) as error:  # the latter: a job came at the same moment
+    except (ProtectedError, IntegrityError) as error:  # the latter: a job was submitted at the same moment
         raise StillNamed(name) from error
 
 
 def groups_set(*, user: User, groups: Iterable[Group], now: datetime, actor: str) -> None:
-    """Let the account be in these groups and in no others."""
+    """Puts the account into exactly these groups."""
     with transaction.atomic():
         before = sorted(user.groups.values_list("name", flat=True))
         user.groups.set(groups)
@@ -129,7 +129,7 @@ def groups_set(*, user: User, groups: Iterable[Group], now: datetime, actor: str
 
 
 def group_join(*, group: Group, user: User, now: datetime, actor: str) -> None:
-    """Put the account into the group; in it already: no change."""
+    """Adds the account to the group; idempotent."""
     with transaction.atomic():
         if not user.groups.filter(pk=group.pk).exists():
             user.groups.add(group)
@@ -137,7 +137,7 @@ def group_join(*, group: Group, user: User, now: datetime, actor: str) -> None:
 
 
 def group_leave(*, group: Group, user: User, now: datetime, actor: str) -> None:
-    """Take the account out of the group; out of it already: no change."""
+    """Removes the account from the group; idempotent."""
     with transaction.atomic():
         if user.groups.filter(pk=group.pk).exists():
             user.groups.remove(group)
@@ -145,7 +145,7 @@ def group_leave(*, group: Group, user: User, now: datetime, actor: str) -> None:
 
 
 def groups_named(names: Iterable[str], *, path: str = "groups") -> list[Group]:
-    """The groups of these names. Raises Invalid for those that are not there."""
+    """The groups with these names. Raises Invalid for unknown ones."""
     wanted = list(dict.fromkeys(names))
     found = {group.name: group for group in Group.objects.filter(name__in=wanted)}
     missing = [
@@ -162,7 +162,7 @@ def groups_named(names: Iterable[str], *, path: str = "groups") -> list[Group]:
 
 
 def group_store(*, name: str, description: str = "") -> Group:
-    """A group without members; who calls it tells the audit log. Raises Conflict where the name is taken."""
+    """Creates a group without members; the caller writes the audit entry. Raises Conflict if the name is taken."""
     row, made = Group.objects.get_or_create(name=name)
     if not made:
         raise Conflict(gettext("There is a group named %(name)s already.") % {"name": name})
@@ -171,11 +171,11 @@ def group_store(*, name: str, description: str = "") -> Group:
 
 
 def group_describe(*, group: Group, description: str) -> None:
-    """What it is for; who calls it tells the audit log."""
+    """Sets the group's description; the caller writes the audit entry."""
     GroupNote.objects.update_or_create(group=group, defaults={"description": description})
 
 
 def group_description(group: Group) -> str:
-    """What it is for; empty where nobody said."""
+    """The group's description; may be empty."""
     note: GroupNote | None = getattr(group, "note", None)
     return note.description if note else ""

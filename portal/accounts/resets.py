@@ -1,4 +1,4 @@
-"""A new password for somebody who has lost theirs: by a link that holds for one change and for a day."""
+"""Password reset by a link that works once, for a day."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ log = logging.getLogger(__name__)
 MAIL_TASK = "control.password_mail"
 ASKED = RateLimit("password-mail", Rate(*settings.LOGIN_RATE))
 WRITTEN = RateLimit("password-mail-to", Rate(10, 3600))
-"""Of one account, whoever asked and from wherever: nobody's mailbox is filled from here."""
+"""Per account, whoever asked from wherever: nobody's mailbox can be flooded."""
 MOST_MAILS = 5
-"""Accounts of one address that are written to at once."""
+"""Accounts of one address that get a mail at once."""
 MOST_TYPED = 254
-"""Characters of the longest e-mail address."""
+"""Length of the longest e-mail address."""
 
 
 class LinkOver(Refused):
-    """The link was used, is too old, or was never one."""
+    """The link was used, has expired, or never was one."""
 
     status = 410
     title = gettext_noop("Not valid any more")
@@ -47,8 +47,7 @@ class LinkOver(Refused):
 
 
 def reset_link_make(*, user: User, now: datetime, actor: str) -> str:
-    """The address at which the account gets a new password, once. Raises Conflict for one that is
-    disabled, PasswordsOff."""
+    """The URL to set a new password once. Raises Conflict for a disabled account, PasswordsOff."""
     if not user.is_active:
         raise Conflict(gettext("The account %(name)s is disabled.") % {"name": user.username})
     if not settings.PASSWORDS:
@@ -60,7 +59,7 @@ def reset_link_make(*, user: User, now: datetime, actor: str) -> str:
 
 
 def reset_user(*, uid: str, token: str, held: bool = False) -> User:
-    """Whose link it is; with ``held`` their row is kept until the caller's transaction ends. Raises LinkOver."""
+    """The link's account; ``held`` locks its row until the caller's transaction ends. Raises LinkOver."""
     try:
         key = int(urlsafe_base64_decode(uid))
     except ValueError:
@@ -73,8 +72,8 @@ def reset_user(*, uid: str, token: str, held: bool = False) -> User:
 
 
 def reset_password(*, uid: str, token: str, password: str) -> User:
-    """Set the password whose link it is; the link is over by that, and of two who use it at one moment the second
-    finds it so. Raises LinkOver, django's ValidationError."""
+    """Sets the password of the link's account, which invalidates the link: of two concurrent uses the second fails.
+    Raises LinkOver, django's ValidationError."""
     with transaction.atomic():
         user = reset_user(uid=uid, token=token, held=True)
         user_set_password(user=user, password=password)
@@ -82,8 +81,8 @@ def reset_password(*, uid: str, token: str, password: str) -> User:
 
 
 def reset_ask(*, typed: str, address: str, now: datetime) -> None:
-    """Have a link sent to whoever has this name or e-mail address. A worker looks for them: neither the answer nor the
-    time it takes says whether there is somebody. Raises RateLimited; Unavailable while the broker is away."""
+    """Has a link mailed to the account with this name or e-mail address. A worker looks it up: neither the answer nor
+    its timing tells whether it exists. Raises RateLimited; Unavailable while the broker is down."""
     for key in (by_address(address), f"typed:{typed.lower()}"):
         ASKED.take(key, now=now)
     if not task_send(MAIL_TASK, typed, queue="control", expires=600):
@@ -91,8 +90,8 @@ def reset_ask(*, typed: str, address: str, now: datetime) -> None:
 
 
 def reset_mails_send(*, typed: str, now: datetime) -> int:
-    """Write to the accounts with this name or e-mail address that log in by password; how many. Raises SMTPException
-    and OSError where the mail server does not take it."""
+    """Mails a link to the accounts with this name or e-mail address that log in by password; returns how many. Raises
+    SMTPException and OSError if the mail server refuses."""
     found = User.objects.filter(Q(username=typed) | Q(email__iexact=typed), is_active=True).exclude(email="")
     able = [user for user in found.order_by("pk")[:MOST_MAILS] if user.has_usable_password()]
     users = [user for user in able if _may_be_written_to(user, now)]

@@ -1,4 +1,4 @@
-"""Who may do what: the one table. Selectors turn a row of it into a condition on a queryset."""
+"""The rights table: who may do what. Selectors turn its rows into conditions on querysets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from portal.accounts.models import ClusterRole, User
 
 
 class Relation(StrEnum):
-    """What a user is to the cluster, to a virtual cluster (VC), or to a job. One may be several."""
+    """A user's relation to the cluster, to a virtual cluster (VC), or to a job. A user may have several."""
 
     ADMIN = "admin"  # administers the cluster
     AUDITOR = "auditor"  # reads all, changes nothing
@@ -20,7 +20,7 @@ class Relation(StrEnum):
 
 
 class Action(StrEnum):
-    """What somebody may want to do."""
+    """Actions that need a right."""
 
     JOB_READ = "job.read"  # name, command, logs, events: everything but secrets
     JOB_STOP = "job.stop"
@@ -124,10 +124,10 @@ _CLUSTER_WIDE: Mapping[str, Relation] = {ClusterRole.ADMIN: R.ADMIN, ClusterRole
 
 
 def cluster_relation(user: User) -> Relation:
-    """What the user is to the whole cluster: administrator, auditor or other."""
+    """The user's relation to the whole cluster: administrator, auditor or other."""
     return _CLUSTER_WIDE.get(user.role, R.OTHER)
 
 
 def allowed_everywhere(user: User, action: Action) -> bool:
-    """Whether the user may do it to anything there is, whatever it belongs to. A disabled account may nothing."""
+    """Whether the user may do this to anything, whatever it belongs to. A disabled account may do nothing."""
     return user.is_active and bool({cluster_relation(user), R.OTHER} & ALLOWED[action])

@@ -1,4 +1,4 @@
-"""Reading accounts and tokens."""
+"""Reads accounts and tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from portal.common.prepared import Prepared, Slot
 
 
 def token_valid(*, digest: str, now: datetime) -> Token | None:
-    """The token of that digest with its user, unless it is revoked or expired or its owner is disabled."""
+    """The token with that digest and its user, unless it is revoked or expired or its owner is disabled."""
     return _TOKEN.first(digest=digest, now=now)
 
 
@@ -30,19 +30,19 @@ _TOKEN = Prepared(_token)
 
 
 def token_get_valid(*, token_id: int, now: datetime) -> Token | None:
-    """The same, by its number."""
+    """The same, by id."""
     alive = Q(expires_at__isnull=True) | Q(expires_at__gt=now)
     found = Token.objects.filter(alive, pk=token_id, revoked_at__isnull=True, user__is_active=True)
     return found.select_related("user").first()
 
 
 def tokens_of(*, user: User) -> QuerySet[Token]:
-    """The user's tokens that are not revoked, newest first; expired ones included, so that one sees why."""
+    """The user's unrevoked tokens, newest first; expired ones included, so that one sees why they fail."""
     return Token.objects.filter(user=user, revoked_at__isnull=True)
 
 
 def token_get(*, user: User, token_id: int) -> Token:
-    """A token of the user's own; NotFound otherwise."""
+    """A token of the user. Raises NotFound."""
     token = tokens_of(user=user).filter(pk=token_id).first()
     if token is None:
         raise NotFound("token", token_id)
@@ -50,7 +50,7 @@ def token_get(*, user: User, token_id: int) -> Token:
 
 
 def session_user(*, session_key: str) -> User | None:
-    """Whose browser session it is; None once it ended, its account was disabled or its password changed."""
+    """The user of a browser session; None once it ended, the account was disabled or its password changed."""
     request = HttpRequest()
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
     user = auth.get_user(request)

@@ -1,4 +1,4 @@
-"""Writing accounts and tokens."""
+"""Writes accounts and tokens."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from portal.common.errors import Conflict, Denied
 from portal.common.sentences import sentence
 from portal.common.throttles import Rate, RateLimit, by_address
 
-TOKEN_MARK = "berth_"  # what a token begins with, so that a leaked one is recognised
+TOKEN_MARK = "berth_"  # prefix of every token, so that a leaked one is recognised
 TOKEN_BYTES = 32
 TOUCH_EVERY = timedelta(minutes=1)
 SIGN_INS = RateLimit("login", Rate(*settings.LOGIN_RATE))
 
 
 class WrongPassword(Denied):
-    """No active account has this name and password; which of them is wrong is not told."""
+    """No active account has this name and password; which of the two is wrong is not said."""
 
     status = 401
     title = "Not signed in"
@@ -40,7 +40,7 @@ class WrongPassword(Denied):
 
 
 class PasswordsOff(Denied):
-    """The settings let nobody log in by password."""
+    """Log-in by password is disabled."""
 
     def __init__(self) -> None:
         super().__init__(gettext("Nobody logs in by password here (BERTH_PASSWORDS)."))
@@ -48,17 +48,17 @@ class PasswordsOff(Denied):
 
 @dataclass(frozen=True, slots=True)
 class NewToken:
-    """A token at its making: the only moment at which its ``secret`` is known."""
+    """A token just made, with its ``secret``, which is never available again."""
 
     token: Token
     secret: str
 
 
 def sign_in(*, username: str, password: str, address: str, now: datetime) -> User:
-    """The account with this password.
+    """The account with this name and password.
 
-    Counts tries per address and per user name. A success clears the count of the name and is none of the address: who
-    has an account has no more tries at others' by it. Raises WrongPassword, RateLimited, PasswordsOff.
+    Tries are counted per address and per user name. A success clears the name's count and is not counted for the
+    address, but gives it no further tries at other accounts. Raises WrongPassword, RateLimited, PasswordsOff.
     """
     if not settings.PASSWORDS:
         raise PasswordsOff
@@ -76,9 +76,9 @@ def sign_in(*, username: str, password: str, address: str, now: datetime) -> Use
 
 
 def password_prove(*, user: User, password: str, now: datetime) -> None:
-    """That whoever is signed in knows the account's password too. Tries are as few as those of signing in, so that
-    a browser left open is no place to guess at; they are counted by themselves, for strangers use up the others. Raises
-    WrongPassword, RateLimited."""
+    """Checks that the signed-in user knows the password. Tries are limited as for signing in, so that a browser left
+    open is no place to guess; counted separately, since strangers can use up the others. Raises WrongPassword,
+    RateLimited."""
     key = f"proof:{user.pk}"
     SIGN_INS.take(key, now=now)
     if not user.check_password(password):
@@ -87,7 +87,7 @@ def password_prove(*, user: User, password: str, now: datetime) -> None:
 
 
 def token_create(*, user: User, name: str, scope: Scope, now: datetime, expires_at: datetime | None) -> NewToken:
-    """A new token; its secret is returned here and nowhere kept."""
+    """Makes a token; its secret is returned and not stored."""
     secret = TOKEN_MARK + secrets.token_urlsafe(TOKEN_BYTES)
     with transaction.atomic():
         token = Token.objects.create(
@@ -106,7 +106,7 @@ def token_create(*, user: User, name: str, scope: Scope, now: datetime, expires_
 
 
 def token_revoke(*, token: Token, now: datetime) -> None:
-    """Ends a token; open websockets that use it close within seconds. Doing it twice is doing it once."""
+    """Revokes a token; open websockets that use it close within seconds. Idempotent."""
     with transaction.atomic():
         if Token.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=now):
             before = {"name": token.name, "scope": token.scope}
@@ -116,8 +116,7 @@ def token_revoke(*, token: Token, now: datetime) -> None:
 
 
 def token_touch(*, token: Token, now: datetime) -> None:
-    """Notes that the token was used; at most one write a minute. The first use of a day (UTC) stands in the audit
-    log."""
+    """Notes that the token was used; at most one write a minute. The first use of a day (UTC) is audited."""
     last = token.last_used_at
     if last is not None and last >= now - TOUCH_EVERY:
         return
@@ -129,7 +128,7 @@ def token_touch(*, token: Token, now: datetime) -> None:
 
 
 def language_set(*, user: User, language: str, now: datetime) -> None:
-    """The language of the user's pages and mails from now on; empty: as each browser asks."""
+    """Sets the language of the user's pages and mails; empty: as each browser asks."""
     with transaction.atomic():
         row = User.objects.select_for_update(no_key=True).get(pk=user.pk)
         before, row.language = row.language, language
@@ -143,11 +142,11 @@ def language_set(*, user: User, language: str, now: datetime) -> None:
 
 
 class NameTaken(Conflict):
-    """Another account has this name, or this uid."""
+    """Another account has this name or uid."""
 
 
 RESERVED = frozenset({"import"})
-"""User names that stand for something else in addresses of the API."""
+"""User names that mean something else in URLs of the API."""
 
 
 def user_judged(
@@ -161,9 +160,8 @@ def user_judged(
     extra_gids: Sequence[int] = (),
     rules: Sequence[Any] | None = None,
 ) -> tuple[User, ValidationError | None]:
-    """An account that is not stored yet, and every reason why it cannot be, but for what others have. Its password is
-    looked at and not hashed, which takes its time. An administrator may also use Django's own admin pages, the back
-    door."""
+    """An unsaved account, and every reason why it is invalid, except what other accounts have. Its password is
+    validated but not hashed, which is slow. An administrator may also use Django's own admin pages, the back door."""
     admin = role == ClusterRole.ADMIN
     user = User(
         username=username, email=email, role=role, is_staff=admin, is_superuser=admin, uid=uid, gid=gid,
@@ -185,7 +183,7 @@ def user_judged(
 
 
 def user_store(*, user: User, now: datetime, actor: str = "") -> User:
-    """Store a draft, whose password was set; without a uid it gets one of its own. Raises NameTaken."""
+    """Saves a draft whose password is set; without a uid it gets one of its own. Raises NameTaken."""
     if taken := next(iter(users_taken(users=[user])), None):
         raise NameTaken(sentence(taken.message))
     try:
@@ -203,8 +201,8 @@ def user_store(*, user: User, now: datetime, actor: str = "") -> User:
 
 
 def _number_give(user: User) -> None:
-    """One of its own to an account that was stored just now. A number that somebody was given by hand is passed over,
-    and with it the key that it follows. Raises NameTaken where the range is used up."""
+    """Gives an account that was just saved a uid of its own. A number that was assigned by hand is skipped, with the
+    key that it follows. Raises NameTaken if the range is used up."""
     while User.objects.filter(uid=settings.UID_FIRST + user.pk).exists():
         user.delete()
         user.save(force_insert=True)
@@ -214,9 +212,8 @@ def _number_give(user: User) -> None:
 
 
 def numbers_of_own(user: User) -> dict[str, int]:
-    """The uid of an account that has none, and the gid that goes with it. No other account has had it from us: it
-    follows the account's key, which is never given twice. Raises NameTaken where somebody has been given it by hand, or
-    the range is used up."""
+    """A uid, and the gid with it, for an account without. Never issued before: it follows the account's key, which is
+    never reused. Raises NameTaken if it was assigned to another by hand, or the range is used up."""
     number = settings.UID_FIRST + user.pk
     if number > settings.UID_LAST or User.objects.filter(uid=number).exclude(pk=user.pk).exists():
         words = gettext(
@@ -233,7 +230,7 @@ def _numbers(user: User) -> dict[str, Any]:
 
 
 class Taken(NamedTuple):
-    """A value of an account that another one has."""
+    """A value of an account that another one already has."""
 
     user: User
     path: str
@@ -241,7 +238,7 @@ class Taken(NamedTuple):
 
 
 def users_taken(*, users: Sequence[User]) -> list[Taken]:
-    """What of these accounts others have already; two queries for any number."""
+    """Which names and uids of these accounts others have; two queries for any number."""
     named = set(User.objects.filter(username__in=[user.username for user in users]).values_list("username", flat=True))
     uids = [user.uid for user in users if user.uid is not None]
     numbered = dict(User.objects.filter(uid__in=uids).values_list("uid", "username")) if uids else {}
@@ -256,8 +253,8 @@ def users_taken(*, users: Sequence[User]) -> list[Taken]:
 def user_create(
     *, username: str, password: str | None, actor: str = "", rules: Sequence[Any] | None = None, **more: Any
 ) -> User:
-    """A new account; without a password nobody signs in by one. ``rules``: password validators in place of the
-    portal's; ``more``: see ``user_judged``. Raises django's ValidationError, NameTaken."""
+    """Creates an account; with ``password`` None nobody can log in by one. ``rules``: password validators in place of
+    the portal's; ``more``: see ``user_judged``. Raises django's ValidationError, NameTaken."""
     user, wrong = user_judged(username=username, password=password, rules=rules, **more)
     if wrong is not None:
         raise wrong
@@ -266,13 +263,13 @@ def user_create(
 
 
 def password_judge(*, user: User, password: str) -> None:
-    """Raises django's ValidationError with every reason why this may not be the account's password."""
+    """Raises django's ValidationError with every reason why the account may not have this password."""
     validate_password(password, user)
 
 
 def user_set_password(*, user: User, password: str, actor: str = "", rules: Sequence[Any] | None = None) -> None:
-    """A new password, set by the account itself or by ``actor``; ends the account's browser sessions. ``rules``:
-    password validators in place of the portal's. Raises django's ValidationError for a weak one."""
+    """Sets a password, by the account itself or by ``actor``; ends its browser sessions. ``rules``: password validators
+    in place of the portal's. Raises django's ValidationError for a weak one."""
     validate_password(password, user, rules)
     user.set_password(password)
     with transaction.atomic():

@@ -1,4 +1,4 @@
-"""Browsers' sessions that are over."""
+"""Deletes expired browser sessions."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ BATCHES = 20
 
 
 def sessions_expire(*, now: datetime) -> int:
-    """Delete the sessions that are over, in batches, so that no statement holds many rows; what is left after some of
-    them waits for the next call. Returns how many."""
+    """Deletes expired sessions in batches, so that no statement holds many rows; after ``BATCHES`` the rest waits for
+    the next call. Returns how many."""
     gone = 0
     for _ in range(BATCHES):
         over = Session.objects.filter(expire_date__lt=now).order_by("expire_date")
         keys = list(over.values_list("pk", flat=True)[:EXPIRED_AT_ONCE])
-        # Looked at again: one may have been prolonged between the two.
+        # Checked again: one may have been prolonged meanwhile.
         gone += Session.objects.filter(pk__in=keys, expire_date__lt=now).delete()[0]
         if len(keys) < EXPIRED_AT_ONCE:
             break

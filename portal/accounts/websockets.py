@@ -1,4 +1,4 @@
-"""Who is behind a websocket: the same credentials as the API's, looked at again while it stays open."""
+"""Authentication of websockets: the API's credentials, rechecked while the socket is open."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Application = Callable[[Any, ASGIReceiveCallable, ASGISendCallable], Awaitable[N
 
 BEARER_PROTOCOL = "bearer"  # new WebSocket(url, ["bearer", token]): browsers cannot set headers
 CLOSED_UNASKED = 1013
-"""Try again later (RFC 6455's registry): clients come back by themselves."""
+"""Try again later (RFC 6455's registry): clients reconnect by themselves."""
 CLOSED_NOT_SIGNED_IN = 4401
 CLOSED_NOT_VISIBLE = 4404
 CLOSED_TOO_MANY = 4429
@@ -38,12 +38,12 @@ SOCKETS = Share(
         "You have too many live views open at once (the most is %(most)s). Close some of them, then try again."
     ),
 )
-"""What one user's open websockets weigh in this process."""
+"""Limits the total weight of a user's open websockets in this process."""
 
 
 class SignedIn:
-    """ASGI middleware: puts ``credential`` (or None) into the scope. Refuses a cookie from a foreign page: browsers
-    send cookies along with a websocket that any page may open, so its Origin must be this portal."""
+    """ASGI middleware that puts ``credential`` (or None) into the scope. Refuses a cookie from a foreign page: browsers
+    send cookies with websockets that any page opens, so the Origin must be this portal."""
 
     def __init__(self, app: Application) -> None:
         self.app = app
@@ -53,7 +53,7 @@ class SignedIn:
 
 
 def credential_of(scope: Mapping[str, Any]) -> Credential | None:
-    """The token of the header or of the subprotocol list, else the session cookie of a page of our own."""
+    """The token in the header or the subprotocol list, else the session cookie from one of our own pages."""
     headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
     kind, _, secret = headers.get(b"authorization", "").partition(" ")
     if kind.lower() == "bearer":
@@ -68,7 +68,7 @@ def credential_of(scope: Mapping[str, Any]) -> Credential | None:
 
 
 def origin_is_ours(origin: str, host: str) -> bool:
-    """Whether a page of that origin is one of this portal's, as Django's CSRF check sees it."""
+    """Whether that origin is this portal, by the same rules as Django's CSRF check."""
     domain, _ = split_domain_port(host)
     try:
         place = urlsplit(origin).netloc
@@ -79,10 +79,9 @@ def origin_is_ours(origin: str, host: str) -> bool:
 
 
 class SignedInConsumer(AsyncWebsocketConsumer):
-    """A websocket of somebody signed in: ``user`` is set before ``opened`` is called, and the socket closes within
-    seconds when the session or token ends, and where nobody can be asked for long. Subclasses write ``opened``,
-    ``closed`` and, if they cache what may be seen, ``rechecked``. ``weight``: how much of the user's share of sockets
-    it takes."""
+    """A websocket of a signed-in user: ``user`` is set before ``opened`` is called. The socket closes within seconds
+    after the session or token ends, or if that cannot be checked for long. Subclasses implement ``opened``, ``closed``
+    and, if they cache what may be seen, ``rechecked``. ``weight``: its part of the user's share of sockets."""
 
     user: User
     weight = 1
@@ -91,18 +90,18 @@ class SignedInConsumer(AsyncWebsocketConsumer):
     _begun = False
 
     async def opened(self) -> None:
-        """The user is known; nothing is accepted yet. Accept, or close."""
+        """Called once the user is known, before the socket is accepted: accept or close it."""
         raise NotImplementedError
 
     async def closed(self) -> None:
-        """The socket is gone: end what ``opened`` began, also where it came no further than its beginning."""
+        """Called once the socket is gone: end what ``opened`` began, even if that did not finish."""
 
     async def rechecked(self) -> None:
-        """The user was read again: read again what may be seen."""
+        """Called after the user was reloaded: reload what may be seen."""
 
     async def __call__(self, scope: Any, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        """One socket from beginning to end, whichever it is. What it began ends here and not with the browser's
-        goodbye, which is not heard any more where something failed: an answer to one who has just left does."""
+        """Handles one socket to its end. Cleanup is here and not in the disconnect handler, which is not called after a
+        failure, such as an answer to a client that has just left."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -136,8 +135,8 @@ class SignedInConsumer(AsyncWebsocketConsumer):
         self._watch = asyncio.create_task(self._watch_credential())
 
     def _speak(self, user: User) -> None:
-        """A page's socket speaks the language of the page, a program's (by a token) English. It holds for this socket's
-        own task, and for those that it starts."""
+        """Activates the page's language, or for a program (with a token) English. Applies to this socket's task, and to
+        those that it starts."""
         if isinstance(self.credential, SessionCredential):
             headers = {name.lower(): value.decode("latin-1") for name, value in self.scope["headers"]}
             kept = parse_cookie(headers.get(b"cookie", "")).get(settings.LANGUAGE_COOKIE_NAME, "")
@@ -145,13 +144,13 @@ class SignedInConsumer(AsyncWebsocketConsumer):
             activate(socket_language(chosen=user.language, kept=kept, accepted=accepted))
 
     async def agree(self) -> None:
-        """Accept the socket, choosing the subprotocol by which a token was given."""
+        """Accepts the socket, with the subprotocol that carried a token."""
         offered = self.scope.get("subprotocols", [])
         await self.accept(BEARER_PROTOCOL if BEARER_PROTOCOL in offered else None)
 
     @property
     def credential(self) -> Credential | None:
-        """What was shown at the opening; of somebody who is signed in it is there."""
+        """The credential of the handshake; never None for a signed-in user."""
         return cast("Credential | None", cast(Scope, self.scope)["credential"])
 
     async def _user_now(self) -> User | None:
@@ -163,7 +162,7 @@ class SignedInConsumer(AsyncWebsocketConsumer):
             await self.close(CLOSED_UNASKED)
 
     async def _asked(self) -> bool:
-        """Whether the user is still signed in, and may see what the socket shows; closes it where not."""
+        """Whether the user is still signed in, and may see what the socket shows; closes it if not."""
         user = await self._user_now()
         if user is None:
             await self.close(CLOSED_NOT_SIGNED_IN)

@@ -1,1 +1,1 @@
-"""Signing in by an OpenID provider: what it says is fetched and judged here, and nothing is stored."""
+"""Sign-in by an OpenID provider: fetches and validates what it says; stores nothing."""

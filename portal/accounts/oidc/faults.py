@@ -1,4 +1,4 @@
-"""What can be wrong with a sign-in by a provider, each as one sentence that says what is to be mended."""
+"""Faults of a sign-in by a provider, each with a sentence that says how to fix it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from portal.common.errors import Refused
 
 
 class SignInFault(Refused):
-    """The provider, or the portal's settings about it, did not let a sign-in through. ``code`` names the fault for
+    """A sign-in failed because of the provider, or of the portal's settings for it. ``code`` names the fault for
     programs and the log."""
 
     status = 502
@@ -30,8 +30,7 @@ class SignInFault(Refused):
 
 
 def unreachable(url: str, error: Exception) -> SignInFault:
-    """The provider did not answer at all: what requests raises, also where it cannot read the authorities that it is
-    to trust."""
+    """The provider did not answer at all; ``error`` is what requests raises, also if it cannot read the CA bundle."""
     inner = _innermost(error)
     code, words = _trouble(inner)
     said = getattr(inner, "verify_message", "") or str(inner).rpartition(": ")[2][:200]
@@ -40,7 +39,7 @@ def unreachable(url: str, error: Exception) -> SignInFault:
 
 
 def _trouble(error: Exception) -> tuple[str, str]:
-    """Its code, and a sentence with holes."""
+    """The fault's code, and a sentence with placeholders."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return "certificate", _not_trusted(error.verify_code)
     if isinstance(error, ssl.SSLError):
@@ -82,7 +81,7 @@ def _not_trusted(verify_code: int) -> str:
 
 
 def _innermost(error: Exception) -> Exception:
-    """The others only wrap it."""
+    """The innermost exception; the others only wrap it."""
     while deeper := next(
         (one for one in (getattr(error, "reason", None), *error.args[:1]) if isinstance(one, Exception)), None
     ):
@@ -91,7 +90,7 @@ def _innermost(error: Exception) -> Exception:
 
 
 def not_yet(url: str) -> SignInFault:
-    """Somebody else has asked it, and it has not answered yet."""
+    """Another thread is waiting for the provider, which has not answered yet."""
     return SignInFault(
         "unreachable",
         gettext("The sign-in provider at %(url)s has not answered yet. Try again in some seconds.") % {"url": url},
@@ -99,7 +98,7 @@ def not_yet(url: str) -> SignInFault:
 
 
 def not_a_provider(url: str, status: int) -> SignInFault:
-    """Something else answers there."""
+    """Something other than a provider answers at this URL."""
     return SignInFault(
         "issuer",
         gettext(
@@ -111,7 +110,7 @@ def not_a_provider(url: str, status: int) -> SignInFault:
 
 
 def other_issuer(said: object, expected: str) -> SignInFault:
-    """The provider's own name for itself is not the one of the settings."""
+    """The provider's issuer is not the one in the settings."""
     return SignInFault(
         "issuer",
         gettext(
@@ -123,7 +122,7 @@ def other_issuer(said: object, expected: str) -> SignInFault:
 
 
 def not_exchanged(error: OAuthError, redirect: str) -> SignInFault:
-    """The provider gave no token for the code that it had given."""
+    """The provider gave no token for its code."""
     words = {
         "invalid_client": gettext(
             "The sign-in provider does not accept BERTH_OIDC_CLIENT_ID and BERTH_OIDC_CLIENT_SECRET: one of them is "
@@ -142,7 +141,7 @@ def not_exchanged(error: OAuthError, redirect: str) -> SignInFault:
 
 
 def said_no(parameters: Mapping[str, str]) -> SignInFault:
-    """The provider sent the browser back with a refusal."""
+    """The provider redirected back with an error."""
     error = parameters.get("error", "")
     if not re.fullmatch(r"[a-z_]{1,60}", error):
         error = "unknown"
@@ -163,7 +162,7 @@ def _said(error: str | None, description: str | None) -> str:
 def token_refused(
     error: JoseError | ValueError, claims: Mapping[str, Any], *, client: str, now: datetime
 ) -> SignInFault:
-    """What the provider says of the person cannot be believed, and why."""
+    """The ID token is not valid, and why."""
     claim = getattr(error, "claim", "")
     if isinstance(error, ExpiredTokenError) or claim in {"iat", "nbf", "exp"}:
         return _clock(claims, now)

@@ -1,7 +1,7 @@
-"""A sign-in: to the provider, and back with a code that becomes what the provider says of the person.
+"""The sign-in flow: redirect to the provider, and from its code to what it says of the person.
 
-The authorization code flow with PKCE (RFC 7636), state and nonce. What must be known when the browser comes back is in
-the browser itself, signed, for ten minutes: nobody fills the portal's memory before signing in.
+Authorization code flow with PKCE (RFC 7636), state and nonce. The state needed at the callback is kept by the browser,
+signed, for ten minutes: nobody can fill the portal's memory before signing in.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MOST_NAME = 150
 
 
 class Trip(NamedTuple):
-    """A sign-in that is under way. ``link``: the id of the account that is to be tied to who signs in; 0: none."""
+    """A sign-in under way. ``link``: the id of the account to tie to whoever signs in; 0: none."""
 
     state: str
     nonce: str
@@ -45,7 +45,7 @@ class Trip(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """What the provider says of somebody; believed. ``groups`` is None where no group is mapped to anything."""
+    """A person as the provider describes them; verified. ``groups`` is None if no group is mapped to anything."""
 
     issuer: str
     subject: str
@@ -55,12 +55,12 @@ class Person:
 
 
 def callback_url() -> str:
-    """The redirect URI, which the provider must know."""
+    """The redirect URI, to be registered at the provider."""
     return f"{settings.URL}{reverse('oidc-callback')}"
 
 
 def trip_begin(*, next: str, link: int = 0) -> tuple[Trip, str]:
-    """A new sign-in, and the address of the provider that begins it. Raises SignInFault."""
+    """Starts a sign-in; returns it with the provider's URL to go to. Raises SignInFault."""
     provider = provider_now()
     trip = Trip(secrets.token_urlsafe(24), secrets.token_urlsafe(24), secrets.token_urlsafe(48), next, link)
     url, _ = _session(provider).create_authorization_url(
@@ -70,7 +70,7 @@ def trip_begin(*, next: str, link: int = 0) -> tuple[Trip, str]:
 
 
 def person_fetch(*, trip: Trip, answer: Mapping[str, str], now: datetime) -> Person:
-    """Who signed in. ``answer``: what the browser came back with. Raises SignInFault."""
+    """Completes a sign-in; ``answer``: the callback's parameters. Raises SignInFault."""
     if not secrets.compare_digest(answer.get("state", "").encode(), trip.state.encode()):
         raise trip_lost()
     if "error" in answer:
@@ -84,7 +84,7 @@ def person_fetch(*, trip: Trip, answer: Mapping[str, str], now: datetime) -> Per
 
 
 def trip_lost() -> SignInFault:
-    """The browser comes back from a sign-in of which nothing is known here."""
+    """The callback belongs to no sign-in known to this browser."""
     return SignInFault(
         "state",
         gettext("This sign-in was begun in another browser, or more than ten minutes ago. Sign in again."),
@@ -140,12 +140,12 @@ def _claims(provider: Provider, token: Mapping[str, Any], trip: Trip, now: datet
 def _decoded(provider: Provider, text: str) -> jwt.Token:
     try:
         return jwt.decode(text, provider.keys(), algorithms=provider.algorithms)
-    except (InvalidKeyIdError, BadSignatureError):  # its keys may have changed since they were read
+    except (InvalidKeyIdError, BadSignatureError):  # its keys may have been rotated
         return jwt.decode(text, provider.keys(anew=True), algorithms=provider.algorithms)
 
 
 def _userinfo(provider: Provider, session: OAuth2Session, claims: Mapping[str, Any]) -> dict[str, Any]:
-    """What some providers say only when they are asked once more."""
+    """Claims that some providers send only from this endpoint."""
     wanted = [settings.OIDC_USER_CLAIM, *([settings.OIDC_GROUPS_CLAIM] if settings.OIDC_GRANTS else [])]
     url = provider.about.get("userinfo_endpoint")
     if not safe(url) or all(name in claims for name in wanted):
@@ -162,7 +162,7 @@ def _person(provider: Provider, claims: Mapping[str, Any]) -> Person:
     subject = str(claims["sub"])
     if len(subject) > MOST_SUBJECT or "\0" in subject:
         raise SignInFault("sub", gettext("The subject that the sign-in provider names cannot be kept."))
-    # Names such as alice@example.org are those of one organisation; an account's name has no @.
+    # Account names have no @; names such as alice@example.org come from one organisation.
     username = str(claims.get(settings.OIDC_USER_CLAIM) or "").partition("@")[0]
     return Person(provider.issuer, subject, username.replace("\0", "")[:MOST_NAME], _email(claims), _groups(claims))
 
@@ -177,7 +177,7 @@ def _email(claims: Mapping[str, Any]) -> str:
 
 
 def _groups(claims: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Without the claim nobody is signed in: it would take everybody's roles away."""
+    """The person's groups; raises if the claim is missing, which would take everybody's roles away."""
     if not settings.OIDC_GRANTS:
         return None
     told = claims.get(settings.OIDC_GROUPS_CLAIM)

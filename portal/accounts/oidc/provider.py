@@ -1,4 +1,4 @@
-"""The provider of the settings: what it says of itself, and its keys."""
+"""The configured provider: its discovery document and its keys."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from portal.accounts.oidc.faults import SignInFault, not_a_provider, not_yet, ot
 
 TIMEOUT_S = 10.0
 KEPT_S = 600.0
-"""So long what a provider says of itself is not asked for again."""
+"""How long the discovery document is cached."""
 FAULT_KEPT_S = 5.0
-"""So long one that failed is not."""
+"""How long a failure to read it is cached."""
 OTHERS_WAIT_S = 1.0
-"""So long others wait for the thread that asks."""
+"""How long other threads wait for the one that asks."""
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""With public keys; a token that is signed by the client's secret, or not at all, is never believed."""
+"""Asymmetric ones only: a token signed with the client's secret, or not at all, is never trusted."""
 NEEDED = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 
 
 def configured() -> bool:
-    """Whether people may sign in by a provider."""
+    """Whether sign-in by a provider is set up."""
     return bool(settings.OIDC_ISSUER and settings.OIDC_CLIENT_ID)
 
 
 def provider_name() -> str:
-    """What people call it."""
+    """The provider's name for people."""
     return settings.OIDC_NAME or urlsplit(settings.OIDC_ISSUER).hostname or ""
 
 
 def safe(url: object) -> bool:
-    """Whether what is sent there can be read by nobody on the way: https, or this very machine."""
+    """Whether nobody can eavesdrop on requests to this URL: https, or this very machine."""
     parts = urlsplit(str(url))
     if parts.scheme == "https" and parts.hostname:
         return True
@@ -51,7 +51,7 @@ def safe(url: object) -> bool:
 
 @dataclass
 class Provider:
-    """What a provider says of itself (OpenID Connect Discovery 1.0)."""
+    """A provider's metadata (OpenID Connect Discovery 1.0)."""
 
     issuer: str
     about: dict[str, Any]
@@ -60,20 +60,20 @@ class Provider:
 
     @property
     def algorithms(self) -> list[str]:
-        """By which its tokens may be signed."""
+        """The signing algorithms accepted for its tokens."""
         said = self.about.get("id_token_signing_alg_values_supported") or ["RS256"]
         return [one for one in ALGORITHMS if one in said] or ["RS256"]
 
     @property
     def token_method(self) -> str:
-        """How the client shows its secret."""
+        """How the client authenticates at the token endpoint."""
         known = self.about.get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
         if not settings.OIDC_CLIENT_SECRET:
             return "none"
         return "client_secret_basic" if "client_secret_basic" in known else "client_secret_post"
 
     def keys(self, *, anew: bool = False) -> KeySet:
-        """The keys that it publishes. Raises SignInFault."""
+        """The keys that it publishes; fetched again if ``anew``. Raises SignInFault."""
         if self._keys is None or anew:
             url = self.about["jwks_uri"]
             try:
@@ -85,7 +85,7 @@ class Provider:
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
-    """What was wrong when the provider was asked last."""
+    """The last failure to read the provider's metadata."""
 
     code: str
     detail: str
@@ -95,13 +95,13 @@ class _Failed:
 
 _known: dict[str, Provider] = {}
 _failed: dict[tuple[str, str | None], _Failed] = {}
-"""By issuer, and by the language in which it is told."""
+"""By issuer and language of the message."""
 _asking = Lock()
 
 
 def provider_now(*, anew: bool = False) -> Provider:
-    """The provider of the settings, asked at most every ten minutes unless ``anew``, and by one thread at a time: one
-    that hangs holds no other up, and for some seconds nobody else tries. Raises SignInFault."""
+    """The configured provider, cached for ten minutes unless ``anew``. One thread asks at a time: if it hangs it holds
+    up no other, and after a failure nobody tries for some seconds. Raises SignInFault."""
     issuer = settings.OIDC_ISSUER
     if not anew and (known := _fresh(issuer)):
         return known
@@ -122,7 +122,7 @@ def provider_now(*, anew: bool = False) -> Provider:
 
 
 def _fresh(issuer: str) -> Provider | None:
-    """What is still known of it; None where it is to be asked. Raises SignInFault where it failed just now."""
+    """The cached provider; None if it must be asked. Raises SignInFault if it failed just now."""
     now = time.monotonic()
     known = _known.get(issuer)
     if known is not None and now - known.read_at <= KEPT_S:

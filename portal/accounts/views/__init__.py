@@ -1,1 +1,1 @@
-"""Pages of accounts."""
+"""Account pages."""

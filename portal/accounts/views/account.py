@@ -1,4 +1,4 @@
-"""Log in, log out, and one's own account."""
+"""Log-in, log-out, and the user's own account."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from portal.common.languages import language_keep
 @sensitive_post_parameters("password")
 @require_http_methods(["GET", "HEAD", "POST"])
 def login_page(request: PageRequest) -> HttpResponse:
-    """The log-in form; goes on to the page that was asked for."""
+    """The log-in form; redirects to the requested page."""
     target = target_of(request)
     if request.user.is_authenticated and (request.method != "POST" or "signed_in" in request.POST):
         return _go_on(request, target)
@@ -60,7 +60,7 @@ def login_page(request: PageRequest) -> HttpResponse:
 
 
 def _go_on(request: PageRequest, target: str) -> HttpResponse:
-    """To the page that was asked for; with a form that waited for the log-in, first to a page that sends it."""
+    """Redirects to the requested page; a form that waited for the log-in is first shown on a page that sends it."""
     kept = fields_kept(request.POST)
     if not kept:
         return redirect(target)
@@ -69,7 +69,7 @@ def _go_on(request: PageRequest, target: str) -> HttpResponse:
 
 
 def back_door_login(request: PageRequest) -> HttpResponse:
-    """Django's own administration has no log-in of its own: here tries are counted and noted."""
+    """Redirects Django's admin to the portal's log-in, where tries are limited and audited."""
     if request.user.is_authenticated:
         raise NotFound("page")
     return redirect_to_login(target_of(request), settings.LOGIN_URL)
@@ -77,7 +77,7 @@ def back_door_login(request: PageRequest) -> HttpResponse:
 
 @require_POST
 def logout_page(request: PageRequest) -> HttpResponse:
-    """Out of this portal; a provider by which somebody came in is left as it is, and that is said."""
+    """Logs out of this portal; tells the user if they are still logged in at the provider."""
     elsewhere = request.session.get("by_provider")
     logout(request)
     if elsewhere:
@@ -90,7 +90,7 @@ def logout_page(request: PageRequest) -> HttpResponse:
 
 @require_POST
 def language(request: PageRequest) -> HttpResponse:
-    """Another language, here and, of somebody who is logged in, from now on; back to the page where it was chosen."""
+    """Sets the language, in this browser and for a logged-in user's account; returns to the page it was chosen on."""
     form = LanguageForm(request.POST)
     response = redirect(target_of(request))
     if form.is_valid():
@@ -104,7 +104,7 @@ def language(request: PageRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD"])
 def profile(request: PageRequest) -> HttpResponse:
-    """The account, its tokens, its password."""
+    """The user's account, tokens and password."""
     return _profile(request)
 
 
@@ -140,7 +140,7 @@ def password_change(request: PageRequest) -> HttpResponse:
 @login_required
 @require_POST
 def token_new(request: PageRequest) -> HttpResponse:
-    """Makes a token and shows it, this once."""
+    """Makes a token and shows it once."""
     form = TokenForm(request.POST)
     if not form.is_valid():
         return _profile(request, token_form=form, status=400)

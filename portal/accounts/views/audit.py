@@ -1,4 +1,4 @@
-"""The page of the audit log: filters, pages, and the way to take it away."""
+"""The audit log's page: filters, pagination, export."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from portal.accounts.pages import PageRequest
 @login_required
 @require_safe
 def audit(request: PageRequest) -> HttpResponse:
-    """Entries, newest first."""
+    """The entries, newest first."""
     form = AuditForm(request.GET)
     entries, more = audit_found(entries=audit_entries(user=request.user), before=form.before, **form.filters)
     kept = {name: value for name, value in form.chosen.items() if name != "older"}

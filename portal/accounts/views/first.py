@@ -1,4 +1,4 @@
-"""The page on which a new portal gets its first administrator."""
+"""The page that creates a new portal's first administrator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from portal.common.errors import NotFound, Refused
 @sensitive_post_parameters("code", "password")
 @require_http_methods(["GET", "HEAD", "POST"])
 def first(request: PageRequest) -> HttpResponse:
-    """Asks for the code of the log, and for a name and a password. Not there once somebody administers."""
+    """Asks for the code from the log, a name and a password. 404 once there is an administrator."""
     if not first_needed():
         raise NotFound("page")
     form = FirstForm(request.POST or None)

@@ -1,4 +1,4 @@
-"""The page of one's SSH keys."""
+"""The page of the user's SSH keys."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from portal.common.forms import refusal_show
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def ssh_keys(request: PageRequest) -> HttpResponse:
-    """Lists them and adds one."""
+    """Lists the keys and adds one."""
     form = SshKeyForm(request.POST if request.method == "POST" else None)
     if form.is_valid():
         try:
@@ -37,7 +37,7 @@ def ssh_keys(request: PageRequest) -> HttpResponse:
 @login_required
 @require_POST
 def ssh_key_end(request: PageRequest, key_id: int) -> HttpResponse:
-    """Forgets one."""
+    """Deletes a key."""
     ssh_key_remove(key=ssh_key_get(user=request.user, key_id=key_id), now=timezone.now())
     messages.success(request, _("The key is deleted."))
     return redirect("ssh-keys")

@@ -1,4 +1,4 @@
-"""A lost password: asking for a link, and the page that it leads to."""
+"""Password reset: the page to ask for a link, and the page that the link leads to."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from portal.common.errors import Refused
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def password_forgotten(request: PageRequest) -> HttpResponse:
-    """Asks for a name or an address; says the same whether or not there is such an account."""
+    """Asks for a name or address; the answer is the same whether or not there is such an account."""
     form = ForgottenForm(request.POST or None)
     status, asked = 200, ""
     if request.method == "POST" and form.is_valid() and settings.EMAIL_ON:
@@ -37,7 +37,7 @@ def password_forgotten(request: PageRequest) -> HttpResponse:
 @sensitive_post_parameters("new")
 @require_http_methods(["GET", "HEAD", "POST"])
 def password_new(request: PageRequest, uid: str, token: str) -> HttpResponse:
-    """The new password; a link that holds no more is told so."""
+    """Sets the new password; an invalid link is refused with an explanation."""
     user = reset_user(uid=uid, token=token)
     form = NewPasswordForm(request.POST or None)
     if request.method == "POST" and form.is_valid():

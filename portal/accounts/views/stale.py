@@ -1,4 +1,4 @@
-"""A form whose sign is not that of the present session."""
+"""CSRF failures: a form whose token is not that of the present session."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from portal.accounts.kept import Fields, fields_kept, fields_to_keep, from_here,
 
 @sensitive_post_parameters()
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Django's hook. Mostly somebody logged in again beside an open page, as each log-in has a new sign; but it may be
-    another site's form. So only what one of our own pages sent for who is logged in is shown and offered again, and
-    nothing is done until that person has looked at it and pressed."""
+    """Django's CSRF failure view. Mostly somebody logged in again beside an open page, as each log-in has a new token;
+    but it may be another site's form. So only a form sent by one of our own pages for a logged-in user is shown and
+    offered again, and nothing is done until that person confirms it."""
     target, kept = _offered(request)
     context = {
         "target": target,
@@ -29,13 +29,13 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def _back(request: HttpRequest) -> str:
-    """The page that the form was on, as its browser says; the home page where it says nothing, or was to log in."""
+    """The page with the form, by its Referer; the home page without one, or if it was the log-in page."""
     page = page_of(request) if "Referer" in request.headers else "/"
     return "/" if urlsplit(page).path == resolve_url("login") else page
 
 
 def _offered(request: HttpRequest) -> tuple[str, Fields]:
-    """Where the form goes, and its fields; none where it may not be offered."""
+    """The URL the form goes to, and its fields; none if it may not be offered."""
     here = request.get_full_path()
     if not request.user.is_authenticated or request.headers.get("HX-Request") or not from_here(request):
         return here, []
