@@ -1,4 +1,4 @@
-"""Which task attempt of a job a request is about."""
+"""Choosing the task attempt that a request is about."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ChosenTask(Body):
 
 
 def chosen_task(*, user: User, job_id: int, wanted: dict[str, Any]) -> TaskAttempt:
-    """The task attempt with its task, job and node. Raises NotFound."""
+    """The task attempt, with its task, job and node. Raises NotFound."""
     job = job_get(user=user, job_id=job_id)
     if "task_attempt" in wanted:
         row = task_attempt_visible(user, wanted["task_attempt"])
@@ -30,5 +30,5 @@ def chosen_task(*, user: User, job_id: int, wanted: dict[str, Any]) -> TaskAttem
     else:
         role = wanted.get("role") or first_role(job=job)
         row = task_attempt_of(job=job, role=role, index=wanted["index"], attempt=wanted.get("attempt"))
-    row.task.job = job  # the same one, with its user
+    row.task.job = job  # reuse the instance that has its user loaded
     return row

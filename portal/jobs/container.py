@@ -1,4 +1,4 @@
-"""What every task's container has."""
+"""Constants and defaults shared by every task's container."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ WORKDIR = "/workspace"
 
 
 def grace_seconds(wanted: int | None) -> int:
-    """A job's grace period, as it says or else as is usual, within the administrator's cap."""
+    """A job's grace period: its own or the default, capped by the administrator's limit."""
     return min(settings.DEFAULT_GRACE_S if wanted is None else wanted, settings.MAX_GRACE_S)
 
 
@@ -17,7 +17,7 @@ MASTER_PORT_LABEL = "berth_master"
 
 
 PAI_PORTS = ("ssh", "http")
-"""Labels every task has in OpenPAI, whatever its file declares."""
+"""Port labels that every task has in OpenPAI, whatever its file declares."""
 
 
 SSH_ASKED = {"state": "asked"}

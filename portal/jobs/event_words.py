@@ -1,6 +1,6 @@
-"""What happened to a job, how its attempts ended, and what a node said of its tasks, for readers of another language
-than English, in which it is stored: a sentence is worded anew by the first of these that it has the form of. Names and
-what a program, an Engine or an administrator wrote stay as they are."""
+"""Translates stored job events, attempt ends and node messages, which are kept in English. A sentence is reworded by
+the first template here that matches it. Names and text from programs, an Engine or an administrator stay as they
+are."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _AROUND = (
     gettext_noop("%(why)s It was tried for %(minutes)s minutes."),
     gettext_noop("%(why)s The kernel had killed one of its processes for memory: it may need more memoryMB."),
 )
-"""What stands around a sentence."""
+"""Templates that wrap another sentence."""
 _EVENTS = (
     gettext_noop("%(job)s submitted to %(vc)s: %(tasks)s, %(gpus)s."),
     gettext_noop("%(job)s submitted to %(vc)s: %(tasks)s."),
@@ -167,7 +167,7 @@ _AGENTS = (
     gettext_noop("this node allows no shells, and so no SSH"),
     gettext_noop("its SSH server could not be started"),
 )
-"""What a node says of a task's end, and why it could not do something (``nodes/``)."""
+"""A node's messages: why a task ended, or why it could not do something (``nodes/``)."""
 OWNER_HELD = gettext_noop(
     "its owner %(user)s may not run jobs in %(vc)s any more; a lead of %(vc)s or an administrator lets it run for the "
     "team, or stops it"
@@ -238,13 +238,13 @@ _PARTS = (
     gettext_noop("an error"),
     gettext_noop("it was stopped."),
 )
-"""What is filled in, in words as well."""
+"""Phrases that fill placeholders and are translated too."""
 _VERDICT = (gettext_noop("%(what)s (%(detail)s)."), gettext_noop("%(fault)s; %(end)s"), gettext_noop("%(what)s."))
-"""What an end means, with what the node added, without anything that was added."""
+"""A verdict on an end, with and without what the node added."""
 _SENTENCES = (*_AROUND, *_EVENTS, *SENTENCES, *_AGENTS, *PROBLEMS)
 FILLED = (*_AROUND, *_EVENTS, *SENTENCES, *_PARTS, _VERDICT[0], *_AGENTS, *PROBLEMS, *PROBLEM_PARTS, *_VERDICT[1:])
 
 
 def event_words(message: str) -> str:
-    """The sentence in the reader's language."""
+    """The message in the reader's language."""
     return reworded(message, _SENTENCES, FILLED)

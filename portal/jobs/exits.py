@@ -1,4 +1,4 @@
-"""What an end means: one sentence for people and whether trying again can help.
+"""What a container's end means: one sentence for people, and whether a retry can help.
 
 The classes follow OpenPAI's exit specification (k8s-job-exit-spec.yaml); the words are ours.
 """
@@ -16,8 +16,8 @@ from portal.jobs.states import Behaviour
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``sentence`` says what happened and what to do; ``node_fault``: the node is to blame, not the job;
-    ``over_limit``: it is the first of its kind that is not taken for others' doing any more."""
+    """What an end means. ``sentence``: what happened and what to do; ``node_fault``: blame the node, not the job;
+    ``over_limit``: the first end of its kind that is no longer blamed on others."""
 
     sentence: str
     behaviour: Behaviour
@@ -90,7 +90,7 @@ _CAUSES: dict[Cause, tuple[str, Behaviour]] = {
 
 
 SENTENCES = tuple(sentence for sentence, _ in (*_CODES.values(), _OTHER, *_CAUSES.values()))
-"""What a verdict says of an end, without its codes and what the node added."""
+"""Every verdict's sentence, without exit codes and the node's detail."""
 
 
 OOM_SEEN = gettext_noop("The kernel had killed one of its processes for memory: it may need more memoryMB.")
@@ -98,7 +98,7 @@ OOM_SEEN = gettext_noop("The kernel had killed one of its processes for memory: 
 
 def verdict(cause: str, code: int | None, message: str = "", *, oom_seen: bool = False) -> Verdict:
     """The verdict on a container's end as its node reported it. ``message`` is the node's own sentence; ``oom_seen``:
-    the kernel killed some process of it for memory, which is told beside the cause and decides nothing."""
+    the kernel killed one of its processes for memory, which is mentioned but decides nothing."""
     found = _of_cause(Cause(cause), code, message)
     return replace(found, sentence=f"{found.sentence} {OOM_SEEN}") if oom_seen else found
 

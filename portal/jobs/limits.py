@@ -1,4 +1,4 @@
-"""How often somebody may submit, upload and search logs, by whatever door."""
+"""Per-user rate limits for submissions, uploads and log searches, shared by all entry points."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""What is wrong with a job file and what to know of it, for readers of another language than English, in which it is
-told: a sentence is worded anew by the one of these that it has the form of. One that has none of these forms stays as
-it was written."""
+"""Translates job file problems and hints, which are produced in English. A sentence is reworded by the first template
+here that matches it; without a match it stays as written."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ STORAGES_AWAY = (
 )
 """Why a job waits for its storages."""
 OF_STORAGES = (*OF_SERVERS, NO_FOLDER)
-"""What servers say of storages that they do not offer."""
+"""Why servers do not offer a storage."""
 
 SENTENCES = (
     # What the scheduler refuses (scheduling/diagnosis/feasible_at_submit.py).
@@ -195,7 +194,7 @@ SENTENCES = (
     gettext_noop("%(key)s has no effect here: nothing reads this key."),
     gettext_noop("%(number)s more keys have no effect here: nothing reads them."),
 )
-"""The first that fits counts. At the head stand those of the schemas' own (``x-says``), at the end those of hints."""
+"""The first match wins. The schemas' own (``x-says``) come first, hints last."""
 PARTS = (
     gettext_noop('the text "%(text)s"'),
     gettext_noop("Critical (crit)"),
@@ -223,9 +222,9 @@ PARTS = (
     *STORAGES_AWAY,
     *OF_STORAGES,
 )
-"""What stands in them in words as well."""
+"""Phrases that fill placeholders and are translated too."""
 
 
 def problem_words(message: str) -> str:
-    """The sentence in the reader's language."""
+    """The message in the reader's language."""
     return reworded(message, SENTENCES, PARTS)

@@ -1,7 +1,7 @@
 """States of jobs, attempts and tasks, their legal moves, and what an attempt's end makes of its job.
 
-The reason is stored, the state follows: an attempt gets its end reason once, its tasks are told to stop, and
-when the last container has ended ``AFTER`` says what the job becomes. ``docs/decisions/job-states.md`` draws it.
+The reason is stored, the state follows: an attempt gets its end reason once, its tasks are told to stop, and once the
+last container has ended, ``AFTER`` says what the job becomes. Diagram: ``docs/decisions/job-states.md``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class JobState(models.TextChoices):
     WAITING = "waiting", _("Waiting")
     STARTING = "starting", _("Starting")  # placed; containers are being prepared
     RUNNING = "running", _("Running")
-    STOPPING = "stopping", _("Stopping")  # somebody asked; containers are ending
+    STOPPING = "stopping", _("Stopping")  # stop requested; containers are ending
     SUCCEEDED = "succeeded", _("Succeeded")
     FAILED = "failed", _("Failed")
     STOPPED = "stopped", _("Stopped")
@@ -25,7 +25,7 @@ class JobState(models.TextChoices):
 JOB_OVER = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED})
 JOB_LIVE = frozenset(set(JobState) - JOB_OVER)
 CLASS_CHANGES = frozenset({JobState.WAITING, JobState.STARTING, JobState.RUNNING})
-"""In these states a job can be given another priority class."""
+"""States in which a job's priority class can be changed."""
 JOB_MOVES: dict[str, frozenset[str]] = {
     JobState.WAITING: frozenset({JobState.STARTING, JobState.STOPPED, JobState.FAILED}),
     JobState.STARTING: frozenset({JobState.RUNNING, JobState.WAITING, JobState.STOPPING, *JOB_OVER}),
@@ -37,7 +37,7 @@ JOB_MOVES: dict[str, frozenset[str]] = {
 class AttemptState(models.TextChoices):
     STARTING = "starting", _("Starting")
     RUNNING = "running", _("Running")
-    ENDING = "ending", _("Ending")  # its end reason stands; containers are being stopped
+    ENDING = "ending", _("Ending")  # end reason is set; containers are being stopped
     ENDED = "ended", _("Ended")
 
 
@@ -62,7 +62,7 @@ TASK_MOVES: dict[str, frozenset[str]] = {
     TaskState.WAITING: frozenset({TaskState.STARTING, TaskState.STOPPED}),
     TaskState.STARTING: frozenset({TaskState.RUNNING, TaskState.WAITING, *TASK_OVER}),
     TaskState.RUNNING: frozenset({TaskState.WAITING, *TASK_OVER}),
-    # a new attempt of the job runs every task of a gang again
+    # a gang's new attempt runs all its tasks again
     TaskState.SUCCEEDED: frozenset({TaskState.WAITING}),
     TaskState.FAILED: frozenset({TaskState.WAITING}),
     TaskState.STOPPED: frozenset({TaskState.WAITING}),
@@ -85,11 +85,11 @@ class EndReason(models.TextChoices):
 
 
 class Behaviour(StrEnum):
-    """What a failure says about trying again (FrameworkController's classes)."""
+    """A failure's class for retries (FrameworkController's classes)."""
 
-    TRANSIENT = "transient"  # always tried again, not counted
-    PERMANENT = "permanent"  # never tried again
-    UNKNOWN = "unknown"  # tried again while retries are left
+    TRANSIENT = "transient"  # always retried, not counted
+    PERMANENT = "permanent"  # never retried
+    UNKNOWN = "unknown"  # retried while retries are left
 
 
 class Next(StrEnum):
@@ -125,7 +125,7 @@ AFTER: dict[str, Next | dict[Behaviour, Next]] = {
 
 
 class IdleAction(models.TextChoices):
-    """What becomes of a job that holds GPUs and does not use them."""
+    """What to do with a job that holds GPUs and does not use them."""
 
     OFF = "off", _("Nothing")
     WARN = "warn", _("Warn its owner")
@@ -134,11 +134,11 @@ class IdleAction(models.TextChoices):
 
 
 IDLE_ENDS = frozenset({IdleAction.STOP, IdleAction.OPPORTUNISTIC})
-"""Those that do something after the warning."""
+"""Actions that follow up on the warning."""
 
 
 class IdleEnd(models.TextChoices):
-    """Why a warning of idle GPUs is over."""
+    """Why a warning about idle GPUs ended."""
 
     WORKED = "worked", _("Its GPUs work again")
     UNKNOWN = "unknown", _("Nothing is known of its GPUs")
@@ -149,7 +149,7 @@ class IdleEnd(models.TextChoices):
 
 
 class IllegalMove(Exception):
-    """A change of state that the table does not know: a mistake of ours, never of a user."""
+    """A state change that the table does not allow: our bug, never a user's mistake."""
 
     def __init__(self, table: str, old: str, new: str) -> None:
         super().__init__(f"{table} cannot move from {old} to {new}")
@@ -157,4 +157,4 @@ class IllegalMove(Exception):
 
 
 OWNER_GONE = "owner"
-"""Why a job waits whose owner may not run jobs in its team any more."""
+"""Waiting code of a job whose owner may no longer run jobs in its team."""

@@ -1,4 +1,4 @@
-"""Jobs and everything that hangs on them. Logs are files, never rows; what is held is derived from live rows."""
+"""Jobs and the rows that belong to them. Logs are files, never rows; holdings are derived from live rows."""
 
 from portal.jobs.models.allocation import Allocation, Claim, Demotion, Preemption, Standing, Usage, UsageMark
 from portal.jobs.models.attempt import JobAttempt, JobEvent, TaskAttempt

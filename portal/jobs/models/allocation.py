@@ -1,4 +1,4 @@
-"""Who holds and who claims which GPUs, by what right, and what was used."""
+"""Allocations, claims, demotions and preemptions of GPUs, and the usage charged for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from portal.teams.models import VirtualCluster
 
 
 class Standing(models.TextChoices):
-    """By what right a leaf cell is held."""
+    """The right by which a leaf cell is held."""
 
     GUARANTEED = "guaranteed", _("Guaranteed")
     BORROWED = "borrowed", _("Borrowed")
@@ -25,8 +25,8 @@ class Standing(models.TextChoices):
 class Allocation(models.Model):
     """A task attempt's hold on one leaf cell, inside its VC's quota (``virtual_cell``) or borrowed (empty).
 
-    ``since``: when it began to be held by this right. ``turns``: all moments (ISO 8601, separated by blanks) at which
-    the right changed, each time to the other one, so that hours keep the right by which they were held.
+    ``since``: when the present right began. ``turns``: all times (ISO 8601, separated by spaces) at which the right
+    flipped between the two, so that past hours keep the right they were held by.
     """
 
     task_attempt = models.ForeignKey(TaskAttempt, on_delete=models.CASCADE, related_name="allocations")
@@ -65,7 +65,7 @@ class Claim(models.Model):
     """A leaf cell kept for a task of ``claimant``, in a virtual cell of its VC or (empty) for a loan, while its last
     holder leaves.
 
-    ``victim`` is who held it when it was claimed; who holds it now say the allocations.
+    ``victim`` held it when it was claimed; the allocations say who holds it now.
     """
 
     leaf = models.OneToOneField(Gpu, on_delete=models.PROTECT, related_name="claim")
@@ -83,7 +83,7 @@ class Claim(models.Model):
 
 
 class Demotion(models.Model):
-    """A guaranteed job whose running attempt counts as borrowed; it ends with the attempt."""
+    """A guaranteed job whose running attempt counts as borrowed; deleted when the attempt ends."""
 
     job = models.OneToOneField(Job, on_delete=models.CASCADE, related_name="demotion")
     cause = models.CharField(max_length=200)
@@ -97,8 +97,8 @@ class Demotion(models.Model):
 
 
 class Preemption(models.Model):
-    """GPUs taken back: for ``preemptor``, ``tasks`` tasks of the attempt ``victim`` that held ``gpus`` GPUs were told
-    to end by ``deadline``."""
+    """GPUs taken back for ``preemptor``: ``tasks`` tasks of the attempt ``victim``, holding ``gpus`` GPUs, were told to
+    end by ``deadline``."""
 
     preemptor = models.ForeignKey(Job, null=True, on_delete=models.SET_NULL, related_name="preemptions")
     victim = models.ForeignKey(JobAttempt, on_delete=models.CASCADE, related_name="preemptions")
@@ -117,10 +117,10 @@ class Preemption(models.Model):
 
 
 class Usage(models.Model):
-    """What the ended guaranteed tasks of a user took of one resource in one hour (``hour``: hours since 1970).
+    """What a user's ended guaranteed tasks took of one resource in one hour (``hour``: hours since 1970).
 
     ``resource`` is a SKU's name, or one of the scheduler's words for CPU and memory; ``amount`` is in GPU, milli-core
-    or MB milliseconds. Fair share needs it, and it can not be had from live rows: the one counter that is kept.
+    or MB milliseconds. The only stored counter: fair share needs it, and live rows cannot give it.
     """
 
     vc = models.ForeignKey(VirtualCluster, on_delete=models.CASCADE, related_name="+")
@@ -140,8 +140,8 @@ class Usage(models.Model):
 
 
 class UsageMark(models.Model):
-    """One row, made with the first use that is charged: ``version`` grows when use of days that are past is added, so
-    that what those days weigh together is worked out again only then. ``epoch`` tells one database from another."""
+    """A single row, made with the first charge. ``version`` grows when usage is added to past days, so that their
+    weighted sum is only then recomputed. ``epoch`` tells one database from another."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     epoch = models.UUIDField(default=uuid.uuid4)

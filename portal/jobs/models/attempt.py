@@ -1,4 +1,4 @@
-"""The runs of a job and of its tasks, and what happened to it."""
+"""Job attempts, task attempts and job events."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def _states(kind: type[ContainerState] | type[Phase]) -> list[tuple[str, str]]:
 class TaskAttempt(models.Model):
     """One container (or process): what is wanted of it (``phase``) and how far it is (``state``).
 
-    It holds its CPU and memory until ``released_at``, its GPUs by live allocations; ``lost_at`` says that the
-    portal gave it up, with its node or since it did not end: what it still sends is kept and changes nothing.
+    It holds CPU and memory until ``released_at``, and GPUs by live allocations. ``lost_at`` is set when the portal gave
+    it up, because its node was lost or it did not end: later reports are stored but change nothing.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -130,7 +130,7 @@ class TaskAttempt(models.Model):
                 condition=Q(released_at__isnull=True, cause=str(Cause.UNKILLABLE)),
                 name="task_attempt_unkillable",
             ),
-            # The rows are wide: a million of them are gigabytes, of which the quota of logs wants three columns.
+            # The rows are wide (a million are gigabytes), and the log quota needs only three columns.
             models.Index(
                 fields=["job_attempt"],
                 include=["archived_to", "archive_gaps"],
@@ -144,12 +144,12 @@ class TaskAttempt(models.Model):
 
     @property
     def over(self) -> bool:
-        """Whether it decides nothing any more: its container ended, or its node is lost."""
+        """Whether it no longer decides anything: its container ended, or its node is lost."""
         return self.state == ContainerState.TERMINATED or self.lost_at is not None
 
 
 class JobEvent(EventRow):
-    """What happened to a job, its attempts and tasks."""
+    """Something that happened to a job, its attempts or tasks."""
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="events")
     job_attempt = models.ForeignKey(JobAttempt, null=True, blank=True, on_delete=models.CASCADE, related_name="+")

@@ -1,4 +1,4 @@
-"""A job as it was submitted: its task roles and their tasks."""
+"""Jobs with their task roles and tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from portal.teams.models import VirtualCluster
 class Job(models.Model):
     """One run of a job file; shown as ``user/name#run``."""
 
-    # Both stand first in an index below; one more of each would be written with every change of a job.
+    # No index of their own: both lead an index below, and another would be written with every change of a job.
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="jobs", db_index=False)
     vc = models.ForeignKey(VirtualCluster, on_delete=models.PROTECT, related_name="jobs", db_index=False)
     name = models.CharField(max_length=255)
@@ -79,15 +79,15 @@ class Job(models.Model):
             models.Index(fields=["user", "submitted_at", "id"], name="job_of_user"),
             models.Index(fields=["vc", "submitted_at", "id"], name="job_of_vc"),
             models.Index(fields=["submitted_at", "id"], name="job_by_submission"),
-            # Few of all jobs, and none of them old: a search among all for the newest would not know that.
+            # Live jobs are few and recent; a search of all jobs for the newest would not know that.
             models.Index(fields=["submitted_at", "id"], condition=Q(state__in=sorted(JOB_LIVE)), name="job_live"),
-            # The queue's ids alone: the rows themselves are wide, and ten thousand of them lie on as many pages. By
-            # priority, or the database would go through all jobs in that order to find ten that wait.
+            # For reading only the queue's ids: the rows are wide, one to a page. Ordered by priority, or the database
+            # would walk all jobs in that order to find ten that wait.
             models.Index(fields=["priority", "id"], condition=Q(state=JobState.WAITING), name="job_waiting_order"),
             models.Index(fields=["name", "id"], name="job_by_name"),
             models.Index(fields=["ended_at", "id"], condition=Q(ended_at__isnull=False), name="job_by_end"),
             models.Index(fields=["priority", "id"], name="job_by_priority"),
-            # Of those that are over, so that what runs does not write it: what the quota of logs is counted from.
+            # The log quota counts from this. Only ended jobs, so that running ones do not write it.
             models.Index(
                 fields=["vc", "ended_at", "id"],
                 condition=Q(ended_at__isnull=False, logs_dropped_at__isnull=True),
@@ -106,7 +106,7 @@ class Job(models.Model):
 
 
 class TaskRole(models.Model):
-    """A number of equal tasks of a job, in the file's order."""
+    """A group of identical tasks of a job, in the file's order."""
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="roles")
     position = models.PositiveSmallIntegerField()

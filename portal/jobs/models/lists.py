@@ -1,4 +1,4 @@
-"""What people put on jobs and lists of jobs to find them again."""
+"""Tags and saved views, by which people find jobs again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VIEW_NAME_LENGTH = 60
 
 
 class JobTag(models.Model):
-    """A word that somebody gave a job."""
+    """A tag that somebody gave a job."""
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="tags", db_index=False)
     name = models.CharField(max_length=TAG_LENGTH)
@@ -27,7 +27,7 @@ class JobTag(models.Model):
 
 
 class SavedView(models.Model):
-    """Filters of the list of jobs that a user comes back to. ``query`` is what stands in the list's address."""
+    """A user's saved filters of the job list. ``query`` is the query string of the list's address."""
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="saved_views", db_index=False

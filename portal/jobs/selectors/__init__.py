@@ -1,1 +1,1 @@
-"""Reading jobs: what somebody may see, as lists and details with a fixed number of queries."""
+"""Queries for jobs that a user may see: lists and details with a fixed number of queries."""

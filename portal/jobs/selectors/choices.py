@@ -1,4 +1,4 @@
-"""What somebody may choose for a job: virtual clusters (VCs) with what they leave unused, hardware, storages, images,
+"""Choices for a new job: the user's virtual clusters (VCs) with their unused GPUs, hardware, storages, images,
 secrets."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WILD = frozenset("*?[")
 
 @dataclass(frozen=True, slots=True)
 class VcChoice:
-    """A VC into which the user may submit; ``classes``: the priority classes that the user may give a job there."""
+    """A VC that the user may submit to; ``classes``: the priority classes that the user may give a job there."""
 
     vc: VirtualCluster
     shares: list[SkuShare]
@@ -42,7 +42,7 @@ class VcChoice:
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """Something with a name, in those VCs. ``vcs``: their names; ``note``: what to know of it."""
+    """A named choice and the VCs that have it. ``vcs``: their names; ``note``: a remark on it."""
 
     name: str
     vcs: tuple[str, ...] = ()
@@ -51,8 +51,8 @@ class Offered:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """``images``: of the user's last jobs, and those that are allowed by their whole names. ``patterns``: which images
-    may run, where not all. ``own_secrets``: the user's; ``secrets``: the VCs'."""
+    """``images``: of the user's last jobs, and those allowed by full name. ``patterns``: which images may run, if not
+    all. ``own_secrets``: the user's; ``secrets``: the VCs'."""
 
     vcs: list[VcChoice]
     skus: list[Sku]
@@ -77,7 +77,7 @@ def _up_to(highest: PriorityClass) -> tuple[PriorityClass, ...]:
 
 
 def job_choices(*, user: User) -> Choices:
-    """All there is to choose from. A fixed number of queries."""
+    """All choices for the user. A fixed number of queries."""
     vcs = vc_choices(user=user)
     names = {one.vc.pk: one.vc.name for one in vcs}
     patterns = _patterns(names)
@@ -119,7 +119,7 @@ def _vcs_of(storage: Storage, names: Mapping[int, str]) -> tuple[str, ...]:
 
 
 def _recent_images(user: User) -> list[str]:
-    """Of the first task role of each of the user's last jobs, newest first."""
+    """The image of the first task role of each of the user's last jobs, newest first."""
     rows = Job.objects.filter(user=user).order_by("-id").values_list("spec__roles__0__image__uri", flat=True)
     return [uri for uri in dict.fromkeys(rows[:RECENT_JOBS]) if isinstance(uri, str)]
 
@@ -131,7 +131,7 @@ def _secrets(user: User, names: Mapping[int, str]) -> tuple[list[str], list[Offe
 
 
 def classes_offered(*, job: Job, user: User) -> list[PriorityClass]:
-    """The classes, highest first, that the user may give the job now, its own among them; none where there is no other.
+    """The classes, highest first, that the user may give the job now, including its own; empty if there is no other.
     Needs the job's VC loaded."""
     if job.state not in CLASS_CHANGES:
         return []

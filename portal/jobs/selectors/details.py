@@ -1,4 +1,4 @@
-"""One job from near: roles, tasks, attempts, events."""
+"""Details of one job: roles, tasks, attempts, events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RUNNING_LISTED = 500
 
 @dataclass(frozen=True, slots=True)
 class RoleState:
-    """A task role and how many of its tasks are in which state."""
+    """A task role with its number of tasks by state."""
 
     role: TaskRole
     tasks: dict[str, int]
@@ -68,12 +68,12 @@ _NEWEST = Prepared(lambda: JobAttempt.objects.filter(job_id=Slot("job", int)).or
 
 
 def job_events(*, job: Job) -> QuerySet[JobEvent]:
-    """What happened to the job, oldest first; with the role and index of the task an event is about."""
+    """The job's events, oldest first, with the role and index of the task that each is about."""
     return _with_tasks(job.events.all()).order_by("id")
 
 
 def events_read(*, ids: Sequence[int]) -> list[JobEvent]:
-    """The events of these ids, with the same, in this order. One query."""
+    """The events with these ids, loaded like ``job_events``, in this order. One query."""
     rows = {event.pk: event for event in _EVENTS(events=ids)}
     return [rows[one] for one in ids if one in rows]
 
@@ -87,8 +87,8 @@ _EVENTS = Prepared(lambda: _with_tasks(JobEvent.objects.filter(Among("id", "even
 
 
 def task_attempt_of(*, job: Job, role: str, index: int, attempt: int | None = None) -> TaskAttempt:
-    """The newest attempt of a task of the job, or the newest in the job's attempt of this number; NotFound when there
-    is none (yet)."""
+    """The newest attempt of a task of the job, or the newest in the job's attempt of this number; NotFound if there is
+    none (yet)."""
     values = {"job": job.pk, "role": role, "index": index}
     newest = _RUN.first(**values) if attempt is None else _RUN_IN.first(**values, attempt=attempt)
     if newest is None:
@@ -107,8 +107,8 @@ _FIRST_ROLE = Prepared(
 
 
 def task_runs(*, job: Job, attempt: int | None, first: int, limit: int) -> tuple[list[TaskAttempt], int]:
-    """The newest runs of the job's tasks in its attempt of this number, in the file's order, beginning with the task
-    ``first`` (from 0), of ``limit`` tasks; and how many tasks there are. Three queries."""
+    """The newest attempts of ``limit`` tasks, from task ``first`` (0-based) in the file's order, in the job's attempt
+    of this number; and the number of tasks. Three queries."""
     tasks = Task.objects.filter(job=job)
     some = list(tasks.order_by("id").values_list("id", flat=True)[first : first + limit])
     rows = TaskAttempt.objects.filter(task__in=some, job_attempt__job=job, job_attempt__number=attempt or 0)
@@ -118,14 +118,14 @@ def task_runs(*, job: Job, attempt: int | None, first: int, limit: int) -> tuple
 
 
 def tasks_running(*, job: Job) -> list[TaskAttempt]:
-    """The runs of the job's tasks whose containers run now, in the file's order; the first 500."""
+    """The task attempts of the job whose containers run now, in the file's order; the first 500."""
     runs = TaskAttempt.objects.filter(task__job=job, state=ContainerState.RUNNING, lost_at=None)
     return list(runs.select_related("node", "task__role").defer("spec_sealed").order_by("task_id")[:RUNNING_LISTED])
 
 
 def _runs() -> QuerySet[TaskAttempt]:
-    # The conditions stand on the joins: a task found by itself is put last of nine tables, for all of which the
-    # database would look before it (its join_collapse_limit is 8).
+    # Conditions on the joins: a task found by itself would come last of nine tables, all of which the database would
+    # search first (its join_collapse_limit is 8).
     of_task = {"task__role__name": Slot("role", str), "task__index": Slot("index", int)}
     runs = TaskAttempt.objects.filter(task__job_id=Slot("job", int), **of_task)
     return with_task(runs).order_by("-number")

@@ -1,4 +1,4 @@
-"""The cluster as the validation of job files wants to know it."""
+"""Cluster facts that job file validation needs."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from scheduling import Cluster
 from scheduling.cycle.context import ClusterContext
 
 _context: tuple[Cluster, ClusterContext] | None = None
-"""The last one, and of which cluster."""
+"""The last context, and its cluster."""
 
 
 def cluster_facts(*, user: User, also: VirtualCluster | None = None) -> ClusterFacts:
-    """The virtual clusters into which the user may submit, and ``also``, and the cluster as the scheduler has it. A
-    fixed number of queries, however large the cluster is."""
+    """The VCs to which the user may submit, plus ``also``, and the cluster as the scheduler has it. A fixed number of
+    queries, however large the cluster."""
     vcs = {*vcs_for_submit(user), *([also] if also else [])}
     return ClusterFacts(vcs=tuple(sorted(vc.name for vc in vcs)), context=_context_of(cluster_read().cluster))
 
 
 def _context_of(cluster: Cluster) -> ClusterContext:
-    """What follows from the cluster; the last one where it is the same."""
+    """The cluster's context; cached for the last cluster."""
     global _context
     if (last := _context) is None or last[0] is not cluster:
         last = _context = cluster, ClusterContext(cluster)

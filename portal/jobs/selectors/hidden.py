@@ -1,4 +1,4 @@
-"""The secrets of a stored job."""
+"""Secrets of a stored job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from portal.jobs.models import Job
 
 
 def hidden_in(job: Job) -> Mapping[str, Any]:
-    """The secrets that the job's stored file does not show; none where they cannot be opened."""
+    """The secrets that the job's stored file does not show; empty if they cannot be unsealed."""
     try:
         return cast(dict[str, Any], unseal(job.secrets_sealed))
     except SealBroken:

@@ -1,4 +1,4 @@
-"""Jobs as people name them: ``name``, ``name#run``, ``user/name#run``."""
+"""Job labels as people write them: ``name``, ``name#run``, ``user/name#run``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class JobLabel:
-    """``run`` None means the newest run of that name."""
+    """A parsed label; ``run`` None: the newest run."""
 
     user: str
     name: str
@@ -15,12 +15,12 @@ class JobLabel:
 
     @property
     def named(self) -> JobLabel:
-        """The same without its run."""
+        """The label without its run."""
         return replace(self, run=None)
 
 
 def label_read(text: str, *, user: str) -> JobLabel:
-    """A label as typed; without a user it is one of ``user``'s own."""
+    """Parses a label as typed; without a user it is one of ``user``'s own."""
     owner, slash, rest = text.rpartition("/")
     name, mark, run = rest.partition("#")
     return JobLabel(owner if slash else user, name, int(run) if mark and run.isdigit() else None)

@@ -1,4 +1,4 @@
-"""Jobs as lists: whose, in which order."""
+"""Lists of jobs, restricted and ordered."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def _of_roles(per_role: F | object) -> Coalesce:
 
 
 def with_sizes(jobs: QuerySet[Job]) -> QuerySet[Job]:
-    """The jobs for lists: user and VC loaded by their names, ``gpu_count``, ``task_count`` and what
-    ``with_times`` adds, the job files left behind."""
+    """Jobs for lists: user and VC loaded by name only, with ``gpu_count``, ``task_count`` and what ``with_times`` adds,
+    without the job files."""
     counted = with_times(jobs).annotate(
         task_count=_of_roles(F("instances")),
         gpu_count=_of_roles(F("instances") * F("gpus")),
@@ -33,7 +33,7 @@ def with_sizes(jobs: QuerySet[Job]) -> QuerySet[Job]:
 
 
 def _all_but(relation: str, name: str) -> list[str]:
-    """The columns of the related row but its key and this one: a list has hundreds of them."""
+    """The related row's columns except its key and this one: a list has hundreds of rows."""
     columns = cast(Any, Job._meta.get_field(relation)).related_model._meta.concrete_fields
     return [f"{relation}__{one.name}" for one in columns if not one.primary_key and one.name != name]
 
@@ -44,13 +44,13 @@ def jobs_listed(*, user: User) -> QuerySet[Job]:
 
 
 def jobs_tagged(jobs: QuerySet[Job], tag: str) -> QuerySet[Job]:
-    """Those of the jobs that have the tag. The database chooses whether it goes through the jobs that have it, or looks
-    at each job of the list."""
+    """Those of the jobs that have the tag. As a subquery, so that the database chooses whether to start from the tag or
+    from the list."""
     return jobs.filter(pk__in=JobTag.objects.filter(name=tag).order_by().values("job"))
 
 
 def saved_views(*, user: User) -> QuerySet[SavedView]:
-    """The user's views of the list of jobs, by name."""
+    """The user's saved views of the job list, by name."""
     return SavedView.objects.filter(user=user).order_by("name")
 
 
@@ -61,8 +61,8 @@ _TAGS = Prepared(lambda: JobTag.objects.filter(Among("job", "jobs")).order_by("i
 
 
 def jobs_sized(*, ids: Sequence[int], tags: bool = False) -> list[Job]:
-    """The jobs of these ids as lists have them, in this order; whose a reader may see says ``job_restrict``. One query,
-    and one for their tags."""
+    """Jobs with these ids as lists show them, in this order; unrestricted, see ``job_restrict``. One query, and one for
+    their tags."""
     rows = {job.pk: job for job in _SIZED(jobs=ids)}
     if tags:
         _with_tags(list(rows.values()))
@@ -70,7 +70,7 @@ def jobs_sized(*, ids: Sequence[int], tags: bool = False) -> list[Job]:
 
 
 def _with_tags(jobs: Sequence[Job]) -> None:
-    """Each job's tags at hand, oldest first."""
+    """Prefetches each job's tags, oldest first."""
     found: dict[int, list[JobTag]] = defaultdict(list)
     for tag in _TAGS(jobs=[job.pk for job in jobs]):
         found[tag.job_id].append(tag)
@@ -84,7 +84,7 @@ _DETAILED = Prepared(
 
 
 def job_listed(*, user: User, job_id: int) -> Job:
-    """One job as lists have it; NotFound when there is none that the user may see."""
+    """One job as lists show it; NotFound if there is none that the user may see."""
     job = _DETAILED.first(job=job_id)
     if job is None or not job_sight(user=user).covers(user_id=job.user_id, vc_id=job.vc_id):
         raise NotFound("job", job_id)

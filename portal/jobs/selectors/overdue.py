@@ -1,4 +1,4 @@
-"""Tasks that were told to end and of whose end nothing is heard, though their node reports."""
+"""Tasks that were told to end but are not reported ended, though their node reports."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from portal.hardware.states import NodeHealth
 from portal.jobs.models import TaskAttempt
 
 END_WITHIN = timedelta(minutes=10)
-"""After its grace. By then an agent has told of every end that it can tell of, also that SIGKILL was outlived (two
-minutes), and where the Engine did not take the first signals (five of a minute each)."""
+"""Time after the grace. By then an agent has reported every end that it can, including a survived SIGKILL (two minutes)
+and an Engine that did not take the first signals (five of a minute each)."""
 
 
 def stops_overdue(*, now: datetime, given_up: bool = False) -> list[UUID]:
-    """Those whose node has had their grace and ``END_WITHIN`` to say that they ended, and says everything else.
+    """Task attempts whose node has had their grace and ``END_WITHIN`` to report their end, and reports everything else.
 
-    The time counts from when they were told to end, while the node reports without a gap and the portal takes reports
-    in. ``given_up``: also those that were given up since. One query, and one more where there may be some.
+    Time counts from the order to end, while the node reports without a gap and the portal takes reports in.
+    ``given_up``: include those given up since. One query, and one more where there may be some.
     """
     told = (_ALL if given_up else _LIVE)(before=now - END_WITHIN, heard=now - silence_limit(), ahead=now + AHEAD)
     taken = reports_taken_for(now) if told else timedelta()

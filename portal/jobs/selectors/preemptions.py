@@ -1,4 +1,4 @@
-"""Who took whose GPUs back, when, and by when they must be free."""
+"""Preemptions: whose GPUs were taken back for whom, when, and by when they must be free."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RELATED = ("preemptor__user", "preemptor__vc", "victim__job__user", "victim__jo
 
 @dataclass(frozen=True, slots=True)
 class OtherJob:
-    """The other job of a preemption. Whoever may not see it learns its owner, team and GPUs; ``job`` is its row id."""
+    """The other job of a preemption. Without the right to see it, only owner, team and GPUs; ``job`` is its row id."""
 
     user: str
     vc: str
@@ -31,8 +31,8 @@ class OtherJob:
 
 @dataclass(frozen=True, slots=True)
 class PreemptionShown:
-    """A preemption as one of its two jobs sees it: ``lost`` says that it was this job whose tasks had to end.
-    ``other`` None: the other job is deleted."""
+    """A preemption as one of its two jobs sees it; ``lost``: this job was the victim. ``other`` None: the other job is
+    deleted."""
 
     row: Preemption
     lost: bool
@@ -40,14 +40,14 @@ class PreemptionShown:
 
 
 def preemptions_of(*, job: Job) -> QuerySet[Preemption]:
-    """Every preemption by the job or of it, newest first. The job's attempts are read first: a condition on a joined
-    table beside one on the own would have the database read every preemption there ever was."""
+    """Preemptions by the job or of it, newest first. The job's attempts are read first: a condition on a joined table
+    beside one on its own would make the database read every preemption there ever was."""
     attempts = _ATTEMPTS(job=job.pk)
     return Preemption.objects.filter(Q(preemptor=job) | Q(victim__in=attempts)).order_by("-id")
 
 
 def preemptions_read(*, ids: Sequence[int]) -> list[Preemption]:
-    """The preemptions of these ids with both jobs, in this order. One query; none where there are none."""
+    """The preemptions with these ids, with both jobs, in this order. One query; none for no ids."""
     rows = {row.pk: row for row in _READ(rows=ids)} if ids else {}
     return [rows[one] for one in ids if one in rows]
 
@@ -56,7 +56,7 @@ _ATTEMPTS = Prepared(lambda: JobAttempt.objects.filter(job_id=Slot("job", int)).
 
 
 def preemptions_shown(*, rows: Iterable[Preemption], job: Job, user: User) -> list[PreemptionShown]:
-    """Preemptions of the job for this reader; the rights are asked once."""
+    """Preemptions of the job for this reader; rights are read once."""
     sight = job_sight(user=user)
 
     def other(row: Preemption) -> OtherJob | None:
@@ -73,12 +73,12 @@ def preemptions_shown(*, rows: Iterable[Preemption], job: Job, user: User) -> li
 
 
 def preemptions_leaving(*, job: Job) -> QuerySet[Preemption]:
-    """Those by which tasks of the job must end that have not ended yet."""
+    """Preemptions of the job whose tasks have not all ended yet."""
     return _preemptions().filter(_still_there(), victim__job=job).order_by("id")
 
 
 def preemptions_open(*, jobs: Iterable[int]) -> dict[int, list[Preemption]]:
-    """By preemptor: the preemptions whose victims still hold something. One query."""
+    """Preemptions by preemptor whose victims still hold something. One query."""
     rows = _preemptions().filter(_still_there(), preemptor__in=list(jobs)).order_by("id")
     found: dict[int, list[Preemption]] = defaultdict(list)
     for row in rows:

@@ -1,4 +1,4 @@
-"""Which runs of a job's tasks are looked at together."""
+"""Task attempts whose logs are read together."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ from portal.common.prepared import Among, Prepared, Slot
 from portal.jobs.models import Job, Task, TaskAttempt
 
 LOGS_TOGETHER = 200
-"""So many logs are read as one at most."""
+"""How many logs are read as one at most."""
 SHOWN = (
     "task__index", "task__role__name", "task__job_id", "job_attempt_id", "node__name", "node__public_key",
     "number", "state", "log_end", "log_complete", "archived_to", "lost_at", "node__health", "node__removed_at",
 )  # fmt: skip
-"""What a log's reader must know; sealed specs and what nodes tell of themselves are long."""
+"""Columns that a log reader needs; sealed specs and nodes' inventories are long."""
 
 
 def runs_together(*, job: Job, attempt: int | None, chosen: Collection[UUID] = ()) -> list[TaskAttempt]:
-    """Runs of the job's tasks with node and role, in the file's order: the chosen ones, else of each task the newest,
-    in the job's attempt of this number where one is named. At most ``LOGS_TOGETHER``; one query, which reads no more
-    than these."""
+    """Task attempts with node and role, in the file's order: the chosen ones, else each task's newest, in the job's
+    attempt of this number if given. At most ``LOGS_TOGETHER``; one query, which reads no more than these."""
     if chosen:
         return _CHOSEN(job=job.pk, runs=list(chosen)[:LOGS_TOGETHER])
     return _NEWEST(job=job.pk) if attempt is None else _NEWEST_IN(job=job.pk, attempt=attempt)
@@ -42,7 +41,7 @@ def _chosen() -> QuerySet[TaskAttempt]:
 
 
 def _newest(**conditions: Any) -> QuerySet[TaskAttempt]:
-    """The newest run of each of the first tasks that have one."""
+    """The newest attempt of each of the first tasks that have one."""
     of_task = TaskAttempt.objects.filter(task=OuterRef("pk"), **conditions)
     begun = Task.objects.filter(Exists(of_task), job_id=Slot("job", int)).order_by("pk")
     newest = of_task.order_by("-number").values("pk")[:1]
@@ -57,7 +56,7 @@ _NEWEST_IN = Prepared(lambda: _newest(job_attempt__number=Slot("attempt", int)))
 
 @dataclass(frozen=True, slots=True)
 class CodeWait:
-    """A task whose node cannot get its job's code: why, as the node says, and how long it is tried."""
+    """A task whose node cannot get its job's code: why, as the node says, and until when it tries."""
 
     task: str
     node: str
@@ -67,8 +66,8 @@ class CodeWait:
 
 
 def code_awaited(*, job: Job) -> CodeWait | None:
-    """The first task whose node cannot get the job's code now. When the time to be prepared is over, the attempt ends
-    and is tried elsewhere."""
+    """The first task whose node cannot get the job's code now. When its preparation times out, the attempt ends and is
+    retried elsewhere."""
     before = [ContainerState.ACCEPTED, ContainerState.PULLING]
     runs = _shown().filter(task__job=job, state__in=before, lost_at=None, progress__code="code_unavailable")
     run = runs.only(*SHOWN, "progress", "created_at", "lease_over_at").order_by("created_at", "id").first()

@@ -1,4 +1,4 @@
-"""Which storages a job may mount, where it can have them, and why it waits for them, in words."""
+"""Storages that a job may mount, the nodes that have them, and why a job waits for them, in words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMED = 5
 
 
 def storage_names(*, vc: str) -> frozenset[str]:
-    """Storages that jobs of this virtual cluster may mount."""
+    """Names of storages that jobs of this virtual cluster may mount."""
     granted = Storage.objects.filter(Q(everyone=True) | Q(vcs__name=vc))
     return frozenset(granted.values_list("name", flat=True))
 
@@ -25,9 +25,9 @@ def storage_names(*, vc: str) -> frozenset[str]:
 def storages_place(
     *, ties: StorageTies, mounted: Collection[str], nodes: frozenset[str], only: frozenset[str], but: frozenset[str]
 ) -> tuple[frozenset[str] | None, str]:
-    """Of all ``nodes`` those that a job may run on which mounts these storages, None for all; it names nodes by
-    ``only`` (empty: all) and ``but``. And why none of them has its storages; empty where one has, or where it is not
-    the storages that are in the way."""
+    """Nodes out of ``nodes`` for a job that mounts these storages and names nodes by ``only`` (empty: all) and ``but``;
+    None: all. And why none of them has its storages; empty if one has, or if it is not the storages that are in the
+    way."""
     needed = [name for name in (*mounted, ties.folders) if name in ties.apart]
     named = (only or nodes) - but
     left = named.difference(*(ties.apart[name] for name in needed))
@@ -35,7 +35,7 @@ def storages_place(
 
 
 def storages_away(*, spec: JobSpec) -> str:
-    """Why no server that the job may run on has its storages now; empty where one has."""
+    """Why no server that the job may run on has its storages now; empty if one has."""
     nodes = cluster_read().nodes
     mounted = [mount.name for mount in spec.storages or ()]
     only, but = frozenset(spec.berth.nodes_only), frozenset(spec.berth.nodes_not)
@@ -67,5 +67,5 @@ def _nobody(ties: StorageTies, name: str, here: frozenset[str]) -> str:
 
 
 def _some(nodes: Collection[str]) -> str:
-    with translation.override("en"):  # it is stored
+    with translation.override("en"):  # stored in English
         return some_of(sorted(nodes), NAMED)

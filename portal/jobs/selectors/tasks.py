@@ -1,4 +1,4 @@
-"""A job's tasks with what ran of them."""
+"""A job's tasks with their attempts."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def job_tasks(*, job: Job) -> QuerySet[Task]:
 
 
 def tasks_run(*, tasks: Sequence[Task], attempt: int | None = None) -> list[Task]:
-    """The tasks, each with ``shown``: its newest attempts (at most five, newest first), their nodes and GPUs; those of
-    one job attempt where ``attempt`` names it. Two queries for any number."""
+    """The tasks, each with ``shown``: its newest attempts (at most five, newest first) with nodes and GPUs, of one job
+    attempt if ``attempt`` names it. Two queries for any number."""
     ids = [task.pk for task in tasks]
     runs = _RUNS(tasks=ids) if attempt is None else _RUNS_IN(tasks=ids, attempt=attempt)
     held: dict[object, list[Allocation]] = defaultdict(list)
@@ -66,18 +66,18 @@ class TasksPage:
 
     @property
     def earlier(self) -> int | None:
-        """Where the page before begins."""
+        """Where the previous page begins."""
         return max(0, self.first - TASKS_PAGE) if self.first else None
 
     @property
     def later(self) -> int | None:
-        """Where the page after begins."""
+        """Where the next page begins."""
         after = self.first + TASKS_PAGE
         return after if after < self.total else None
 
 
 def tasks_found(*, job: Job, attempt: int | None, first: int) -> TasksPage:
-    """Tasks with their newest attempts, those of one job attempt where ``attempt`` names it."""
+    """A page of tasks with their newest attempts, of one job attempt if ``attempt`` names it."""
     tasks = job_tasks(job=job)
     shown = tasks_run(tasks=list(tasks[first : first + TASKS_PAGE]), attempt=attempt)
     return TasksPage(shown, first, tasks.count())

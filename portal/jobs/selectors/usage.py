@@ -1,4 +1,4 @@
-"""What was used of late, as fair share wants it."""
+"""Recent usage for fair share."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from portal.jobs.models import Usage, UsageMark
 
 LATEST = 2**31 - 1
 HALF_LIVES = 12
-"""Use that is older weighs less than a four-thousandth and is left out."""
+"""Older usage weighs less than a four-thousandth and is left out."""
 
 
 class PastUse(NamedTuple):
-    """What a user (by name) took of a resource in a virtual cluster (by row id), all of it put into one hour."""
+    """What a user (by name) took of a resource in a virtual cluster (by row id), folded into one hour."""
 
     vc_id: int
     user: str
@@ -37,17 +37,17 @@ class _Key(NamedTuple):
 
 Account = tuple[int, str, str]
 _kept: tuple[_Key, dict[Account, float]] | None = None
-"""What the days before yesterday weigh together, so that each cycle reads two days only."""
+"""The weighted sum of days before yesterday, so that each cycle reads two days only."""
 
 
 def past_days(moment: datetime) -> int:
-    """The hour (since 1970) at which yesterday began (UTC): what lies before it seldom changes."""
+    """The hour (since 1970) at which yesterday began (UTC); usage before it seldom changes."""
     return (int(moment.timestamp()) // 86_400 - 1) * 24
 
 
 def usage_folded(*, now: datetime, half_life: timedelta) -> list[PastUse]:
-    """One row for each user and resource: earlier hours are folded into the present one by the half-life, which weighs
-    the same. Two queries, and one more when use of days that are past was added since this process last read it."""
+    """Usage by user and resource, one row each: earlier hours are folded into the present one by the half-life, which
+    weighs the same. Two queries, plus one if usage was added to past days since this process last read it."""
     present, days, life = int(now.timestamp()) // 3600, past_days(now), half_life / timedelta(hours=1)
     sums: dict[Account, float] = defaultdict(float, _folded(days, LATEST, present, life))
     faded = 0.5 ** ((present - days) / life)

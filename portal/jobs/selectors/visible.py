@@ -1,4 +1,4 @@
-"""Which jobs somebody may see or touch. Fetching and checking the right are one call."""
+"""Jobs that a user may see or touch. Fetching a job and checking the right are one call."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _REFUSALS = {
 
 RUNS = (JobState.RUNNING, JobState.STOPPING)
 HEAVY = ("spec", "config", "secrets_sealed")
-"""A job's columns that lists leave behind."""
+"""Columns that lists of jobs defer."""
 
 
 def job_restrict(*, user: User, action: Action = Action.JOB_READ, vc: int | None = None) -> QuerySet[Job]:
-    """The jobs to which the user may do this, newest first; of one virtual cluster, where ``vc`` names it: of another's
-    team these are the user's own, which the database would else look for among the jobs of all."""
+    """Jobs on which the user may do this, newest first; of one virtual cluster if ``vc`` names it. In a team that is
+    not the user's these are only their own, which the database would otherwise search for among all jobs."""
     sight, rows = job_sight(user=user, action=action), Job.objects.all()
     if vc is not None:
         rows = rows.filter(vc=vc)
@@ -56,7 +56,7 @@ def job_restrict(*, user: User, action: Action = Action.JOB_READ, vc: int | None
 
 
 def job_get(*, user: User, job_id: int) -> Job:
-    """The job with its user and VC; NotFound when there is none that the user may see."""
+    """The job with its user and VC; NotFound if there is none that the user may see."""
     job = _JOB.first(job=job_id)
     if job is None or not job_sight(user=user).covers(user_id=job.user_id, vc_id=job.vc_id):
         raise NotFound("job", job_id)
@@ -74,13 +74,13 @@ def _ended() -> QuerySet[JobAttempt, Any]:
 
 
 def _when(condition: Q, rows: QuerySet[Any, Any]) -> Case:
-    """Looked for only where it can be there: most jobs of a list have waited once, and are over."""
+    """Evaluates the subquery only where it can match: most listed jobs waited once, and are over."""
     return Case(When(condition, then=Subquery(rows)), default=None)
 
 
 def with_times(jobs: QuerySet[Job]) -> QuerySet[Job]:
-    """The jobs with ``running_since``, when the attempt began to run that runs, and ``ran``, how long those that have
-    ended ran, without what the job waited between them. Both may be None."""
+    """The jobs with ``running_since``, when the running attempt began to run, and ``ran``, how long the ended ones ran,
+    without waits between them. Both may be None."""
     return jobs.annotate(
         running_since=_when(Q(state__in=RUNS), _attempts().exclude(state=AttemptState.ENDED).values("started_at")),
         ran=_when(Q(started_at__isnull=False), _ended()),
@@ -93,7 +93,7 @@ _JOB = Prepared(
 
 
 def job_with_right(*, user: User, job_id: int, action: Action) -> Job:
-    """The job, to do ``action`` to it. NotFound when the user may not even see it, Denied when not more than that."""
+    """The job, for doing ``action`` to it. NotFound if the user may not even see it, Denied if no more than that."""
     job = job_get(user=user, job_id=job_id)
     if not job_sight(user=user, action=action).covers(user_id=job.user_id, vc_id=job.vc_id):
         raise Denied(gettext(_REFUSALS[action]))
@@ -101,7 +101,7 @@ def job_with_right(*, user: User, job_id: int, action: Action) -> Job:
 
 
 def task_attempt_with_right(*, user: User, attempt_id: UUID | str, action: Action) -> TaskAttempt:
-    """The task attempt, to do ``action`` to its job. NotFound when the user may not even see it, Denied when not more
+    """The task attempt, for doing ``action`` to its job. NotFound if the user may not even see it, Denied if no more
     than that."""
     attempt = task_attempt_visible(user, attempt_id)
     job = attempt.task.job
@@ -111,7 +111,7 @@ def task_attempt_with_right(*, user: User, attempt_id: UUID | str, action: Actio
 
 
 def task_attempt_visible(user: User, attempt_id: UUID | str) -> TaskAttempt:
-    """The task attempt with its task, job and node; NotFound when there is none that the user may see."""
+    """The task attempt with its task, job and node; NotFound if there is none that the user may see."""
     try:
         key = UUID(str(attempt_id))
     except ValueError:
@@ -124,8 +124,8 @@ def task_attempt_visible(user: User, attempt_id: UUID | str) -> TaskAttempt:
 
 
 def with_task(attempts: QuerySet[TaskAttempt]) -> QuerySet[TaskAttempt]:
-    """Task attempts with task, role, job, job attempt and node, without what is long of them and only agents, the
-    scheduler and the job file's page need."""
+    """Task attempts with task, role, job, job attempt and node, without long columns that only agents, the scheduler
+    and the job file's page need."""
     heavy = ("spec_sealed", "log_tail", "node__inventory", *(f"task__job__{name}" for name in HEAVY))
     return attempts.select_related("task__job__vc", "task__role", "node", "job_attempt").defer(*heavy)
 

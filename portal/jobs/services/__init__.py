@@ -1,1 +1,1 @@
-"""Writing jobs: submit, stop, and what nodes report. Each service is one transaction or several whole ones."""
+"""Services that write jobs: submission, stops, node reports. Each is one transaction or several whole ones."""

@@ -1,4 +1,4 @@
-"""Whether a job may be submitted now: the file itself, what the cluster has, what the user and the team may use."""
+"""Whether a job may be submitted now: checks the file, the cluster, and what the user and team may use."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ WITHOUT_EFFECT = {
         "for."
     ),
 }
-"""Plug-ins of OpenPAI's that nothing reads, by name, and what is said of each."""
+"""OpenPAI plug-ins that nothing reads, by name, with the hint for each."""
 
 
 def job_check(
@@ -63,10 +63,9 @@ def job_check(
     already_in: VirtualCluster | None = None,
     hidden: Mapping[str, Any] | None = None,
 ) -> JobSpec:
-    """What the file asks for, were it submitted now; stores nothing. ``by``: who gives it its class, where that is
-    another. ``already_in``: where the job is, though the user may have left it. ``hidden``: the secrets of a job whose
-    stored file it is. Raises SpecInvalid with every problem.
-    """
+    """Validates a job file as if submitted now; stores nothing. ``by``: who sets its class, if not the user.
+    ``already_in``: the VC the job is in, even if the user has left it. ``hidden``: the secrets of the job whose stored
+    file it is. Raises SpecInvalid with every problem."""
     spec = _with_stored(parse(text, cluster_facts(user=user, also=already_in), hidden=hidden), user)
     problems = [
         *_secrets(spec),
@@ -87,14 +86,14 @@ def job_check(
 
 
 def _with_stored(spec: JobSpec, user: User) -> JobSpec:
-    """With what the user or the team has stored of the secrets and log-ins that the file does not give."""
+    """The spec with stored secrets and logins of the user or the team filled in where the file gives none."""
     missing = {name.partition(".")[0] for name in secret_names_missing(spec)} - spec.secrets.keys()
     spec = with_secrets(spec, secret_values(user=user, vc=spec.vc, names=missing) if missing else {})
     return with_logins(spec, registry_logins(user=user, vc=spec.vc, servers=registries_open(spec)))
 
 
 def job_hints(*, spec: JobSpec, text: str | bytes, user: User) -> list[str]:
-    """What this user should know who submits this file, though nothing is wrong: sentences."""
+    """Hints for this user about a valid file, as sentences."""
     hints = []
     if not Storage.objects.filter(jobs=True).exists():
         hints.append("No shared storage is set up for job folders: a job that is requeued starts from nothing.")
@@ -120,7 +119,7 @@ def _secrets(spec: JobSpec) -> Iterator[Problem]:
 
 
 def _ssh_keys(spec: JobSpec) -> Iterator[Problem]:
-    """What stored secrets bring in; the file's own were looked at with it."""
+    """Checks keys that come from stored secrets; the file's own are checked with the file."""
     if any(no_key(ssh_keys(spec, role.name)) is not None for role in spec.roles):
         message = "what a secret brings in is no public SSH key; it is the content of a file that ends with .pub"
         yield Problem(path_text(PLACE), message, "ssh_key")
@@ -143,7 +142,7 @@ def _images(spec: JobSpec, text: str | bytes) -> Iterator[Problem]:
 
 
 def _container(spec: JobSpec) -> Iterator[Problem]:
-    """What the virtual cluster gives no container."""
+    """What the virtual cluster's rules deny containers."""
     if spec.task_count < 2 and spec.berth.profile != "root":
         return
     vc = VirtualCluster.objects.only("default_profile", "host_network").get(name=spec.vc)
@@ -161,7 +160,7 @@ def _container(spec: JobSpec) -> Iterator[Problem]:
 
 
 def _root_images(spec: JobSpec, patterns: list[str] | None) -> Iterator[Problem]:
-    """Images that do not run as root, of a job that asks for it."""
+    """Images that do not run as root, of a job that asks for root."""
     for uri in sorted({role.image.uri for role in spec.roles if not image_as_root(role.image.uri, patterns)}):
         message = f"{uri} runs as its user in {spec.vc}, never as root; remove it, or ask an administrator"
         yield Problem(f"{EXTRAS}.profile", message, "profile")

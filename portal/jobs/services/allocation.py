@@ -1,4 +1,4 @@
-"""By what right a running job holds its GPUs, the change of it in place, and the end of it."""
+"""Allocations of running jobs: promotion, demotion, moves between virtual cells, and release."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from portal.jobs.states import AttemptState
 
 
 def task_attempt_release(*, row: TaskAttempt, now: datetime) -> None:
-    """Its end, and its last process is gone: CPU, memory, ports and GPUs are free again, and what it took is charged.
-    Once for each row that was not uncharged."""
+    """Frees the CPU, memory, ports and GPUs of an ended task attempt whose last process is gone, and charges its usage.
+    Call once per row, and not for one already uncharged."""
     usage_charge(rows=[row], until=now)
     task_attempt_free(row=row, now=now)
 
 
 def task_attempt_free(*, row: TaskAttempt, now: datetime) -> None:
-    """What it took is charged already, and now its last process is gone. Again: no change."""
+    """Frees a task attempt that is already charged, once its last process is gone. Idempotent."""
     freed = TaskAttempt.objects.filter(pk=row.pk, released_at__isnull=True).update(released_at=now)
     Allocation.objects.filter(task_attempt=row, released_at__isnull=True).update(released_at=now)
     if freed:
@@ -37,16 +37,16 @@ def task_attempt_free(*, row: TaskAttempt, now: datetime) -> None:
 
 
 def task_attempt_uncharge(*, row: TaskAttempt, now: datetime) -> None:
-    """Given up with its node, or ended while processes of it are left: it holds its GPUs there until they are seen
-    free, but its team's quota no more, in which another job may start now. Once for each row."""
+    """Takes a task attempt off its team's quota: it was given up with its node, or ended with processes left. It holds
+    its GPUs until they are seen free, but another job may start in the quota now. Call once per row."""
     usage_charge(rows=[row], until=now)
     _borrowed([row], now)
 
 
 def job_promote(*, job: Job, placed: Sequence[Placed], now: datetime) -> None:
-    """The job's borrowed GPUs become its team's own, each in its virtual cell. Inside the caller's transaction.
+    """Moves the job's borrowed GPUs into its team's quota, each in its virtual cell. Inside the caller's transaction.
 
-    Raises Overtaken when it ends already or does not hold them on loan; IntegrityError when a virtual cell has a
+    Raises Overtaken when the job is ending or does not hold them on loan; IntegrityError when a virtual cell has a
     holder.
     """
     attempt = _attempt_live(job)
@@ -64,10 +64,10 @@ def job_promote(*, job: Job, placed: Sequence[Placed], now: datetime) -> None:
 
 
 def job_move_cells(*, job: Job, placed: Sequence[Placed]) -> None:
-    """The job's guaranteed GPUs lie in other virtual cells of its team from now on: these have other names, its right
-    is the one that it had. Inside the caller's transaction.
+    """Rebinds the job's guaranteed GPUs to other virtual cells of its team; its right stays the same. Inside the
+    caller's transaction.
 
-    Raises Overtaken when it ends already or does not hold them by right; IntegrityError when a virtual cell has a
+    Raises Overtaken when the job is ending or does not hold them by right; IntegrityError when a virtual cell has a
     holder.
     """
     attempt = _attempt_live(job)
@@ -77,7 +77,7 @@ def job_move_cells(*, job: Job, placed: Sequence[Placed]) -> None:
         leaf__in=cells, task_attempt__job_attempt=attempt, task_attempt__task__in=tasks, released_at__isnull=True
     )
     held = dict(rows.filter(standing=Standing.GUARANTEED).values_list("pk", "leaf"))
-    # All leave their cells before one enters another's: neighbours may change places.
+    # Vacate all cells before entering any: neighbours may swap.
     left = Allocation.objects.filter(pk__in=held).update(virtual_cell="", standing=Standing.BORROWED)
     if left != len(cells):
         raise Overtaken
@@ -86,10 +86,10 @@ def job_move_cells(*, job: Job, placed: Sequence[Placed]) -> None:
 
 
 def job_demote(*, job: Job, task_attempts: Collection[UUID], cause: str, by: Job | None, now: datetime) -> None:
-    """The guaranteed GPUs of these runs of its tasks count as borrowed from now on. Inside the caller's transaction.
+    """Turns the guaranteed GPUs of these task attempts into borrowed ones. Inside the caller's transaction.
 
-    ``cause`` is the scheduler's word for it: of the job ``by``, or of a change. Raises Overtaken when the job ends
-    already, or has begun anew.
+    ``cause`` is the scheduler's word: of the job ``by``, or of a change. Raises Overtaken when the job is ending or has
+    started anew.
     """
     attempt = _attempt_live(job)
     rows = list(
@@ -108,15 +108,15 @@ def job_demote(*, job: Job, task_attempts: Collection[UUID], cause: str, by: Job
 
 
 def job_lend(*, attempt: JobAttempt, now: datetime) -> None:
-    """All its guaranteed GPUs count as borrowed from now on, and what was kept for it is free. Inside the caller's
-    transaction, which holds the job's row and makes it opportunistic."""
+    """Turns all guaranteed GPUs of the attempt into borrowed ones, and drops its job's claims. Inside the caller's
+    transaction, which holds the job's row and makes the job opportunistic."""
     held = TaskAttempt.objects.filter(job_attempt=attempt, released_at__isnull=True)
     rows = list(held.select_related("job_attempt__job"))
     usage_charge(rows=rows, until=now)
     _borrowed(rows, now)
     nodes = {row.node_id for row in rows}
     nodes_hold(nodes)
-    # By what right cells are held has changed: no decision that was made before is carried out.
+    # Rights have changed: invalidate decisions made before.
     Node.objects.filter(pk__in=nodes).update(placement_version=F("placement_version") + 1)
     Claim.objects.filter(claimant=attempt.job_id).delete()
     Demotion.objects.filter(job=attempt.job_id).delete()
@@ -124,8 +124,8 @@ def job_lend(*, attempt: JobAttempt, now: datetime) -> None:
 
 
 def rights_lose(*, leaves: Collection[int], virtual_cells: Collection[str], now: datetime) -> None:
-    """Whoever holds one of these GPUs (row ids), or one of these virtual cells on another, is on loan from now on: its
-    right has gone to the job that claims them. Inside the caller's transaction."""
+    """Turns holders of these GPUs (row ids), or of these virtual cells on others, into borrowers: their right has gone
+    to the job that claims them. Inside the caller's transaction."""
     right = Q(leaf__in=leaves) | Q(virtual_cell__in=virtual_cells)
     lost = Allocation.objects.filter(right, released_at__isnull=True, standing=Standing.GUARANTEED)
     rows = TaskAttempt.objects.filter(pk__in=lost.values("task_attempt")).select_related("job_attempt__job")
@@ -148,8 +148,8 @@ def _borrowed(rows: Iterable[TaskAttempt], now: datetime) -> int:
 
 
 def _turn(held: QuerySet[Allocation], *, virtual_cell: str, now: datetime) -> int:
-    """Those of them that are held by the other right are held by this one from now on: in this virtual cell, or on loan
-    without one. How many there were."""
+    """Flips those held by the other right to this one: into this virtual cell, or on loan without one. Returns how
+    many."""
     new, old = (Standing.GUARANTEED, Standing.BORROWED) if virtual_cell else (Standing.BORROWED, Standing.GUARANTEED)
     turns = Concat(F("turns"), Value(f" {now.isoformat()}"))
     return held.filter(standing=old).update(virtual_cell=virtual_cell, standing=new, since=now, turns=turns)

@@ -1,4 +1,4 @@
-"""The life of a job attempt that has been placed: started together, ended once through one door."""
+"""A placed job attempt's life: its tasks start together, and it ends once, through one function."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ LIVE = Q(lost_at__isnull=True) & ~Q(state=str(ContainerState.TERMINATED))
 
 
 def attempt_run_when_prepared(*, attempt: JobAttempt, now: datetime) -> bool:
-    """Order the start once every task that must start together is prepared with one digest per image.
+    """Orders the start once every task that must start together is prepared with one digest per image.
 
-    The job's row is held from here on: of two last PREPARED reports one then sees both.
+    Holds the job's row from here on: of two concurrent last PREPARED reports, one then sees both.
     """
     with transaction.atomic():
         job_hold(attempt.job_id)
@@ -50,8 +50,8 @@ def attempt_run_when_prepared(*, attempt: JobAttempt, now: datetime) -> bool:
 
 
 def _digests_settle(attempt: JobAttempt, ready: list[TaskAttempt]) -> list[TaskAttempt]:
-    """The tasks that have the attempt's digest; the others are told to prepare it. One whose node has told none that
-    can be one waits until its time to be prepared is over."""
+    """The tasks that have the attempt's digest; others are told to prepare it. A task without a digest from its node
+    waits until its preparation times out."""
     attempt.refresh_from_db(fields=["digests"])
     images = {role.name: role.image.uri for role in JobSpec.from_json(attempt.job.spec).roles}
     digests = dict(attempt.digests)
@@ -72,8 +72,8 @@ def _digests_settle(attempt: JobAttempt, ready: list[TaskAttempt]) -> list[TaskA
 
 
 def attempt_digest_note(*, row: TaskAttempt) -> None:
-    """What a task runs that did not wait for others is the attempt's digest; inside the caller's transaction, which
-    holds the job's row."""
+    """Records the digest of a task that did not wait for others as the attempt's; inside the caller's transaction,
+    which holds the job's row."""
     attempt = row.job_attempt
     attempt.refresh_from_db(fields=["digests"])
     image = JobSpec.from_json(attempt.job.spec).role(row.task.role.name).image.uri
@@ -82,7 +82,7 @@ def attempt_digest_note(*, row: TaskAttempt) -> None:
 
 
 def _phase_order(rows: Iterable[TaskAttempt], phase: Phase, **columns: Any) -> bool:
-    """Of those that are not told more already; three queries, however many there are."""
+    """Orders the phase for those not already ordered further; three queries, however many there are."""
     ids = {row.pk: row.node_id for row in rows}
     nodes_bump(ids.values())
     before = [Phase.PREPARE] if phase is Phase.RUN else [Phase.PREPARE, Phase.RUN]
@@ -93,7 +93,7 @@ def _phase_order(rows: Iterable[TaskAttempt], phase: Phase, **columns: Any) -> b
 
 
 def attempt_running(*, attempt: JobAttempt, now: datetime) -> None:
-    """The attempt runs: a gang once all its tasks have run, any other with its first."""
+    """Marks the attempt running: a gang once all its tasks have run, any other with its first."""
     rows = TaskAttempt.objects.filter(job_attempt=attempt)
     if attempt.job.gang and rows.filter(started_at__isnull=True).exists():
         return
@@ -109,7 +109,7 @@ def attempt_running(*, attempt: JobAttempt, now: datetime) -> None:
             )  # fmt: skip
 
 
-# ---------------------------------------------------------------- the one door out
+# ---------------------------------------------------------------- ending
 
 
 def attempt_end(
@@ -123,7 +123,7 @@ def attempt_end(
     stop: StopReason = StopReason.SIBLING,
     grace_s: int | None = None,
 ) -> bool:
-    """Set the attempt's end reason, once, and tell its live tasks to stop. False: it had one already."""
+    """Sets the attempt's end reason, once, and tells its live tasks to stop. False: it already had one."""
     with transaction.atomic():
         job_hold(attempt.job_id)
         attempt_is_first = attempt_move(
@@ -131,7 +131,7 @@ def attempt_end(
             end_reason=reason, end_message=message, end_behaviour=behaviour, exit_code=exit_code,
         )  # fmt: skip
         if attempt_is_first:
-            # All at once and in order, also those of tasks that have ended: what follows may change their rows as well.
+            # Lock all nodes at once and in order, ended tasks' too: what follows may also change those rows.
             there = TaskAttempt.objects.filter(job_attempt=attempt, removed_at__isnull=True)
             nodes_hold(there.order_by().values_list("node", flat=True))
             live = TaskAttempt.objects.filter(LIVE, job_attempt=attempt)
@@ -141,7 +141,7 @@ def attempt_end(
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """An attempt, with its job, that is told to end: why, and how many seconds its tasks have for it."""
+    """An attempt, with its job, that is told to end: the reason and its tasks' grace in seconds."""
 
     attempt: JobAttempt
     message: str
@@ -149,8 +149,8 @@ class Ending:
 
 
 def attempts_end(*, endings: Sequence[Ending], reason: EndReason, stop: StopReason, now: datetime) -> None:
-    """The same for several at once, inside the caller's transaction, which holds their jobs' rows. Raises Overtaken
-    when one of them ends already."""
+    """Ends several attempts at once, inside the caller's transaction, which holds their jobs' rows. Raises Overtaken
+    when one of them is already ending."""
     told = {one.attempt.pk: one for one in endings}
     going_on = JobAttempt.objects.filter(pk__in=told, state__in=sources(ATTEMPT_MOVES, AttemptState.ENDING))
     if going_on.update(state=AttemptState.ENDING, end_reason=reason) != len(told):
@@ -164,7 +164,7 @@ def attempts_end(*, endings: Sequence[Ending], reason: EndReason, stop: StopReas
     rows = list(live.only("phase", "node_id", "job_attempt_id"))
     _phase_order(rows, Phase.STOP, stop_reason=stop, stop_since=now)
     stops = [(row.pk, told[row.job_attempt_id].message, told[row.job_attempt_id].grace_s) for row in rows]
-    # Those that were told to stop before have their message.
+    # Keep the message of those already told to stop.
     only = {"phase": Phase.STOP, "stop_message": ""}
     rows_update(TaskAttempt, ("stop_message", "stop_grace_s"), stops, only=only)
 
@@ -172,7 +172,7 @@ def attempts_end(*, endings: Sequence[Ending], reason: EndReason, stop: StopReas
 def tasks_stop(
     rows: Iterable[TaskAttempt], *, reason: StopReason, message: str, now: datetime, grace_s: int | None = None
 ) -> None:
-    """Order these task attempts to stop, inside the caller's transaction; those ordered before keep their reason."""
+    """Orders these task attempts to stop, inside the caller's transaction; those ordered before keep their reason."""
     grace = settings.DEFAULT_GRACE_S if grace_s is None else grace_s
     running = [row for row in rows if row.phase in {Phase.PREPARE, Phase.RUN}]
     stops = {"stop_reason": reason, "stop_message": message, "stop_grace_s": grace, "stop_since": now}

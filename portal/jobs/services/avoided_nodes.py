@@ -1,4 +1,4 @@
-"""Nodes that failed a job, which goes elsewhere for a while where it can: for how long is a matter of the fault."""
+"""Nodes that a job avoids for a while after they failed it, where it can; how long depends on the fault."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from portal.hardware.outages import LATE
 from portal.jobs.models import Job
 
 ENDLESS = "endless"
-"""Beside the causes that nodes tell, and ``LATE``: a task was told to end there, and did not."""
+"""A cause besides those that nodes report and ``LATE``: a task was told to end there, and did not."""
 
 _PASSING, _USUAL, _LONGEST = timedelta(minutes=5), timedelta(minutes=15), timedelta(minutes=30)
 _FADES = {
@@ -20,15 +20,15 @@ _FADES = {
     LATE: _LONGEST,
     ENDLESS: _LONGEST,
 }
-"""What goes by itself, and what takes long to be found again; the faults of hardware and Engine lie between."""
+"""Faults that pass by themselves, and those that take long to detect again; hardware and Engine faults lie between."""
 
 NONE_AVOIDED = "{}"
 """No nodes, as JSON."""
 
 
 def node_avoid(*, job: Job, node: str, cause: str, now: datetime) -> None:
-    """Have the job go elsewhere for a while, where another node has a place for it. Inside a transaction that holds the
-    job's row."""
+    """Makes the job avoid the node for a while, if another can take it. Inside a transaction that holds the job's
+    row."""
     job.refresh_from_db(fields=["avoid_nodes"])
     until = now + _FADES.get(cause, _USUAL)
     job.avoid_nodes = {**job.avoid_nodes, node: _ms(until)}
@@ -36,8 +36,8 @@ def node_avoid(*, job: Job, node: str, cause: str, now: datetime) -> None:
 
 
 def nodes_avoided(told: str, now: datetime) -> frozenset[str]:
-    """The nodes that a job avoids now, of its ``avoid_nodes`` as JSON. What lasts for longer than anything was written
-    by a clock that has been set right since."""
+    """The nodes that a job avoids now, from its ``avoid_nodes`` as JSON. An entry further ahead than the longest pause
+    was written by a wrong clock and is ignored."""
     last = _ms(now + _LONGEST + timedelta(minutes=1))
     return frozenset(name for name, until in json.loads(told).items() if _ms(now) < until <= last)
 

@@ -1,5 +1,5 @@
-"""Tasks on hardware that failed: what holds a GPU that its node calls sick goes elsewhere, without using up a retry;
-and nodes on trial, which the start of a task acquits."""
+"""Evicts tasks from GPUs that their node reports as faulty, without using up a retry, and judges nodes on trial, which
+a task's successful start acquits."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from portal.jobs.states import EndReason
 
 
 def faulty_evict(*, now: datetime) -> int:
-    """Tell the tasks on such GPUs to end, a gang as a whole; how many were told."""
-    # The GPUs first, of which mostly none is sick: there are many more tasks.
+    """Tells tasks on faulty GPUs to end, a gang as a whole. Returns how many were told."""
+    # GPUs first, usually none is faulty: there are many more tasks.
     words = {
         key: f"GPU {index} of {node}: {fault.removeprefix(FOUND_BY_NODE)}."
         for key, index, node, fault in _BAD()
@@ -66,7 +66,7 @@ def _move(rows: list[tuple[TaskAttempt, str]], now: datetime) -> int:
 
 
 def trials_judge(*, now: datetime) -> None:
-    """Begin the trials that are due, and end those in which a task started well."""
+    """Begins trials that are due, and ends those in which a task started well."""
     for node in nodes_try(now=now):
         begun = TaskAttempt.objects.filter(node=node, created_at__gte=node.trial_at, started_at__isnull=False)
         well = Q(cause="") & Q(started_at__lt=now - NODE_START_WINDOW) | ~Q(cause="") & ~Q(cause__in=OUT_CAUSES)

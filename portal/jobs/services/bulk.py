@@ -1,4 +1,4 @@
-"""The same thing done to several jobs, each by itself: what cannot be done to one keeps none of the others from it."""
+"""Bulk actions on jobs, each job by itself: one that is refused does not stop the others."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ AT_ONCE = 200
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of one job: ``message`` says what stood against it. ``label`` is empty for one that the actor may not
-    see."""
+    """The result for one job; ``message``: why it was refused. ``label`` is empty if the actor may not see the job."""
 
     job: int
     label: str
@@ -29,14 +28,14 @@ class Done:
 
 
 def jobs_stop(*, jobs: Collection[int], actor: User, now: datetime) -> list[Done]:
-    """Stop those of these jobs that the actor may stop, as ``job_stop`` does."""
+    """Stops those of these jobs that the actor may stop, as ``job_stop`` does."""
     return _each(jobs, actor, Action.JOB_STOP, lambda job: job_stop(job=job, actor=actor, now=now))
 
 
 def jobs_tag(
     *, jobs: Collection[int], add: Collection[str] = (), remove: Collection[str] = (), actor: User, now: datetime
 ) -> list[Done]:
-    """Change the tags of those of these jobs whose tags the actor may change, as ``job_tag`` does."""
+    """Changes the tags of those of these jobs whose tags the actor may change, as ``job_tag`` does."""
     return _each(
         jobs, actor, Action.JOB_TAG, lambda job: job_tag(job=job, add=add, remove=remove, actor=actor, now=now)
     )

@@ -1,4 +1,4 @@
-"""Leaf cells kept for a job while their last holders leave them."""
+"""Claims: leaf cells kept for a job while their last holders leave them."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from portal.jobs.services.retry_backoff import NODE_START_WINDOW
 from portal.jobs.states import AttemptState, JobState, TaskState
 
 CLAIMS_KEPT = timedelta(minutes=1)
-"""For a longer pause nothing is kept: others use it meanwhile."""
+"""Claims are not kept through a longer pause: others use the cells meanwhile."""
 
 _MAY_CLAIM = {
     True: [JobState.WAITING],
     False: [JobState.WAITING, JobState.STARTING, JobState.RUNNING],
 }
-"""By gang: a gang claims as a whole, any other job also while some of its tasks run."""
+"""By gang: a gang claims as a whole; any other job may also claim while some of its tasks run."""
 
 
 def claims_make(wants: Sequence[tuple[Job, Sequence[Placed]]], *, now: datetime) -> None:
-    """Keep the leaves of these places for each job: in place of all claims on them, and of its own for these tasks.
+    """Claims the leaves of these places for each job, replacing all claims on them and the job's own for these tasks.
 
     Inside the caller's transaction, which has checked the nodes' versions. Raises Overtaken when one of the jobs or
-    tasks does not wait any more; IntegrityError when two want one leaf.
+    tasks no longer waits; IntegrityError when two want one leaf.
     """
     _check_waiting([job for job, _ in wants])
     places = [place for _, placed in wants for place in placed]
@@ -61,7 +61,7 @@ def _check_waiting(jobs: Sequence[Job]) -> None:
 
 
 def claims_convert(starts: Mapping[int, Sequence[Placed]]) -> None:
-    """These jobs (row ids) start: their claims for these tasks have done their work. Raises Overtaken where another
+    """Deletes the claims of starting jobs (row ids) for these tasks: they are fulfilled. Raises Overtaken where another
     job has claimed one of the leaves."""
     own = {leaf.gpu_id: job for job, placed in starts.items() for place in placed for leaf in place.leaves}
     tasks = {place.task_id for placed in starts.values() for place in placed}
@@ -82,10 +82,10 @@ _CLAIMS = Prepared(
 
 
 def claims_keep(*, attempt: JobAttempt, now: datetime) -> None:
-    """The gang, whose start failed, has its cells kept through its pause where GPUs were taken back for it: else who
-    gave way would get them again meanwhile, and be ended for it again.
+    """Claims the cells of a gang whose start failed through its pause, if GPUs were taken back for it: otherwise the
+    victims would get them back meanwhile, only to be preempted again.
 
-    Inside the caller's transaction. Nothing where another has one of them by now.
+    Inside the caller's transaction. Does nothing if another job has one of them by now.
     """
     job, held = attempt.job, Allocation.objects.filter(task_attempt__job_attempt=attempt)
     rows = list(held.order_by("leaf").values_list("leaf", "task_attempt__task", "virtual_cell"))
@@ -94,17 +94,17 @@ def claims_keep(*, attempt: JobAttempt, now: datetime) -> None:
     if not rows or not _took_back(job) or others.exclude(pk__in=held.values("pk")).exists():
         return
     made = [(leaf, job.pk, task, cell, None, now) for leaf, task, cell in rows]
-    with suppress(IntegrityError), transaction.atomic():  # another claims one of them
+    with suppress(IntegrityError), transaction.atomic():  # another job claims one of them
         rows_insert(Claim, ("leaf", "claimant", "task", "virtual_cell", "victim", "created_at"), made)
 
 
 def _took_back(job: Job) -> bool:
-    """Whether GPUs were taken back for the job since its last attempt that came to something."""
+    """Whether GPUs were taken back for the job since its last attempt that got past its start."""
     ran = job.attempts.filter(ended_at__gt=F("started_at") + NODE_START_WINDOW).order_by("-number").values("ended_at")
     since = Coalesce(Subquery(ran[:1]), Value(job.submitted_at), output_field=DateTimeField())
     return Preemption.objects.filter(preemptor=job, at__gte=since).exists()
 
 
 def claims_release(*, claims: Collection[int]) -> int:
-    """Give up these claims (row ids); one that another has taken over since stays. How many there were."""
+    """Deletes these claims (row ids); one taken over by another job stays. Returns how many."""
     return Claim.objects.filter(pk__in=claims).delete()[0]

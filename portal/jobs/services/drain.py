@@ -1,4 +1,4 @@
-"""A node is drained: what runs on it ends with its grace and waits again; retries are untouched."""
+"""Drains nodes: tasks on them end with their grace and wait again; no retry is used up."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from portal.jobs.states import EndReason
 
 
 def nodes_drain(*, now: datetime) -> int:
-    """Move what still runs on draining nodes away, a gang as a whole and of other jobs the tasks there; how many tasks
-    were told to end."""
-    # The nodes first, of which mostly none is drained: there are many more tasks.
+    """Moves what still runs on draining nodes away: gangs as a whole, of other jobs the tasks there. Returns how many
+    tasks were told to end."""
+    # Nodes first, usually none is draining: there are many more tasks.
     draining = _DRAINING()
     if not draining:
         return 0

@@ -1,4 +1,4 @@
-"""What is left of jobs on a server that is taken away, or given up."""
+"""Giving up a silent server, and releasing what tasks still hold on one that is removed."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from portal.jobs.services.lost import node_tasks_lose
 
 
 def node_give_up(*, node: Node, reason: str, actor: str, now: datetime) -> None:
-    """Give up a node that is silent, and its tasks as those of any lost node. Killed between the two, the next cycle
-    gives the tasks up. Raises Conflict while it is not silent for as long as it takes to be given up alone."""
+    """Gives up a silent node and its tasks, as for any lost node. If killed between the two, the next cycle gives the
+    tasks up. Raises Conflict while it has not been silent long enough to be given up alone."""
     node_lose(node=node, reason=reason, actor=actor, now=now)
     node_tasks_lose(node=node, now=now)
 
 
 def node_tasks_forget(*, node: Node, now: datetime) -> None:
-    """Let go of what tasks that were lost, or could not be killed, still hold there. Raises Conflict while a task runs
-    on it, or is about to."""
+    """Releases what lost or unkillable tasks still hold on the node. Raises Conflict while a task runs on it, or is
+    about to."""
     with transaction.atomic():
         held = Node.objects.select_for_update().get(pk=node.pk)
         holding = TaskAttempt.objects.filter(node=node, released_at__isnull=True)

@@ -1,4 +1,4 @@
-"""Jobs whose images may not run any more when they are about to start."""
+"""Pauses jobs about to start whose images are no longer allowed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from portal.jobs.states import JobState
 
 
 def images_hold(*, jobs: Collection[int], now: datetime) -> frozenset[int]:
-    """Of these waiting jobs (row ids) those that may not start, each paused with the cause in words. One query where
-    every image may run. A job that has begun keeps its images until it waits again."""
+    """Pauses those of these waiting jobs (row ids) whose images are not allowed, with the cause in words, and returns
+    them. One query where every image is allowed. A started job keeps its images until it waits again."""
     patterns = ImagePatterns() if jobs else None
     if not patterns:
         return frozenset()

@@ -1,4 +1,4 @@
-"""Tasks that are given up before anybody has said that they ended: those of lost nodes, and those that do not end."""
+"""Gives up tasks that nobody reported as ended: those on lost nodes, and those that do not end."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from portal.jobs.services.transitions import job_event, job_hold
 
 
 def lost_tasks_give_up(*, now: datetime) -> None:
-    """Give up what still lives on nodes that are lost."""
-    # The nodes first, of which mostly none is lost: there are many more tasks.
+    """Gives up the live tasks on lost nodes."""
+    # Nodes first, usually none is lost: there are many more tasks.
     if lost := _LOST():
         rows = TaskAttempt.objects.filter(LIVE, node__in=lost)
         for node in Node.objects.filter(pk__in=rows.values("node")).order_by("id"):
@@ -34,8 +34,8 @@ _LOST = Prepared(lambda: Node.objects.filter(health=NodeHealth.LOST).order_by().
 
 
 def node_tasks_lose(*, node: Node, now: datetime) -> None:
-    """Give up the node's live tasks: their attempts end with ``node lost``; what they still send is only kept. Nobody
-    avoids the node: lost, it takes nothing, and once it is back nothing speaks against it."""
+    """Gives up the node's live tasks: their attempts end with ``node lost``; later reports are only stored. Nobody
+    avoids the node: while lost it takes nothing, and once back it is not suspect."""
     _give_up(
         TaskAttempt.objects.filter(node=node), code="task_lost", now=now, why=f"Node {node.name} was lost.",
         words=lambda row: f"Task {_name(row)} was lost with node {node.name}.",
@@ -43,8 +43,8 @@ def node_tasks_lose(*, node: Node, now: datetime) -> None:
 
 
 def endless_tasks_give_up(*, now: datetime) -> None:
-    """Give up the tasks that were told to end and do not, while their nodes report. Of those that a process of an
-    earlier release told so the time counts from here."""
+    """Gives up tasks that were told to end and do not, while their nodes report. For tasks told by a process of an
+    earlier release, the time counts from here."""
     if untimed := _UNTIMED():
         TaskAttempt.objects.filter(pk__in=untimed, stop_since=None).update(stop_since=now)
     if overdue := stops_overdue(now=now):
@@ -76,9 +76,8 @@ def _give_up(
     why: str = "",
     avoid: str = "",
 ) -> None:
-    """Those of them that live: ``words`` says of each what became of it, ``why`` for what reason it is tried again
-    elsewhere, where that is another sentence, ``avoid`` for what fault its job avoids the node. What was not told to
-    end is now."""
+    """Gives up the live ones. ``words``: what became of each; ``why``: the reason for the retry, if that is another
+    sentence; ``avoid``: the fault for which its job avoids the node. Also tells them to end, if not told yet."""
     for row in rows.filter(LIVE).select_related("task__role", "node", "job_attempt__job__user"):
         with transaction.atomic():
             job_hold(row.job_attempt.job_id)

@@ -1,4 +1,4 @@
-"""A waiting job goes to another virtual cluster."""
+"""Moves a waiting job to another virtual cluster."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from portal.teams.models import VirtualCluster
 
 
 def job_change_vc(*, job: Job, vc: str, actor: str, now: datetime) -> Job:
-    """Let the job wait in another virtual cluster, from its old time of submission. Already there: no change.
+    """Moves the waiting job to another virtual cluster, keeping its submission time. Already there: no change.
 
-    Its file is judged as if its owner submitted it there now. Raises SpecInvalid with every problem, Conflict when the
+    Its file is checked as if its owner submitted it there now. Raises SpecInvalid with every problem, Conflict when the
     job does not wait.
     """
     if job.vc.name == vc:
@@ -49,11 +49,11 @@ def job_change_vc(*, job: Job, vc: str, actor: str, now: datetime) -> Job:
                 )
                 % {"job": job.label}
             )
-        _check_present(spec.vc)  # it may have been removed meanwhile
-        # What it had claimed lies in cells of the team that it leaves.
+        _check_present(spec.vc)  # may have been removed meanwhile
+        # Its claims lie in cells of the team that it leaves.
         Claim.objects.filter(claimant=job).delete()
-        # What an attempt that was given up still holds counts for the new team: written anew, since readers keep what
-        # they made of these rows as long as they are as they were.
+        # Holdings of a given-up attempt now count for the new team: rewrite the rows, since readers cache what they
+        # derived from them until they change.
         Allocation.objects.filter(task_attempt__job_attempt__job=job, released_at=None).update(since=F("since"))
         message = f"Moved from {job.vc.name} to {spec.vc} by {actor}."
         job_event(job=job, code="moved", message=message, now=now, actor=actor)
@@ -68,7 +68,7 @@ def job_change_vc(*, job: Job, vc: str, actor: str, now: datetime) -> Job:
 
 
 def _check_present(name: str) -> VirtualCluster:
-    """The virtual cluster. Raises Conflict where it is gone by now."""
+    """The virtual cluster. Raises Conflict if it is gone by now."""
     vc = VirtualCluster.objects.filter(name=name).first()
     if vc is None:
         raise Conflict(gettext("There is no virtual cluster %(name)s any more.") % {"name": name})

@@ -1,4 +1,4 @@
-"""What an end makes of the task, of its attempt and of the job (FrameworkController's completion and retry)."""
+"""What an end makes of the task, its attempt and the job (FrameworkController's completion and retry)."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ DONE_BEFORE_PREEMPTED = "All tasks had succeeded by themselves before they could
 
 
 def task_attempt_ended(*, row: TaskAttempt, now: datetime, given_up: str = "") -> None:
-    """A container ended, or was given up, for the reason ``given_up``: decide the task, then its attempt. Inside a
+    """Decides the task, then its attempt, after a container ended or was given up for the reason ``given_up``. Inside a
     transaction.
 
-    Only the current attempt decides: where an end reason stands already, the task just joins it.
+    Only the current attempt decides: if it has an end reason already, the task just joins it.
     """
     attempt = row.job_attempt
     attempt.refresh_from_db(fields=["end_reason", "state"])
@@ -49,7 +49,7 @@ def task_attempt_ended(*, row: TaskAttempt, now: datetime, given_up: str = "") -
     elif row.cause == Cause.EXITED and row.exit_code == 0:
         tasks_move(Task.objects.filter(pk=row.task_id), TaskState.SUCCEEDED)
         _memory_hint(row, now)
-    elif not attempt.job.gang and gave_way(row):  # the others go on
+    elif not attempt.job.gang and gave_way(row):  # its other tasks go on
         _task_again(row, f"Task {row.task.role.name}/{row.task.index} on {row.node.name}: {row.stop_message}", now)
     else:
         _failed(row, attempt, judged(row), now)
@@ -57,7 +57,7 @@ def task_attempt_ended(*, row: TaskAttempt, now: datetime, given_up: str = "") -
 
 
 def _memory_hint(row: TaskAttempt, now: datetime) -> None:
-    """That a task lost a process for want of memory although it succeeded."""
+    """Notes that a task lost a process for want of memory although it succeeded."""
     if row.oom_seen:
         job_event(
             job=row.job_attempt.job, job_attempt=row.job_attempt, task_attempt=row, code="hint", now=now,
@@ -84,14 +84,14 @@ def _failed(row: TaskAttempt, attempt: JobAttempt, why: Verdict, now: datetime) 
         node_avoid(job=attempt.job, node=row.node.name, cause=row.cause, now=now)
         if attempt.job.gang:
             tasks_move(Task.objects.filter(pk=row.task_id), TaskState.STOPPED)
-            away = row.cause == Cause.STORAGE_MISSING  # which mostly is a file server's fault
+            away = row.cause == Cause.STORAGE_MISSING  # usually a file server's fault
             attempt_end(
                 attempt=attempt, reason=EndReason.START_FAILED if away else EndReason.NODE_FAULT, message=message,
                 now=now, behaviour=why.behaviour, stop=StopReason.START_FAILED,
             )  # fmt: skip
         else:
             _task_again(row, message, now)
-        # Behind the attempt's end, which holds the rows of several nodes in order.
+        # After the attempt's end, which locks several nodes' rows in order.
         node_start_failed(node=row.node, user=attempt.job.user.username, cause=row.cause, now=now)
         return
     if row.cause == Cause.IMAGE_AWAY:  # another node may reach the registry
@@ -125,7 +125,7 @@ def _retry_allowed(most: int, used: int, behaviour: Behaviour) -> bool:
 
 
 def _task_again(row: TaskAttempt, message: str, now: datetime, *, counted: bool = False) -> None:
-    counted_now = F("retries_counted") + int(counted)  # PostgreSQL adds no truth values
+    counted_now = F("retries_counted") + int(counted)  # PostgreSQL cannot add booleans
     again = tried_again(row=row, pause=task_backoff(row=row), now=now)
     task = Task.objects.filter(pk=row.task_id)
     tasks_move(task, TaskState.WAITING, retries_counted=counted_now, not_before=again)
@@ -140,7 +140,7 @@ def _task_again(row: TaskAttempt, message: str, now: datetime, *, counted: bool 
 
 
 def attempt_decide(*, attempt: JobAttempt, now: datetime) -> None:
-    """Apply the roles' completion bounds; close the attempt when its last container has ended."""
+    """Applies the roles' completion bounds; closes the attempt when its last container has ended."""
     if not attempt.end_reason:
         _completion(attempt, now)
     if attempt.state == AttemptState.ENDING and not TaskAttempt.objects.filter(LIVE, job_attempt=attempt).exists():
@@ -189,7 +189,7 @@ def _end_failed(attempt: JobAttempt, role: TaskRole, failed: int, now: datetime)
 
 
 def attempt_close(*, attempt: JobAttempt, now: datetime) -> None:
-    """The last container has ended: the table says what the job becomes."""
+    """Closes the attempt after its last container ended; ``AFTER`` says what the job becomes."""
     with transaction.atomic():
         attempt.refresh_from_db(fields=["end_message", "end_reason", "exit_code"])
         end = {"end_reason": attempt.end_reason, "end_message": attempt.end_message, "exit_code": attempt.exit_code}
@@ -209,7 +209,7 @@ def attempt_close(*, attempt: JobAttempt, now: datetime) -> None:
 
 
 def _done_before_preempted(attempt: JobAttempt) -> bool:
-    """Its tasks' own ends were on their way when it was chosen: nothing was taken from it."""
+    """Whether its tasks were already ending by themselves when it was chosen: nothing was taken from it."""
     if attempt.end_reason != EndReason.PREEMPTED:
         return False
     return not Task.objects.filter(job=attempt.job_id).exclude(state=TaskState.SUCCEEDED).exists()
@@ -235,7 +235,7 @@ def _job_after(job: Job, attempt: JobAttempt, now: datetime) -> None:
 
 
 def _stop_words(job: Job, attempt: JobAttempt) -> str:
-    """Who stopped it, also where its attempt was ending already for another reason."""
+    """Who stopped it, even if its attempt was already ending for another reason."""
     if attempt.end_reason in {EndReason.STOPPED, EndReason.IDLE}:
         return attempt.end_message
     asked = JobEvent.objects.filter(job=job, code="stopping").order_by("-id").first()
@@ -243,7 +243,7 @@ def _stop_words(job: Job, attempt: JobAttempt) -> str:
 
 
 def next_step(*, job: Job, attempt: JobAttempt) -> Next:
-    """The table ``AFTER``, with the job's own retry count and a person's stop taken in."""
+    """The step from ``AFTER``, adjusted for the job's retry count and a person's stop."""
     if job.state == JobState.STOPPING and attempt.end_reason != EndReason.SUCCEEDED:
         return Next.STOP
     step = AFTER[attempt.end_reason]

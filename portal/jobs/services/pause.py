@@ -1,4 +1,4 @@
-"""A waiting job is held back for a while, and let go on."""
+"""Pauses and resumes waiting jobs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from portal.teams.selectors.owners import owners_gone
 
 
 def job_pause(*, job: Job, actor: str, now: datetime, cause: str = "") -> Job:
-    """Let the job wait without a turn; cells that were kept for it are free. Paused already: no change. ``cause``: why
-    the portal itself does it.
+    """Pauses the waiting job and drops its claims. Already paused: no change. ``cause``: why, if the portal itself does
+    it.
 
     Raises Conflict when it does not wait.
     """
@@ -28,16 +28,16 @@ def job_pause(*, job: Job, actor: str, now: datetime, cause: str = "") -> Job:
 
 
 def job_pause_itself(*, job: Job, cause: str, now: datetime) -> None:
-    """Pause a job that may not start any more, whatever else happens to it at the same moment."""
+    """Pauses a job that may no longer start; ignores a concurrent stop."""
     try:
         job_pause(job=job, actor="", now=now, cause=f"{cause}. Ask an administrator, then resume the job.")
     except Conflict:
-        return  # somebody stopped it at the same moment
+        return
 
 
 def job_resume(*, job: Job, actor: str, now: datetime, lead: bool = False) -> Job:
-    """Give a paused job its turn again, by its old time of submission. Not paused: no change. By a ``lead``, one whose
-    owner may not run jobs in its team any more runs for the team from now on. Raises Conflict when it does not wait."""
+    """Resumes a paused job, by its old submission time. Not paused: no change. By a ``lead``, a job whose owner may no
+    longer run jobs in its team runs for the team from now on. Raises Conflict when it does not wait."""
     keep = lead and not job.kept and bool(owners_gone(owners=[(job.vc_id, job.user_id)]))
     return _set(job, False, gettext_noop("resumed"), f"Resumed by {actor}.", actor, now, keep=keep)
 

@@ -1,4 +1,4 @@
-"""A decision of the scheduler in terms of rows, and why it may not be carried out."""
+"""Placements in terms of rows, and why one may not be carried out."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Placed:
 
 
 class Overtaken(Exception):
-    """The rows are not any more what the decision was made from; the next cycle decides again."""
+    """The rows are no longer what the decision was based on; the next cycle decides again."""
 
 
 class NoPortLeft(Exception):
-    """A node's port range is used up for a task of the job, which wants so many."""
+    """A node's port range has too few free ports for a task of the job."""
 
     def __init__(self, node: str, wanted: int, job: Job) -> None:
         super().__init__(f"{node} has no {wanted} free ports left in its range")

@@ -1,4 +1,4 @@
-"""GPUs are taken back: the job that is owed them claims them, and those that hold them are told to end."""
+"""Preemption: the job that is owed GPUs claims them, and those that hold them are told to end."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from portal.jobs.services.words import NAMED, gpus_named, job_named, jobs_named
 from portal.jobs.states import EndReason, JobState
 
 PREEMPTING = "preempting"
-"""Why a job waits that has claimed what others still hold."""
+"""Waiting code of a job that has claimed what others still hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Runs of tasks of a job (task attempts' ids) that must end, and the time they have for it."""
+    """A job's task attempts (ids) that must end, and their grace."""
 
     job_id: int
     task_attempts: tuple[UUID, ...]
@@ -35,7 +35,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Preempting:
-    """A job, with the columns of ``NAMED``, the places that it is owed, and who must end for them."""
+    """A job, with the columns of ``NAMED``, the places that it is owed, and the victims that must end for them."""
 
     job: Job
     placed: Sequence[Placed]
@@ -43,12 +43,12 @@ class Preempting:
 
 
 def jobs_preempt(*, wants: Sequence[Preempting], now: datetime) -> None:
-    """Claim the leaves for each job and tell the victims to end, all in the caller's transaction, which holds every
+    """Claims the leaves for each job and tells the victims to end, all in the caller's transaction, which holds every
     job's row and has checked the nodes' versions.
 
-    Who holds what is claimed holds it on loan from now on, so that the jobs may also start where GPUs are free at once.
-    A victim that ends already, or has ended, is told nothing: its GPUs are claimed all the same. Raises Overtaken
-    when one of the jobs waits no more.
+    Holders of claimed cells hold them on loan from now on, so that the jobs may also start where GPUs are free at once.
+    A victim that is ending or has ended is told nothing: its GPUs are claimed all the same. Raises Overtaken when one
+    of the jobs no longer waits.
     """
     claims_make([(one.job, one.placed) for one in wants], now=now)
     told = _victims_end(wants, now)
@@ -58,7 +58,7 @@ def jobs_preempt(*, wants: Sequence[Preempting], now: datetime) -> None:
 
 
 def _victims_end(wants: Sequence[Preempting], now: datetime) -> list[Preemption]:
-    """Tell those that go on to end, each for the first that names it; gangs as a whole and together."""
+    """Tells victims not yet ending to end, each for the first job that names it; gangs as a whole and together."""
     taken = _by_first(wants)
     rows = TaskAttempt.objects.filter(
         LIVE, pk__in=taken, phase__in=[Phase.PREPARE, Phase.RUN], job_attempt__end_reason=""
@@ -74,7 +74,7 @@ def _victims_end(wants: Sequence[Preempting], now: datetime) -> list[Preemption]
         tasks = list(group)
         _, job, grace_s = taken[tasks[0].pk]
         by_right = any(not own[row.pk].isdisjoint(wanted[job.pk]) for row in tasks)
-        # Without a virtual cell it will be on loan itself, in place of a lower priority of its team.
+        # Without a virtual cell the job itself borrows, displacing a lower priority of its team.
         higher = by_right or "" in wanted[job.pk]
         why = "which has a higher priority" if higher else _owed(any(own[row.pk] for row in tasks))
         message = f"Preempted by {job_named(job, to=attempt.job)}, {why}."
@@ -90,7 +90,7 @@ def _victims_end(wants: Sequence[Preempting], now: datetime) -> list[Preemption]
 
 
 def _by_first(wants: Sequence[Preempting]) -> dict[UUID, tuple[int, Job, int]]:
-    """By task attempt the first job that wants it to end, that job's place in the list, and the grace."""
+    """By task attempt: the first job that wants it to end, that job's place in the list, and the grace."""
     taken: dict[UUID, tuple[int, Job, int]] = {}
     for number, one in enumerate(wants):
         for victim in one.victims:
@@ -100,7 +100,7 @@ def _by_first(wants: Sequence[Preempting]) -> dict[UUID, tuple[int, Job, int]]:
 
 
 def _owed(has_cells: bool) -> str:
-    """What is taken back of who loses no right: its GPUs, or where these are its own, what it uses beyond them."""
+    """What a victim that loses no right gives back: its GPUs, or if those are its own, what it uses beyond them."""
     what = "CPU or memory" if has_cells else "GPUs"
     return f"which is owed the {what} that it had on loan"
 
@@ -134,7 +134,7 @@ def _preemption(
 
 
 def _tell(jobs: Sequence[Job], preemptions: Iterable[Preemption], now: datetime) -> None:
-    """Each job whom it waits for; those of whom nobody had to be told wait for nobody new."""
+    """Tells each job whom it waits for; jobs for which nobody had to be told wait for nobody new."""
     by_job = defaultdict(list)
     for one in preemptions:
         by_job[one.preemptor_id].append(one)
@@ -158,7 +158,7 @@ def _tell(jobs: Sequence[Job], preemptions: Iterable[Preemption], now: datetime)
 
 
 def preempting_words(*, job: Job, told: Sequence[Preemption]) -> str:
-    """Whom the job waits for, and until when, for its own readers. The victims come with job, user and VC."""
+    """Whom the job waits for, and until when, for its own readers. The victims need job, user and VC loaded."""
     names = jobs_named([one.victim.job for one in told], to=job)
     until = max(one.deadline for one in told)
     gpus = sum(one.gpus for one in told)

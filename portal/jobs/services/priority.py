@@ -1,4 +1,4 @@
-"""A job gets another priority class."""
+"""Changes a job's priority class."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from portal.jobs.states import CLASS_CHANGES, JobState
 
 
 def job_change_priority(*, job: Job, to: PriorityClass, actor: User, now: datetime) -> Job:
-    """Let the job wait, or run, under another class, behind those of that class that were submitted earlier. It has
-    that class already: no change.
+    """Changes the class of a waiting or running job; in the new one it queues by submission time. Same class: no
+    change.
 
-    ``actor`` must be allowed to give that class. Of a job that was opportunistic, or becomes so, the whole file
-    is judged as if its owner, who may have left the team since, submitted it now. Raises SpecInvalid with every
-    problem, Conflict when the job is over or being stopped, or was changed at the same moment; also when it runs and
-    would become opportunistic or be so no more, for it holds what it runs on under the rules of the one or the other.
+    ``actor`` must be allowed to give that class. If the job was or becomes opportunistic, the whole file is checked as
+    if its owner, who may have left the team, submitted it now. Raises SpecInvalid with every problem; Conflict when the
+    job is over, being stopped or changed at the same moment, and when it runs and would become opportunistic or cease
+    to be: it holds its GPUs under the rules of one or the other.
     """
     old, new = job.priority, PRIORITY_CLASSES[to]
     if old == new:
@@ -50,7 +50,7 @@ def job_change_priority(*, job: Job, to: PriorityClass, actor: User, now: dateti
             priority=new, spec=spec.to_json(), config=text, queue_ms=None, led=False,
         )  # fmt: skip
         if min(old, new) < 0:
-            Claim.objects.filter(claimant=job).delete()  # of cells that it has no right to any more
+            Claim.objects.filter(claimant=job).delete()  # it no longer has a right to those cells
         message = f"Its priority was changed from {priority_name(old)} to {priority_name(new)} by {actor.username}."
         job_event(job=job, code="priority", message=message, now=now, actor=actor.username)
         audit_write(
@@ -64,7 +64,7 @@ def job_change_priority(*, job: Job, to: PriorityClass, actor: User, now: dateti
 
 
 def _check_may(row: Job, read: Job, new: int) -> None:
-    """Raises Conflict unless the row is as the change was made from, and in a state that allows it."""
+    """Raises Conflict unless the row is unchanged since it was read, and in a state that allows the change."""
     old = read.priority
     if (row.priority, row.vc_id) != (old, read.vc_id):
         raise Conflict(

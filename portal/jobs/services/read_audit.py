@@ -1,4 +1,4 @@
-"""Who reads what is another's is noted, and whoever works inside a job."""
+"""Audit entries for reading another user's job, and for shells in any job."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from portal.jobs.models import Job, TaskAttempt
 
 
 def log_read(*, user: User, attempt: TaskAttempt, now: datetime) -> None:
-    """The user reads this task attempt's log: an entry in the audit log where the job is another's."""
+    """Audits reading this task attempt's log, if the job is another user's."""
     _read(Audited.LOG_READ, user, attempt.task.job, now)
 
 
 def logs_read(*, user: User, job: Job, now: datetime) -> None:
-    """The user reads logs of this job's tasks: an entry in the audit log where the job is another's."""
+    """Audits reading logs of this job's tasks, if the job is another user's."""
     _read(Audited.LOG_READ, user, job, now)
 
 
 def files_read(*, user: User, job: Job, now: datetime) -> None:
-    """The user looks into this job's folder: an entry in the audit log where the job is another's."""
+    """Audits reading this job's folder, if the job is another user's."""
     _read(Audited.FILES_READ, user, job, now)
 
 
 def shell_open(*, user: User, attempt: TaskAttempt, command: Sequence[str], now: datetime) -> None:
-    """The user starts a program in this task: an entry in the audit log, whoever it is. Of a command only its first
-    word: what follows may hold a secret."""
+    """Audits starting a program in this task, whoever does it. Only the command's first word is stored: the rest may
+    hold a secret."""
     job, task = attempt.task.job, f"{attempt.task.role.name}/{attempt.task.index}"
     told = {"task": task, "attempt": str(attempt.pk), "node": attempt.node.name, "command": (*command[:1],)}
     audit_write(Audited.SHELL, actor=user.username, target=job.label, vc=job.vc.name, now=now, after=told)

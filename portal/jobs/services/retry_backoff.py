@@ -1,4 +1,4 @@
-"""How long what has ended waits before it is tried again: a job, or one task of a job that is no gang."""
+"""Backoff before a retry: of a job, or of one task of a job that is no gang."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from portal.jobs.states import EndReason
 
 FIRST, MOST = timedelta(seconds=5), timedelta(minutes=15)
 PAUSE_FURTHEST = MOST + timedelta(minutes=1)
-"""Further ahead no pause ends that was set by a clock that is right, or ahead by a little: one that does has come."""
+"""A retry time further ahead than this was written by a wrong clock; treat it as due."""
 NODE_START_WINDOW = timedelta(seconds=60)
-"""A container that ends for its node's fault within this time of its start counts as a failed start."""
+"""A container that ends through its node's fault within this time of its start counts as a failed start."""
 LOOKED_AT = 32
-"""So many of the newest ends are looked at; what was tried oftener in a row has long reached the most."""
+"""How many of the newest ends are read; more failures in a row have long reached the maximum."""
 
 
 class Blame(Enum):
-    """Whose doing an end was."""
+    """Who caused an end."""
 
     OWN = "own"
     NODE = "node"  # a start that failed there
-    OTHERS = "others"  # taken back, drained, or lost with its node
+    OTHERS = "others"  # preempted, drained, or lost with its node
 
 
 class Ended(NamedTuple):
-    """One end, and for how long it had run."""
+    """One end, and how long it had run."""
 
     blame: Blame
     ran: timedelta
@@ -38,10 +38,10 @@ class Ended(NamedTuple):
 def backoff(ends: Iterable[Ended]) -> timedelta:
     """The pause after the first of these ends, which are newest first.
 
-    1. What others did to it costs no pause: they need its place, or a whole node, each time.
-    2. Its own end costs 5 s, twice as long each time, 15 minutes at most.
-    3. A node's fault the same, but the first: the task goes elsewhere, and mostly that is all.
-    4. A run of 15 minutes or more begins the count anew.
+    1. An end caused by others costs no pause: they need its place, or a whole node, each time.
+    2. Its own end costs 5 s, doubling each time, 15 minutes at most.
+    3. A node's fault the same, but the first is free: the task goes elsewhere, which is usually enough.
+    4. A run of 15 minutes or more resets the count.
     """
     blame, count = None, 0
     for end in ends:
@@ -60,8 +60,8 @@ _OTHERS = {EndReason.NODE_LOST, EndReason.DRAINED, EndReason.PREEMPTED}
 
 
 def job_backoff(*, job: Job) -> timedelta:
-    """The pause after the job's newest attempt, which has ended; one query. A node's fault counts as the job's own end:
-    all of it starts anew, and what its node finds out of its GPUs shall be known by then."""
+    """The pause after the job's newest attempt, which has ended; one query. A node's fault counts as the job's own: all
+    of it restarts, and by then the node should know the state of its GPUs."""
     rows = JobAttempt.objects.filter(job=job).order_by("-number").values_list("end_reason", "started_at", "ended_at")
     return backoff(
         Ended(Blame.OTHERS if reason in _OTHERS else Blame.OWN, ran(started, ended))
@@ -70,8 +70,7 @@ def job_backoff(*, job: Job) -> timedelta:
 
 
 def task_backoff(*, row: TaskAttempt) -> timedelta:
-    """The pause after this run of a task, which has ended; its runs before count that are of the same attempt of the
-    job. One query."""
+    """The pause after this ended task attempt; earlier ones of the same job attempt count. One query."""
     earlier = TaskAttempt.objects.filter(task=row.task_id, number__lt=row.number, job_attempt=row.job_attempt_id)
     columns = ("lost_at", "cause", "stop_reason", "started_at", "ended_at")
     rows = [row, *earlier.only("job_attempt", *columns).order_by("-number")[: LOOKED_AT - 1]]
@@ -87,23 +86,23 @@ def _task_blame(row: TaskAttempt) -> Blame:
 
 
 def gave_way(row: TaskAttempt) -> bool:
-    """Whether it was made to end while its attempt goes on: nothing of it is its own doing."""
+    """Whether it was made to end while its attempt goes on: the task is not to blame."""
     ours = row.cause in {Cause.STOPPED, Cause.UNKILLABLE}
     return ours and row.stop_reason in {StopReason.PREEMPTED, StopReason.DRAINED, StopReason.START_FAILED}
 
 
 def at_start(row: TaskAttempt) -> bool:
-    """Whether it ended before it could do anything, or soon after."""
+    """Whether it ended before or soon after it started."""
     if row.started_at is None or row.ended_at is None:
         return True
     return row.ended_at - row.started_at <= NODE_START_WINDOW
 
 
 def failed_at_start(attempt: JobAttempt) -> bool:
-    """Whether the attempt, which has ended, came to nothing: it never ran, or not for long."""
+    """Whether the ended attempt never ran, or not for long."""
     return ran(attempt.started_at, attempt.ended_at) <= NODE_START_WINDOW
 
 
 def ran(started: datetime | None, ended: datetime | None) -> timedelta:
-    """For how long it ran; nothing of what never did."""
+    """How long it ran; zero if it never did."""
     return ended - started if started and ended else timedelta()

@@ -1,4 +1,4 @@
-"""What an end means for the retries of its job: for how long it is taken for others' doing."""
+"""Whether an end counts against retries: how long it is blamed on others."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from portal.jobs.services.retry_backoff import at_start, ran
 from portal.jobs.states import Behaviour, EndReason
 
 ANEW = timedelta(days=1)
-"""A run of so long, or longer, begins the count of such ends anew."""
+"""A run at least this long resets the count."""
 
 
 def judged(row: TaskAttempt) -> Verdict:
-    """The verdict on the end of this run of a task. One that others seem to have caused (its program was told to end
-    from outside) costs no retry ``FAULT_RETRIES`` times, a registry that gives no image none for ``REGISTRY_RETRY_S``;
-    after that it counts as the job's own failure."""
+    """The verdict on the end of this task attempt. An end that others seem to have caused (its program was told to end
+    from outside) is free ``FAULT_RETRIES`` times, a registry that gives no image for ``REGISTRY_RETRY_S``; after that
+    it counts as the job's own failure."""
     found = verdict(row.cause, row.exit_code, row.exit_message, oom_seen=row.oom_seen)
     if row.cause == Cause.IMAGE_AWAY:
         return _registry_judged(row, found)
@@ -47,8 +47,8 @@ def _registry_judged(row: TaskAttempt, found: Verdict) -> Verdict:
 
 
 def registry_until(row: TaskAttempt) -> datetime | None:
-    """Until when a registry that did not give the image of this run is asked free of charge: for so long after the
-    first of the times that it did not since the job, or this task of one that is no gang, ran last."""
+    """Until when retries for this attempt's image are free: ``REGISTRY_RETRY_S`` after the first registry failure since
+    the job, or this task of one that is no gang, last ran."""
     gang = row.job_attempt.job.gang
     runs = TaskAttempt.objects.filter(**({"task__job": row.job_attempt.job_id} if gang else {"task": row.task_id}))
     begun = runs.aggregate(last=Max("started_at"))["last"]
@@ -58,8 +58,8 @@ def registry_until(row: TaskAttempt) -> datetime | None:
 
 
 def tried_again(*, row: TaskAttempt | None, pause: timedelta, now: datetime) -> datetime | None:
-    """When what has ended is tried again, after this run of a task; None: at once. The last try for an image comes
-    when that is tried no longer."""
+    """When to retry after this task attempt; None: at once. The last try for an image comes when its free retries
+    end."""
     if not pause:
         return None
     until = registry_until(row) if row is not None and row.cause == Cause.IMAGE_AWAY else None
@@ -67,8 +67,8 @@ def tried_again(*, row: TaskAttempt | None, pause: timedelta, now: datetime) -> 
 
 
 def _spared(row: TaskAttempt) -> int:
-    """So many ends before it others seem to have caused although its program had run: of the whole job where it is a
-    gang, else of its task."""
+    """How many earlier ends others seem to have caused although its program had run: of the whole job if it is a gang,
+    else of its task."""
     ends = _of_job(row.job_attempt) if row.job_attempt.job.gang else _of_task(row)
     spared = 0
     for others, lasted in ends:
@@ -79,7 +79,7 @@ def _spared(row: TaskAttempt) -> int:
 
 
 def _of_job(attempt: JobAttempt) -> list[tuple[bool, timedelta]]:
-    """Of the attempts before, newest first: whether it ended so, and how long it ran."""
+    """For earlier attempts, newest first: whether others caused the end, and how long it ran."""
     earlier = JobAttempt.objects.filter(job=attempt.job_id, number__lt=attempt.number).order_by("-number")
     rows = earlier.values_list("end_reason", "end_behaviour", "exit_code", "started_at", "ended_at")
     return [
@@ -89,13 +89,13 @@ def _of_job(attempt: JobAttempt) -> list[tuple[bool, timedelta]]:
 
 
 def _of_others(behaviour: str, code: int | None) -> bool:
-    """Also of an end that counted as the job's own, since there had been too many."""
+    """Whether others caused it; also if it counted as the job's own because there had been too many."""
     over = behaviour == Behaviour.UNKNOWN and verdict(Cause.EXITED, code).behaviour is Behaviour.TRANSIENT
     return over or behaviour == Behaviour.TRANSIENT
 
 
 def _of_task(row: TaskAttempt) -> list[tuple[bool, timedelta]]:
-    """The same of the runs of a task."""
+    """The same for the attempts of a task."""
     earlier = TaskAttempt.objects.filter(task=row.task_id, number__lt=row.number).exclude(cause="")
     columns = ("cause", "exit_code", "lost_at", "started_at", "ended_at")
     return [(_by_others(one), ran(one.started_at, one.ended_at)) for one in earlier.only(*columns).order_by("-number")]

@@ -1,4 +1,4 @@
-"""What a job asks for by right: its priority class, the caps of its virtual cluster, never to be preempted."""
+"""Rights that a job needs: its priority class, the caps of its virtual cluster, exemption from preemption."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIRM = "extras.berth.preemptible"
 
 
 def right_problems(*, spec: JobSpec, user: User, by: User, now: datetime) -> Iterator[Problem]:
-    """Why the user may not submit this into its virtual cluster, though the cluster could run it; ``by`` gives it its
+    """Why the user may not submit this to its virtual cluster, though the cluster could run it; ``by`` sets its
     class."""
     yield from _class_problems(spec, by)
     if spec.berth.preemptible is False:
@@ -31,7 +31,7 @@ def right_problems(*, spec: JobSpec, user: User, by: User, now: datetime) -> Ite
 
 
 def class_problems(*, spec: JobSpec, by: User) -> Iterator[Problem]:
-    """Why ``by`` may not give a job of this virtual cluster its class, or the job never start in it."""
+    """Why ``by`` may not give a job of this virtual cluster its class, or why it could never start in it."""
     yield from _class_problems(spec, by)
     vc = VirtualCluster.objects.get(name=spec.vc)
     yield from limit_problems(spec, cluster_facts(user=by, also=vc))
@@ -49,7 +49,7 @@ def _class_problems(spec: JobSpec, user: User) -> Iterator[Problem]:
 
 
 def _class_words(name: PriorityClass) -> str:
-    """As the form calls it and as the file does."""
+    """The class as the form and as the file call it."""
     return f"{priority_name(PRIORITY_CLASSES[name])} ({name})"
 
 
@@ -70,7 +70,7 @@ def _firm_problems(spec: JobSpec, vc: VirtualCluster, user: User, now: datetime)
 
 
 def firm_gpus(*, vc: VirtualCluster, user: User) -> int:
-    """GPUs of the user's jobs in the VC that are not over and asked never to be preempted."""
+    """GPUs of the user's live jobs in the VC that asked never to be preempted."""
     live = TaskRole.objects.filter(
         job__vc=vc, job__user=user, job__state__in=JOB_LIVE, job__spec__berth__preemptible=False
     )

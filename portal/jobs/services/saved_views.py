@@ -1,5 +1,4 @@
-"""Filters of the list of jobs under a name, each user's own. Nobody else sees them, and nothing hangs on them: the
-audit log does not tell of them."""
+"""Saved filters of the job list, private to each user. Not audited: nothing depends on them."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ MOST = 50
 
 
 def view_save(*, user: User, name: str, query: str) -> SavedView:
-    """Keep the filters under this name, in place of what the user had there. Raises Conflict where there are too
+    """Saves the filters under this name, replacing the user's view of that name. Raises Conflict if there are too
     many."""
     if SavedView.objects.filter(user=user).exclude(name=name).count() >= MOST:
         raise Conflict(gettext("You have %(most)s views already; remove one that you do not need.") % {"most": MOST})
@@ -22,7 +21,7 @@ def view_save(*, user: User, name: str, query: str) -> SavedView:
 
 
 def view_forget(*, user: User, view_id: int) -> None:
-    """Remove one of the user's views. Raises NotFound."""
+    """Deletes one of the user's views. Raises NotFound."""
     gone, _ = SavedView.objects.filter(user=user, pk=view_id).delete()
     if not gone:
         raise NotFound("view", view_id)

@@ -1,4 +1,4 @@
-"""Decisions to start jobs become rows and orders: of many jobs together, so that a start costs no query of its own."""
+"""Starts jobs: decisions become rows and orders, for many jobs together, so that no start costs queries of its own."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Starting:
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """The attempt in which the tasks run."""
+    """A job with the attempt in which its tasks run."""
 
     job: Job
     placed: tuple[Placed, ...]
@@ -52,10 +52,10 @@ class _Begun:
 
 
 def attempts_start(*, starts: Sequence[Starting], now: datetime) -> list[JobAttempt]:
-    """All of them or none; the caller's transaction holds the jobs' rows and has checked the nodes' versions.
+    """Starts all of them or none; the caller's transaction holds the jobs' rows and has checked the nodes' versions.
 
-    Raises Overtaken when a job or a task is not waiting any more, or another has claimed a leaf; IntegrityError when a
-    leaf has a holder; NoPortLeft.
+    Raises Overtaken when a job or a task no longer waits, or another job has claimed a leaf; IntegrityError when a leaf
+    has a holder; NoPortLeft.
     """
     claims_convert({start.job.pk: start.placed for start in starts})
     begun, events = _attempts_open(starts, now)
@@ -80,7 +80,7 @@ _NODES = Prepared(
 
 
 def _count(jobs: Sequence[Job], now: datetime) -> None:
-    """How long they were queued, of those that start for the first time."""
+    """Records the queueing time of jobs that start for the first time."""
     for job in jobs:
         QUEUED_SECONDS.labels(job.vc.name).observe((now - job.submitted_at).total_seconds())
 
@@ -89,7 +89,7 @@ def _count(jobs: Sequence[Job], now: datetime) -> None:
 
 
 def _attempts_open(starts: Sequence[Starting], now: datetime) -> tuple[list[_Begun], list[_Event]]:
-    """The attempts, new ones but for the further tasks of a job that runs, and the events of the new ones."""
+    """The attempts, new except for further tasks of running jobs, and the events of the new ones."""
     jobs = [start.job.pk for start in starts]
     live = {attempt.job_id: attempt for attempt in _ATTEMPTS(jobs=jobs)}
     before = dict(_COUNTED(jobs=jobs))
@@ -158,7 +158,7 @@ class _Row(NamedTuple):
 def _task_attempts(
     begun: Sequence[_Begun], nodes: Mapping[int, Node], generations: Mapping[int, int], now: datetime
 ) -> list[_Row]:
-    again = [one for one in begun if one.attempt.number > 1 or not one.job.gang]  # a gang's first runs are all of it
+    again = [one for one in begun if one.attempt.number > 1 or not one.job.gang]  # a new gang has no earlier runs
     tasks = [place.task_id for one in again for place in one.placed]
     numbers = dict(_NUMBERS(tasks=tasks) if tasks else ())
     ports = _ports_choose(begun, nodes, generations)
@@ -192,14 +192,13 @@ _NUMBERS = Prepared(
 
 
 def _first_phase(spec: JobSpec, pinned: str) -> Phase:
-    """A task that waits for no other, and whose digest need not be agreed on any more, runs as soon as it can."""
+    """RUN for a task that waits for no other, or whose digest is already agreed; else PREPARE."""
     return Phase.RUN if spec.task_count == 1 or pinned else Phase.PREPARE
 
 
 def _still_writing(jobs: Sequence[int]) -> dict[int, str]:
-    """By job the newest earlier task attempt that may still write the job's folder: it was given up, outlived SIGKILL,
-    or left processes on its GPUs, and nobody has said that it is gone. Of a removed node the portal only took that for
-    granted."""
+    """By job, the newest earlier task attempt that may still write the job's folder: it was given up, outlived SIGKILL,
+    or left processes on its GPUs, and nobody has reported it gone. Of a removed node the portal only assumed so."""
     if not jobs:
         return {}
     over = Q(lost_at__isnull=False) | Q(state=ContainerState.TERMINATED)
@@ -210,8 +209,8 @@ def _still_writing(jobs: Sequence[int]) -> dict[int, str]:
 
 
 def _of_a_lost_past(begun: Sequence[_Begun]) -> dict[int, str]:
-    """Tasks, of jobs of before the last restore of this portal, that have not run since: what was started of them after
-    the backup is not known here and may still write. One that ran has waited for that."""
+    """Tasks of jobs from before the portal's last restore that have not run since: what was started of them after the
+    backup is unknown here and may still write. A task that ran has waited for that."""
     last = _LAST_RESTORE.first()
     if last is None:
         return {}
@@ -245,11 +244,11 @@ def _allocations(rows: Iterable[_Row], placed: Sequence[Placed], now: datetime) 
     ]
 
 
-# ---------------------------------------------------------------- their ports
+# ---------------------------------------------------------------- ports
 
 
 PORTS_ONWARD = 8
-"""By how many ports each placement on a node begins further on."""
+"""How many ports further on each placement on a node begins."""
 
 
 def _ports_choose(
@@ -257,9 +256,9 @@ def _ports_choose(
 ) -> dict[int, dict[str, list[int]]]:
     """Free ports of each task's node: what its role declares, OpenPAI's own labels, and the master's.
 
-    Ports on which the node says that something else listens come last. Each placement looks from further on in the
-    node's range than the last one: one that begins at the lowest free port every time would try a port that was taken
-    since, or is left to a dead proxy of Docker's, again and again.
+    Ports that the node reports as in use come last. Each placement starts further on in the node's range than the last:
+    starting at the lowest free port would retry, again and again, a port that was taken since or is still held by a
+    dead Docker proxy.
     """
     held: dict[int, set[int]] = defaultdict(set)
     for node_id, ports in _PORTS(nodes=nodes):
@@ -285,7 +284,7 @@ _PORTS = Prepared(
 
 
 def ports_wanted(spec: JobSpec, role: str, index: int) -> dict[str, int]:
-    """How many ports this task holds on its node, by their labels."""
+    """How many ports this task holds on its node, by label."""
     wanted = dict.fromkeys(PAI_PORTS, 1) | dict(spec.role(role).resources.ports)
     if (role, index) == (spec.roles[0].name, 0) and spec.task_count > 1:
         wanted[MASTER_PORT_LABEL] = 1
@@ -293,8 +292,7 @@ def ports_wanted(spec: JobSpec, role: str, index: int) -> dict[str, int]:
 
 
 def _ports_from(node: Node, generation: int) -> Iterator[int]:
-    """Every port of the node's range once, from where this generation begins, the busy ones last; none of a range that
-    has none."""
+    """Every port of the node's range once, from this generation's start, busy ones last; nothing for an empty range."""
     ports, busy = range(node.port_first, node.port_last + 1), frozenset(node.inventory.get("ports_busy", ()))
     begin = generation * PORTS_ONWARD
     for last in (False, True):
@@ -313,7 +311,7 @@ def _ports_take(
     return taken
 
 
-# ---------------------------------------------------------------- what people read
+# ---------------------------------------------------------------- events
 
 
 def _events(one: _Begun, nodes: Mapping[int, Node], now: datetime) -> Iterator[_Event]:

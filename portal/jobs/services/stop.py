@@ -1,4 +1,4 @@
-"""A person stops a job."""
+"""Stops a job on a person's request."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from portal.jobs.states import JOB_OVER, AttemptState, EndReason, JobState, Task
 
 
 def job_stop(*, job: Job, actor: User, now: datetime) -> Job:
-    """Stop the job: at once where it waits, else SIGTERM and grace for its containers. Again: no change.
+    """Stops the job: at once if it waits, else SIGTERM and grace for its containers. Again: no change.
 
-    Raises Conflict when it is over already.
+    Raises Conflict when it is already over.
     """
     message = f"Stopped by {actor.username}."
     with transaction.atomic():
@@ -47,7 +47,7 @@ def job_stop(*, job: Job, actor: User, now: datetime) -> Job:
 
 
 def _audit(job: Job, before: str, actor: User, now: datetime) -> None:
-    """Where the job was not being stopped already."""
+    """Audits the stop, unless the job was already being stopped."""
     job.refresh_from_db()
     if job.state != before:
         was, told = {"state": before}, {"state": job.state}

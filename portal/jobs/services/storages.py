@@ -1,4 +1,4 @@
-"""Jobs whose storages they may not use any more: refused at the moment of submission, held when about to start."""
+"""Jobs whose storages are no longer granted: refused at submission, paused when about to start."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from portal.storages.models import Storage
 
 
 def storages_hold(*, jobs: Collection[int], now: datetime) -> frozenset[int]:
-    """Of these waiting jobs (row ids) those that may not start, each paused with the cause in words. A job that has
-    begun keeps its storages until it waits again."""
+    """Pauses those of these waiting jobs (row ids) whose storages are not granted, with the cause in words, and returns
+    them. A started job keeps its storages until it waits again."""
     if not jobs:
         return frozenset()
     wanted: dict[int, Any] = {row: mounts for row, mounts in _MOUNTS(jobs=jobs) if mounts}
@@ -46,8 +46,8 @@ _MOUNTS = Prepared(
 
 
 def storages_keep(*, spec: JobSpec) -> None:
-    """In the transaction that stores the job, at its end: none of its storages is taken away before that. Raises
-    SpecInvalid where one was while the job was judged."""
+    """Locks the job's storages at the end of the transaction that stores it, so that none is taken away before its
+    commit. Raises SpecInvalid where one was while the job was checked."""
     names = sorted({mount.name for mount in spec.storages or ()})
     if not names:
         return

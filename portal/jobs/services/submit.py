@@ -1,4 +1,4 @@
-"""A job file becomes rows."""
+"""Submission: a job file becomes rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RUN_TRIES = 5
 
 
 class NameTaken(Conflict):
-    """The user has a job of this name already, and asked for a new name."""
+    """The user asked for a new name but already has a job of this name."""
 
     def __init__(self, name: str) -> None:
         super().__init__(gettext("You have a job named %(name)s already.") % {"name": name})
@@ -39,11 +39,11 @@ class NameTaken(Conflict):
 
 
 def job_submit(*, user: User, text: str | bytes, now: datetime, submit_key: str = "", new_name: bool = False) -> Job:
-    """Validate the file against what the user may use, store the job, wake the scheduler.
+    """Validates the file against what the user may use, stores the job, wakes the scheduler.
 
-    With a ``submit_key`` that the user gave before, the job of then is returned and nothing is stored. Raises
-    SpecInvalid with every problem; NameTaken where a ``new_name`` was asked for and it is none; TooManyAtOnce where so
-    many of the user's tasks may not wait.
+    If ``submit_key`` was used before, returns that job and stores nothing. Raises SpecInvalid with every problem;
+    NameTaken if ``new_name`` was asked for and the name is taken; TooManyAtOnce if too many of the user's tasks would
+    wait.
     """
     if submit_key and (earlier := Job.objects.filter(user=user, submit_key=submit_key).first()):
         return earlier
@@ -55,7 +55,7 @@ def job_submit(*, user: User, text: str | bytes, now: datetime, submit_key: str 
             with transaction.atomic():
                 return _store(user, spec, mask_secrets(source), submit_key, now, new_name)
         except IntegrityError:
-            # Somebody of the same user took this run number or this key at the same moment.
+            # A concurrent submission of the same user took this run number or key.
             if submit_key and (earlier := Job.objects.filter(user=user, submit_key=submit_key).first()):
                 return earlier
     with transaction.atomic():
@@ -63,7 +63,7 @@ def job_submit(*, user: User, text: str | bytes, now: datetime, submit_key: str 
 
 
 def job_draft(*, user: User, spec: JobSpec, now: datetime) -> tuple[Job, list[TaskRole]]:
-    """The rows that this file would become were it submitted now, its first run; nothing is stored."""
+    """The rows that this file would become if submitted now, as its first run; nothing is stored."""
     job = Job(
         user=user,
         vc=_check_present(spec),
@@ -78,7 +78,7 @@ def job_draft(*, user: User, spec: JobSpec, now: datetime) -> tuple[Job, list[Ta
 
 
 def _check_waiting(user: User, tasks: int) -> None:
-    """Each task that waits is read by every cycle. What several submit in one moment may be more by these."""
+    """Limits the user's waiting tasks, since every cycle reads each one. Concurrent submissions may exceed it."""
     waiting = Task.objects.filter(job__user=user, job__state__in=JOB_LIVE, state=TaskState.WAITING).count()
     if waiting + tasks > settings.WAITING_TASKS:
         words = gettext(
@@ -90,7 +90,7 @@ def _check_waiting(user: User, tasks: int) -> None:
 
 
 def _check_present(spec: JobSpec) -> VirtualCluster:
-    """The virtual cluster. Raises SpecInvalid where it is gone by now."""
+    """The virtual cluster. Raises SpecInvalid if it is gone by now."""
     vc = VirtualCluster.objects.filter(name=spec.vc).first()
     if vc is None:
         message = f"there is no virtual cluster {spec.vc} any more"
@@ -107,7 +107,7 @@ def _store(user: User, spec: JobSpec, config: str, submit_key: str, now: datetim
     job.code = code_hold(name=spec.berth.code, now=now) if spec.berth.code else None
     job.secrets_sealed = seal(dict(spec.secrets)) if spec.secrets else ""
     job.save(force_insert=True)
-    _check_present(spec)  # it may have been removed while the job was judged
+    _check_present(spec)  # may have been removed while the job was checked
     for role in roles:
         role.job = job
     tags_store(job=job, names=spec.tags)

@@ -1,4 +1,4 @@
-"""Words that people give jobs to find them again."""
+"""Tags that people give jobs to find them again."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MOST = 50
 def job_tag(
     *, job: Job, add: Collection[str] = (), remove: Collection[str] = (), actor: User, now: datetime
 ) -> list[str]:
-    """Give the job these tags and take those off; twice is once. Its tags now, oldest first.
+    """Adds and removes tags of the job; duplicates count once. Returns its tags, oldest first.
 
-    Raises Invalid for what can be no tag, Conflict when it would have too many.
+    Raises Invalid for what cannot be a tag, Conflict when it would have too many.
     """
     if faults := [Fault("add", tag_fault(name), "invalid") for name in add if tag_fault(name)]:
         raise Invalid(faults)
@@ -45,12 +45,12 @@ def job_tag(
 
 
 def tags_store(*, job: Job, names: Iterable[str]) -> None:
-    """Rows for a job that has none of these tags, inside the caller's transaction."""
+    """Stores tags that the job does not have yet, inside the caller's transaction."""
     JobTag.objects.bulk_create(JobTag(job=job, name=name) for name in names)
 
 
 def tag_fault(name: str) -> str:
-    """What is wrong with a tag, which is some text without commas: these separate tags in filters. Empty: nothing."""
+    """What is wrong with a tag: any text without commas, which separate tags in filters. Empty: nothing."""
     if not name.strip() or "," in name or "\0" in name or len(name) > TAG_LENGTH:
         return gettext("A tag has 1 to %(most)s characters and no comma.") % {"most": TAG_LENGTH}
     return ""

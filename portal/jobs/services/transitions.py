@@ -1,6 +1,6 @@
-"""Every change of state: one conditional UPDATE after the transition table, with its event row, in a transaction.
+"""Every state change: one conditional UPDATE following the transition table, with its event row, in a transaction.
 
-Zero rows means somebody was there first, and that is fine: the caller gets False and does nothing more.
+Zero rows means somebody else was first, and that is fine: the caller gets False and does nothing more.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from portal.jobs.states import (
 )
 
 _CLAIMS_NOTHING = JOB_OVER | {JobState.STOPPING}
-"""States in which a job waits for no GPU any more: what was kept for it is free."""
+"""States in which a job no longer waits for GPUs: its claims are dropped."""
 _MAKES_ROOM = _CLAIMS_NOTHING | {JobState.WAITING}
-"""States that may let the scheduler start something: a job that waits, or one that others waited for."""
+"""States that may let the scheduler start something: this job, or one that waited for it."""
 
 
 def job_event(
@@ -44,7 +44,7 @@ def job_event(
     task_attempt: TaskAttempt | None = None,
     **data: Any,
 ) -> None:
-    """Write what happened, inside the caller's transaction, and tell the pages once it is committed."""
+    """Writes an event inside the caller's transaction, and announces it to open pages on commit."""
     JobEvent.objects.create(
         job=job, job_attempt=job_attempt, task_attempt=task_attempt,
         at=now, code=code, message=message, actor=actor, data=data,
@@ -53,13 +53,13 @@ def job_event(
 
 
 def job_hold(job_id: int) -> None:
-    """Hold the job's row until the transaction ends. Whoever changes anything of a job does this first, then takes
-    its attempts, then nodes in the order of their ids: so no two ever wait for each other."""
+    """Locks the job's row until the transaction ends. Lock order for any change of a job: the job first, then its
+    attempts, then nodes by id, so that no two transactions deadlock."""
     jobs_hold([job_id])
 
 
 def jobs_hold(job_ids: Iterable[int]) -> None:
-    """Hold several jobs' rows, in the order of their ids."""
+    """Locks several jobs' rows, in the order of their ids."""
     _HELD(jobs=job_ids)
 
 
@@ -69,7 +69,7 @@ _HELD = Prepared(
 
 
 def job_announce(job: Job) -> None:
-    """A hint to open pages, on commit; they read the rows again."""
+    """Tells open pages on commit to read the job again."""
     jobs_announce([job])
 
 
@@ -81,7 +81,7 @@ def jobs_announce(jobs: Iterable[Job]) -> None:
 
 
 def job_move(job: Job, to: JobState, *, now: datetime, code: str, message: str, actor: str = "", **fields: Any) -> bool:
-    """Move a job, with the given columns, where the table allows it from the state its row is in."""
+    """Moves a job, with the given columns, if the table allows it from its row's state."""
     rows = Job.objects.filter(pk=job.pk, state__in=sources(JOB_MOVES, to)).update(state=to, **fields)
     if rows:
         for name, value in fields.items():
@@ -98,7 +98,7 @@ def job_move(job: Job, to: JobState, *, now: datetime, code: str, message: str, 
 def attempt_move(
     attempt: JobAttempt, to: AttemptState, *, now: datetime, code: str, message: str, **fields: Any
 ) -> bool:
-    """Move a job attempt where the table allows it."""
+    """Moves a job attempt if the table allows it."""
     rows = JobAttempt.objects.filter(pk=attempt.pk, state__in=sources(ATTEMPT_MOVES, to)).update(state=to, **fields)
     if rows:
         for name, value in fields.items():
@@ -109,11 +109,11 @@ def attempt_move(
 
 
 def tasks_move(tasks: QuerySet[Task], to: TaskState, **fields: Any) -> int:
-    """Move those of the tasks that the table allows; how many. Their events are those of their attempts. A move ends
-    the pause of a task that was to be tried again."""
+    """Moves those of the tasks that the table allows; returns how many. Their attempts have the events. A move ends a
+    task's retry pause."""
     return tasks.filter(state__in=sources(TASK_MOVES, to)).update(state=to, **({"not_before": None} | fields))
 
 
 def tasks_resume(*, job: Job) -> None:
-    """End the pauses of single tasks: the job as a whole waits now."""
+    """Ends the pauses of single tasks: the job as a whole waits now."""
     Task.objects.filter(job=job, not_before__isnull=False).update(not_before=None)

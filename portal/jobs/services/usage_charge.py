@@ -1,4 +1,4 @@
-"""What guaranteed tasks took, hour by hour: the record that fair share between users is made from."""
+"""Charges what guaranteed tasks took, hour by hour: the usage that fair share between users is based on."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from scheduling.queue.usage_history import HOUR_MS, amounts_of, hourly
 
 
 def usage_charge(*, rows: Collection[TaskAttempt], until: datetime, back: bool = False) -> None:
-    """Add what these task attempts have taken by their present right up to ``until``; inside the transaction that ends
-    it. They come with job attempt and job. A fixed number of queries. The scheduler's own rule says what counts.
-    ``back``: take that off again.
-    """
+    """Charges what these task attempts have taken by their present right up to ``until``; inside the transaction that
+    ends it. They need job attempt and job loaded. A fixed number of queries. The scheduler's own rule says what counts.
+    ``back``: subtracts it again."""
     held: dict[UUID, list[_Held]] = defaultdict(list)
     live = Allocation.objects.filter(task_attempt__in=[row.pk for row in rows], released_at__isnull=True).order_by()
     columns = ("task_attempt", "leaf__cell_type__name", "virtual_cell", "standing", "since")
@@ -50,7 +49,7 @@ class _Held(NamedTuple):
 
 
 class _Key(NamedTuple):
-    """Of what an amount is."""
+    """The account and hour of an amount."""
 
     vc_id: int
     user_id: int
@@ -62,19 +61,20 @@ def _taken(row: TaskAttempt, held: Sequence[_Held], until: datetime) -> Iterable
     leaves = {str(number): one.leaf_type for number, one in enumerate(held)}
     uses = [LeafUse(str(number), one.virtual_cell or None, Standing(one.standing)) for number, one in enumerate(held)]
     amounts = amounts_of(TaskPlacement(TaskRef("", 0), "", tuple(uses), row.cpu_milli, row.memory_mb), leaves)
-    # Not before its placement, whatever the node's clock says of its start.
+    # Not before its placement: the node's clock may be wrong.
     began = max([row.started_at or row.created_at, row.created_at, *(one.since for one in held)])
     return hourly("", "", amounts, _ms(began), _ms(until))
 
 
 def _add(taken: Mapping[_Key, int]) -> None:
-    """In the order of the keys, so that of two who add neither waits for the other for ever."""
+    """Adds in key order, so that concurrent writers do not deadlock."""
     rows = [(*key, amount) for key, amount in sorted(taken.items())]
     rows_add(Usage, ("vc_id", "user_id", "resource", "hour"), ("amount",), rows)
 
 
 def _mark(first: int, until: datetime) -> None:
-    """Readers keep what past days weigh. A reader may be at the next day already, so the limit is an hour ahead."""
+    """Bumps the mark that invalidates readers' sums of past days. A reader may be in the next day already, so the limit
+    is an hour ahead."""
     UsageMark.objects.get_or_create(id=1)
     if first < past_days(until + timedelta(hours=1)):
         UsageMark.objects.update(version=F("version") + 1)

@@ -1,4 +1,4 @@
-"""How one job is named to the readers of another: of another team's job only its owner, its team and its GPUs."""
+"""How a job is named to readers of another: of another team's job only its owner, team and GPUs."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from portal.jobs.models import Job
 _NAMED = 5
 
 NAMED = ("name", "run", "gang", "spec", "user__username", "vc__name")
-"""What a name is made of, and what is wanted of a job that gives or takes GPUs: a whole row is large."""
+"""Columns that a name needs, and that are read of a job that gives or takes GPUs: a whole row is large."""
 
 
 def job_named(job: Job, *, to: Job) -> str:
-    """``job``, in a text on the page of ``to``; both with user and VC loaded."""
+    """``job`` as named in a text on the page of ``to``; both need user and VC loaded."""
     return job.label if job.vc_id == to.vc_id else job_of_others(job)
 
 
 def job_of_others(job: Job) -> str:
-    """``job`` for the readers of another team; with user and VC loaded."""
+    """``job`` as named to another team's readers; needs user and VC loaded."""
     gpus = JobSpec.from_json(job.spec).gpu_count
     return f"a job of {job.user.username} in {job.vc.name} ({gpus_named(gpus)})"
 
 
 def jobs_named(jobs: Sequence[Job], *, to: Job) -> str:
-    """Several jobs; of many the first ones and a number."""
+    """Several jobs by name; of many the first ones and a count."""
     names = [job_named(job, to=to) for job in jobs[:_NAMED]]
     more = len(jobs) - len(names)
     if more:

@@ -1,1 +1,1 @@
-"""Pages of jobs: those of all, one from near, and submitting one."""
+"""Pages of jobs: the list, a single job, submission."""

@@ -1,4 +1,4 @@
-"""What every section of a job's page is shown in."""
+"""The context shared by all sections of a job's page."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ class Frame:
 
     @property
     def attempt(self) -> int | None:
-        """The attempt that is looked at: the one the address names, else the newest."""
+        """The number of the attempt shown: the one the address names, else the newest."""
         return number_asked(self.request, "attempt") or (self.attempts[0].number if self.attempts else None)

@@ -1,4 +1,4 @@
-"""The ports that running tasks declared, as links to their nodes."""
+"""Links to ports that running tasks declared, on their nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LISTED = 40
 
 @dataclass(frozen=True, slots=True)
 class PortLink:
-    """A declared port of a running task. ``address`` is empty where the node has told none that a link may have."""
+    """A declared port of a running task. ``address`` is empty if the node reported none fit for a link."""
 
     task: str
     label: str
@@ -25,12 +25,12 @@ class PortLink:
 
 
 OWN = {MASTER_PORT_LABEL, *PAI_PORTS}
-"""Labels of ports that every job is given; mostly nothing listens there."""
+"""Labels of ports that every job is given; usually nothing listens there."""
 
 
 def ports_shown(*, job: Job, runs: Iterable[tuple[str, TaskAttempt]]) -> list[PortLink]:
-    """The ports that the job's file declares, of those of these (task's name, its run) that run now, at most
-    ``LISTED``; nodes must be loaded."""
+    """Ports that the job's file declares, of those of ``runs`` (task name, attempt) that run now, at most ``LISTED``;
+    needs nodes loaded."""
     declared = {label for role in JobSpec.from_json(job.spec).roles for label in role.resources.ports}
     links = [
         PortLink(name, str(label), port, _address(run.node.address, port))
