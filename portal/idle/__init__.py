@@ -1,1 +1,1 @@
-"""Jobs whose GPUs do nothing: the policy, its exceptions, warnings and what follows."""
+"""Jobs with idle GPUs: the policy, exceptions, warnings and what follows."""

@@ -1,8 +1,7 @@
-"""How long all GPUs of a job have been below any percentage, from its minutes, in few numbers.
+"""How long all GPUs of a job have been below any percentage, in few numbers.
 
-Of each minute counts how busy the busiest GPU was. Of all minutes only those are kept that no later one exceeds: a
-staircase of at most 101 steps, from which "since when below x %" is read for every x. So a changed policy judges what
-was measured before it.
+A minute counts with its busiest GPU. Only minutes that no later one exceeds are kept: a staircase of at most 101 steps,
+from which "since when below x %" is read for every x. So a changed policy also judges earlier measurements.
 """
 
 from __future__ import annotations
@@ -12,15 +11,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 GAP = 5
-"""After so many minutes of which not all GPUs told, it begins anew: they may have worked meanwhile."""
+"""After a gap of more minutes without reports of all GPUs, counting restarts: they may have worked meanwhile."""
 NOBODY_KNOWS = 101
-"""Stands before the first minute: busier than any."""
+"""Percentage of the step before the first minute: busier than any."""
 ENOUGH_MS = 30_000
-"""So much of a minute a GPU must have told."""
+"""How much of a minute a GPU must have reported."""
 
 
 class Step(NamedTuple):
-    """``percent``: of the minute with the number ``told``, which ended at ``at`` (minutes since 1970)."""
+    """A step: ``percent`` of minute number ``told``, which ended at ``at`` (minutes since 1970)."""
 
     percent: int
     told: int
@@ -28,14 +27,14 @@ class Step(NamedTuple):
 
 
 class GpuMinute(NamedTuple):
-    """What a GPU told of a minute: of how many ms, and its mean utilisation in percent."""
+    """A GPU's report for a minute: ms covered and mean utilisation in percent."""
 
     told_ms: int
     mean: float
 
 
 class Minute(NamedTuple):
-    """A job's minute: the percentage of its busiest GPU that told, and whether ``whole``, that is, all of them did."""
+    """A job's minute: the percentage of its busiest reporting GPU, and ``whole``: all of its GPUs reported."""
 
     busiest: int | None
     whole: bool
@@ -43,8 +42,8 @@ class Minute(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """So many minutes below a percentage, from ``since`` on (minutes since 1970); ``known``: they follow on one in
-    which a GPU worked, not on one of which nothing is known."""
+    """Minutes below a percentage, from ``since`` on (minutes since 1970); ``known``: before them a GPU worked, rather
+    than nothing being known."""
 
     minutes: int
     since: int
@@ -53,20 +52,20 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """``told``: minutes of which all GPUs told; ``last``: the newest of them."""
+    """A job's GPU activity. ``told``: minutes that all GPUs reported; ``last``: the newest."""
 
     told: int
     last: int
     steps: tuple[Step, ...]
 
     def below(self, percent: int) -> Stretch:
-        """For how long all GPUs were below it. Minutes of which not all told do not count."""
+        """How long all GPUs were below it. Minutes not reported by all do not count."""
         last = next(step for step in reversed(self.steps) if step.percent >= percent)
         return Stretch(self.told - last.told, last.at, last.percent < NOBODY_KNOWS)
 
 
 def activity_after(before: Activity | None, at: int, minute: Minute) -> Activity | None:
-    """The activity with one minute more (``at``: since 1970); the same where that was counted before."""
+    """The activity with one more minute (``at``: since 1970); unchanged if that was counted before."""
     if before is not None and at <= before.last:
         return before
     if minute.busiest is None:
@@ -81,7 +80,7 @@ def activity_after(before: Activity | None, at: int, minute: Minute) -> Activity
 
 
 def minute_of(tasks: Iterable[Sequence[GpuMinute] | None]) -> Minute:
-    """A job's minute from those of its tasks' GPUs; None for a task that told nothing."""
+    """A job's minute from those of its tasks' GPUs; None for a task that reported nothing."""
     told = [[] if one is None else list(one) for one in tasks]
     gpus = [gpu for one in told for gpu in one]
     known = [gpu.mean for gpu in gpus if gpu.told_ms > 0]

@@ -1,4 +1,4 @@
-"""What administrators and leads choose on the pages of the idle policy."""
+"""Forms of the idle policy's pages."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def _number(label: Any, help_text: Any, *, least: int = 1, most: int = LONGEST) 
 
 
 class IdlePolicyForm(forms.Form):
-    """What becomes of jobs whose GPUs do nothing. ``seen``: the version that was shown, so that nobody's change is
-    overwritten unseen."""
+    """Sets the policy for jobs with idle GPUs. ``seen``: the version shown, so that nobody's change is overwritten
+    unseen."""
 
     action = forms.ChoiceField(
         label=_("What happens to an idle job"), choices=IdleAction.choices, widget=forms.Select(_SELECT)
@@ -40,17 +40,17 @@ class IdlePolicyForm(forms.Form):
 
     @property
     def shown(self) -> list[forms.BoundField]:
-        """The fields that one sees."""
+        """The visible fields."""
         return self.visible_fields()
 
     @property
     def terms(self) -> dict[str, Any]:
-        """What was typed, without the version."""
+        """The values entered, without the version."""
         return {name: value for name, value in self.cleaned_data.items() if name != "seen"}
 
 
 class IdleExemptionForm(forms.Form):
-    """Jobs that the idle policy leaves alone; what is empty excludes nothing."""
+    """Exempts jobs from the idle policy; empty fields match everything."""
 
     user = forms.CharField(label=_("User"), required=False, max_length=64, widget=NameInput("users"))
     pattern = forms.CharField(

@@ -1,4 +1,4 @@
-"""What a policy may say at most."""
+"""Upper bounds for a policy."""
 
 LONGEST = 10_080
 """Minutes: a week."""

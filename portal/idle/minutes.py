@@ -1,4 +1,4 @@
-"""A minute's readings become part of each running attempt's activity."""
+"""Adds a minute's readings to each running attempt's activity."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from portal.jobs.models import Allocation, TaskAttempt
 from portal.jobs.states import AttemptState
 
 STARTS = (GpuMinute(ENOUGH_MS, 100),)
-"""A task that does not run yet, or began to some minutes ago, counts as work."""
+"""The minute of a task that does not run yet or started recently: it counts as work."""
 COLUMNS = ("told", "last", "steps")
 
 Told = Mapping[UUID, Sequence[GpuMinute]]
-"""What the GPUs of a task attempt told of a minute."""
+"""What the GPUs of a task attempt reported for a minute."""
 
 
 def activities_add(*, minute: datetime, told: Told) -> None:
-    """Count a minute for every running attempt, inside the transaction that takes the minute in once. Two queries and
+    """Counts a minute for every running attempt, inside the transaction that ingests the minute once. Two queries and
     at most two statements, however many attempts there are."""
     tasks = _tasks(minute, told)
     rows = GpuActivity.objects.filter(pk__in=tasks) if tasks else GpuActivity.objects.none()
@@ -43,7 +43,7 @@ def activities_add(*, minute: datetime, told: Told) -> None:
 
 
 def _tasks(minute: datetime, told: Told) -> dict[int, list[Sequence[GpuMinute] | None]]:
-    """By running attempt what each of its tasks that held GPUs all of this minute told."""
+    """By running attempt: the reports of its tasks that held GPUs for all of this minute."""
     held = Allocation.objects.filter(task_attempt=OuterRef("pk"), released_at__isnull=True)
     rows = TaskAttempt.objects.filter(
         Exists(held), released_at__isnull=True, lost_at__isnull=True, created_at__lte=minute,
@@ -58,7 +58,7 @@ def _tasks(minute: datetime, told: Told) -> dict[int, list[Sequence[GpuMinute] |
 
 
 def activity_of(row: GpuActivity) -> Activity:
-    """What the row keeps."""
+    """The row's activity."""
     return Activity(row.told, row.last, tuple(Step._make(step) for step in row.steps))
 
 

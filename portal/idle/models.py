@@ -1,4 +1,4 @@
-"""What becomes of jobs whose GPUs do nothing: how busy they are, the policy, exceptions from it, and warnings."""
+"""GPU activity of jobs, the idle policy, exceptions from it, and warnings."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from portal.teams.models import VirtualCluster
 
 
 class GpuActivity(models.Model):
-    """How busy the busiest GPU of a running attempt was, as ``portal.idle.activity`` keeps it: minutes of which
-    all its GPUs told, the newest of them (minutes since 1970), and [percent, minute's number, end] of the steps."""
+    """Activity of a running attempt's busiest GPU, as in ``portal.idle.activity``: how many minutes all its GPUs
+    reported, the newest of them (minutes since 1970), and [percent, minute's number, end] of the steps."""
 
     job_attempt = models.OneToOneField(JobAttempt, primary_key=True, on_delete=models.CASCADE, related_name="activity")
     told = models.PositiveIntegerField()
@@ -27,8 +27,8 @@ class GpuActivity(models.Model):
 
 
 class IdlePolicy(models.Model):
-    """What becomes of jobs whose GPUs were below ``percent`` for ``minutes``: in one virtual cluster, or (``vc`` empty)
-    in all that have none of their own."""
+    """The policy for jobs whose GPUs were below ``percent`` for ``minutes``: of one virtual cluster, or (``vc`` empty)
+    of all without their own."""
 
     vc = models.OneToOneField(
         VirtualCluster, null=True, blank=True, on_delete=models.CASCADE, related_name="idle_policy"
@@ -51,9 +51,9 @@ class IdlePolicy(models.Model):
 
 
 class IdleExemption(models.Model):
-    """Jobs that the policy leaves alone, until a moment or for good: of a virtual cluster (empty: of all), of a user,
-    one job, those whose name a shell pattern means, those with a tag. What is empty excludes nothing; not all of the
-    last four are."""
+    """Jobs that the policy leaves alone, until a time or for good: of a virtual cluster (empty: of all), of a user, one
+    job, those whose name matches a shell pattern, those with a tag. Empty fields match everything; one of the last four
+    is set."""
 
     vc = models.ForeignKey(
         VirtualCluster, null=True, blank=True, on_delete=models.CASCADE, related_name="idle_exemptions"
@@ -83,11 +83,11 @@ class IdleExemption(models.Model):
 
 
 class IdleWarning(models.Model):
-    """That the owner of a job was warned of its idle GPUs: under which terms, and what came of it. While it is open
-    the same stretch is not warned of again.
+    """A warning to a job's owner about idle GPUs, with its terms and outcome. While it is open, the same stretch is not
+    warned of again.
 
-    ``since``: when its GPUs began to be idle; ``due_at``: when ``action`` follows (empty: never); ``acted_at``: when it
-    was done.
+    ``since``: when its GPUs became idle; ``due_at``: when ``action`` follows (empty: never); ``acted_at``: when it was
+    done.
     """
 
     job_attempt = models.ForeignKey(JobAttempt, on_delete=models.CASCADE, related_name="idle_warnings")

@@ -1,5 +1,4 @@
-"""What becomes of a job whose GPUs do nothing: the policy, the exceptions, and the one judgement. No database, no
-clock."""
+"""Rules for idle jobs: the policy's terms, exemptions, and the one judgement. No database, no clock."""
 
 from __future__ import annotations
 
@@ -14,13 +13,13 @@ from portal.jobs.states import IDLE_ENDS, IdleAction, IdleEnd
 
 MINUTE = timedelta(minutes=1)
 BEHIND = 5 * MINUTE
-"""While readings are taken in later than this, nobody is judged."""
+"""Nobody is judged while readings are further behind than this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """GPU use below ``percent`` for ``minutes``: ``action``, what follows the warning ``after_minutes`` later.
-    ``source``: of which virtual cluster (empty: the cluster's)."""
+    """Policy terms: GPU use below ``percent`` for ``minutes`` is warned of, and ``action`` follows ``after_minutes``
+    later. ``source``: the virtual cluster whose policy it is (empty: the cluster's)."""
 
     action: str
     percent: int
@@ -30,14 +29,13 @@ class Terms:
 
     @property
     def follows(self) -> timedelta | None:
-        """How long after the warning something is done; None: never."""
+        """How long after the warning the action follows; None: never."""
         return self.after_minutes * MINUTE if self.action in IDLE_ENDS else None
 
 
 @dataclass(frozen=True, slots=True)
 class Exemption:
-    """Jobs that are left alone: of a virtual cluster, of a user, one, by name or tag. What is not said excludes
-    nothing."""
+    """Jobs that are left alone: of a virtual cluster, of a user, one, by name or tag. Unset fields match everything."""
 
     vc: int | None = None
     user: int | None = None
@@ -49,7 +47,7 @@ class Exemption:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A job that holds GPUs. ``tags``: at least those of its tags that an exception names."""
+    """A job that holds GPUs. ``tags``: at least those of its tags that an exemption names."""
 
     job: int
     name: str
@@ -59,7 +57,7 @@ class Holder:
 
 
 def exempt(job: Holder, exemptions: Iterable[Exemption], now: datetime) -> bool:
-    """Whether one of them leaves the job alone."""
+    """Whether one of the exemptions covers the job."""
     return any(_means(one, job) and (one.until is None or now < one.until) for one in exemptions)
 
 
@@ -74,7 +72,7 @@ def _means(one: Exemption, job: Holder) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """An open warning and the terms that were told with it."""
+    """An open warning with the terms it announced."""
 
     terms: Terms
     since: datetime
@@ -83,7 +81,7 @@ class Warned:
 
 
 class Verdict(StrEnum):
-    """What is to be done."""
+    """What to do about a job."""
 
     NOTHING = "nothing"
     WARN = "warn"
@@ -93,13 +91,13 @@ class Verdict(StrEnum):
 def judge(
     *, terms: Terms, left_alone: bool, activity: Activity, warned: Warned | None, folded_to: datetime, now: datetime
 ) -> Verdict | IdleEnd:
-    """What becomes of the job; an ``IdleEnd`` ends its warning.
+    """Decides what happens to the job; an ``IdleEnd`` ends its warning.
 
-    1. While readings come late nothing is decided.
-    2. Who is not warned is warned when all GPUs were idle for long enough, and the newest minutes are known.
-    3. A warning ends when a GPU works, when nothing is known any more, when the job is exempt, when the terms changed;
-       what was done stays done.
-    4. Otherwise, when its time has come and all minutes before it are known, what was announced is done, once.
+    1. While readings are late, nothing is decided.
+    2. A job without a warning is warned once all GPUs were idle for long enough and the newest minutes are known.
+    3. A warning ends when a GPU works, when nothing is known any more, when the job is exempt, or when the terms
+       changed; an action taken is not undone.
+    4. Otherwise, once its time has come and all minutes before it are known, the announced action is taken, once.
     """
     if now - folded_to > BEHIND:
         return Verdict.NOTHING

@@ -1,4 +1,4 @@
-"""The idle policy, exceptions from it, warnings, and the judgement of all running jobs at once."""
+"""Queries for the idle policy, exceptions and warnings, and the judgement of all running jobs at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TERMS = ("action", "percent", "minutes", "after_minutes", "extensions", "extensi
 
 
 def idle_policy_default() -> IdlePolicy:
-    """What holds where nobody has set anything: a warning after an hour."""
+    """The policy where none is set: a warning after an hour."""
     return IdlePolicy(
         action=IdleAction.WARN, percent=settings.IDLE_PERCENT or 1, minutes=60, after_minutes=60, extensions=2,
         extension_minutes=60,
@@ -38,7 +38,7 @@ def idle_policy_default() -> IdlePolicy:
 
 
 def idle_policy_told(policy: IdlePolicy) -> dict[str, Any]:
-    """A policy as the audit log and its version tell it."""
+    """A policy as dict, for the audit log and its version."""
     return {name: getattr(policy, name) for name in TERMS}
 
 
@@ -51,18 +51,18 @@ class IdlePolicies:
         self.own = {row.vc_id: row for row in rows if row.vc_id is not None}
 
     def of(self, vc_id: int) -> IdlePolicy:
-        """What holds in the virtual cluster."""
+        """The policy that applies in the virtual cluster."""
         return self.own.get(vc_id, self.of_cluster)
 
 
 def idle_policy_of(vc_id: int | None) -> IdlePolicy:
-    """What holds in one virtual cluster, or (None) in all that have none of their own. One query."""
+    """The policy of one virtual cluster, or (None) of all without their own. One query."""
     rows = {row.vc_id: row for row in IdlePolicy.objects.filter(Q(vc=vc_id) | Q(vc=None)).select_related("vc")}
     return rows.get(vc_id) or rows.get(None) or idle_policy_default()
 
 
 def idle_terms(policy: IdlePolicy) -> Terms:
-    """As the judgement takes it."""
+    """The policy's terms for ``judge``."""
     source = policy.vc.name if policy.vc else ""
     return Terms(policy.action, policy.percent, policy.minutes, policy.after_minutes, source)
 
@@ -72,7 +72,8 @@ def idle_terms(policy: IdlePolicy) -> Terms:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A running job, what becomes of it and why; ``seen``: of the warning that the verdict knew, id, time and deed."""
+    """A running job, its verdict and why; ``seen``: id, due time and action time of the warning that the verdict was
+    based on."""
 
     holder: Holder
     attempt: int
@@ -84,7 +85,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A running attempt of which minutes are known."""
+    """A running attempt with known minutes."""
 
     holder: Holder
     attempt: int
@@ -93,7 +94,7 @@ class _Known:
 
 
 def idle_judged(*, folded_to: datetime, now: datetime) -> list[Judged]:
-    """All running jobs of which minutes are known. Four queries, and one more where an exception names a tag."""
+    """Verdicts on all running jobs with known minutes. Four queries, and one more if an exemption names a tag."""
     policies = IdlePolicies()
     warnings = {row.job_attempt_id: row for row in IdleWarning.objects.filter(ended_at__isnull=True)}
     return [
@@ -103,8 +104,8 @@ def idle_judged(*, folded_to: datetime, now: datetime) -> list[Judged]:
 
 
 def idle_would_warn(*, policy: IdlePolicy, now: datetime) -> list[Job]:
-    """The running jobs that would have a warning now if this were the policy of its virtual cluster, or of the cluster:
-    those that have one already are among them. With user, VC and size; a fixed number of queries."""
+    """Running jobs that would have a warning now under this policy of its virtual cluster, or of the cluster, including
+    those that already have one. With user, VC and size; a fixed number of queries."""
     progress = UsageProgress.objects.first()
     if progress is None:
         return []
@@ -120,7 +121,7 @@ def idle_would_warn(*, policy: IdlePolicy, now: datetime) -> list[Job]:
 
 
 def _known(now: datetime) -> list[_Known]:
-    """Two queries, and one more where an exception names a tag."""
+    """Running attempts with known minutes. Two queries, and one more if an exemption names a tag."""
     valid = IdleExemption.objects.filter(Q(until__isnull=True) | Q(until__gt=now))
     exemptions = [Exemption(*row) for row in valid.values_list("vc", "user", "job", "pattern", "tag", "until")]
     rows = GpuActivity.objects.filter(job_attempt__state=AttemptState.RUNNING).order_by("pk")
@@ -135,7 +136,7 @@ def _known(now: datetime) -> list[_Known]:
 
 
 def _tags_of_running(names: set[str]) -> dict[int, frozenset[str]]:
-    """Which of these tags the running jobs have."""
+    """Those of these tags that running jobs have, by job."""
     if not names:
         return {}
     found: dict[int, frozenset[str]] = {}
@@ -160,16 +161,17 @@ def _warned(row: IdleWarning) -> Warned:
     return Warned(terms, row.since, row.due_at, row.acted_at is not None)
 
 
-# ---------------------------------------------------------------- who may see and change what
+# ---------------------------------------------------------------- rights
 
 
 def idle_vcs(*, user: User) -> QuerySet[VirtualCluster]:
-    """The virtual clusters whose own policy and exceptions the user may read."""
+    """Virtual clusters whose own policy and exceptions the user may read."""
     return vc_restrict(user=user, action=Action.IDLE_READ)
 
 
 def idle_exemptions(*, user: User) -> QuerySet[IdleExemption]:
-    """The exceptions that the user may read: all; or those of everybody and of one's virtual clusters. Newest first."""
+    """Exceptions that the user may read: all; or the cluster-wide ones and those of the user's virtual clusters. Newest
+    first."""
     rows = IdleExemption.objects.select_related("vc", "user", "job__user")
     return (
         rows if allowed_everywhere(user, Action.IDLE_READ) else rows.filter(Q(vc=None) | Q(vc__in=idle_vcs(user=user)))
@@ -183,7 +185,7 @@ def idle_set_right(*, user: User) -> None:
 
 
 def idle_exempt_right(*, user: User, vc: VirtualCluster | None) -> None:
-    """Raises Denied unless the user may except jobs: of one virtual cluster, or (None) of all."""
+    """Raises Denied unless the user may exempt jobs: of one virtual cluster, or (None) of all."""
     if allowed_everywhere(user, Action.IDLE_EXEMPT):
         return
     if vc is None:
@@ -194,7 +196,7 @@ def idle_exempt_right(*, user: User, vc: VirtualCluster | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Exempted:
-    """Whom an exception means."""
+    """Whom an exception covers."""
 
     vc: VirtualCluster | None
     user: User | None
@@ -202,7 +204,7 @@ class Exempted:
 
 
 def idle_exempted(*, user: User, vc: str | None, username: str | None, job_id: int | None) -> Exempted:
-    """Whom these names mean, for somebody who may except them. Raises Invalid for what is not there or does not fit,
+    """Resolves the names of an exception, for a user who may add it. Raises Invalid for what does not exist or fit,
     Denied."""
     job = job_restrict(user=user).select_related("user", "vc").filter(pk=job_id).first() if job_id else None
     whom = User.objects.filter(username=username).first() if username else None
@@ -225,7 +227,7 @@ def idle_exempted(*, user: User, vc: str | None, username: str | None, job_id: i
 
 
 def idle_exemption_to_remove(*, user: User, exemption_id: int) -> IdleExemption:
-    """The exception. NotFound when the user may not even see it, Denied when not more than that."""
+    """The exception. NotFound if the user may not even see it, Denied if no more than that."""
     row = idle_exemptions(user=user).filter(pk=exemption_id).first()
     if row is None:
         raise NotFound("exception", exemption_id)
@@ -234,7 +236,7 @@ def idle_exemption_to_remove(*, user: User, exemption_id: int) -> IdleExemption:
 
 
 def idle_warnings(*, vcs: QuerySet[VirtualCluster] | None = None) -> QuerySet[IdleWarning]:
-    """The open warnings, those on which something follows first; with job, user and VC. Of these virtual clusters."""
+    """Open warnings, those that an action follows first; with job, user and VC. Of these virtual clusters, or all."""
     rows = IdleWarning.objects.filter(ended_at__isnull=True, job_attempt__state=AttemptState.RUNNING)
     rows = rows if vcs is None else rows.filter(job_attempt__job__vc__in=vcs)
     job = "job_attempt__job"
@@ -243,12 +245,12 @@ def idle_warnings(*, vcs: QuerySet[VirtualCluster] | None = None) -> QuerySet[Id
 
 
 def idle_warning_of(*, job: Job) -> IdleWarning | None:
-    """The open warning of a job that runs."""
+    """The open warning of a running job."""
     return idle_warnings().filter(job_attempt__job=job).first()
 
 
 def idle_mark(*, jobs: Iterable[Job]) -> None:
-    """Gives those of these jobs that have an open warning ``idle``. One query; none where none runs."""
+    """Sets ``idle`` on the running ones of these jobs: whether a warning is open. One query; none if none runs."""
     running = [job for job in jobs if job.state == JobState.RUNNING]
     rows = IdleWarning.objects.filter(ended_at__isnull=True, job_attempt__job__in=[job.pk for job in running])
     marked = set(rows.values_list("job_attempt__job", flat=True)) if running else set()

@@ -1,4 +1,4 @@
-"""Addresses of its pages."""
+"""URLs of the idle policy's pages."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""Pages of the idle policy: of the cluster and of a virtual cluster, its exceptions, and more time for a job."""
+"""Pages of the idle policy, of the cluster and of a virtual cluster, its exceptions, and extensions for a job."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ LISTED = 200
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def idle_page(request: PageRequest, name: str = "") -> HttpResponse:
-    """The policy, who is warned, and the exceptions. A first press shows whom a policy would warn, a second sets it."""
+    """The policy, open warnings and exceptions. Posting first previews whom a policy would warn; with ``apply`` it sets
+    it."""
     vc = vc_with_right(user=request.user, name=name, action=Action.IDLE_READ) if name else None
     policy = idle_policy_of(vc.pk if vc else None)
     if request.method != "POST":
@@ -110,7 +111,7 @@ def _page(
 
 
 def _exemption_form(request: PageRequest) -> IdleExemptionForm:
-    """Filled in with the job that the reader comes from."""
+    """The form, prefilled with the job that the reader comes from."""
     job = request.GET.get("job", "")
     return IdleExemptionForm(initial={"job": job if job.isascii() and job.isdigit() else None}, auto_id="except-%s")
 
@@ -122,7 +123,7 @@ def _back(vc: VirtualCluster | None) -> HttpResponse:
 @login_required
 @require_POST
 def idle_policy_end(request: PageRequest, name: str) -> HttpResponse:
-    """The cluster's policy holds in the virtual cluster again."""
+    """Removes the virtual cluster's own policy."""
     vc = vc_with_right(user=request.user, name=name, action=Action.IDLE_SET)
     idle_policy_remove(vc=vc, now=timezone.now(), actor=request.user.username)
     messages.success(request, _("The cluster's policy holds in %(vc)s again.") % {"vc": vc.name})
@@ -132,7 +133,7 @@ def idle_policy_end(request: PageRequest, name: str) -> HttpResponse:
 @login_required
 @require_POST
 def idle_exemption_new(request: PageRequest, name: str = "") -> HttpResponse:
-    """Leaves jobs alone."""
+    """Adds an exception."""
     vc = vc_with_right(user=request.user, name=name, action=Action.IDLE_READ) if name else None
     form = IdleExemptionForm(request.POST, auto_id="except-%s")
     if form.is_valid():
@@ -160,7 +161,7 @@ def idle_exemption_new(request: PageRequest, name: str = "") -> HttpResponse:
 @login_required
 @require_POST
 def idle_exemption_end(request: PageRequest, exemption_id: int) -> HttpResponse:
-    """The policy holds for these jobs again."""
+    """Removes an exception."""
     row = idle_exemption_to_remove(user=request.user, exemption_id=exemption_id)
     idle_exemption_remove(exemption=row, now=timezone.now(), actor=request.user.username)
     messages.success(request, _("The policy holds for these jobs again."))
@@ -170,7 +171,7 @@ def idle_exemption_end(request: PageRequest, exemption_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def job_idle_extend_page(request: PageRequest, job_id: int) -> HttpResponse:
-    """Puts off what was announced to a job."""
+    """Postpones the announced action for a job."""
     job = job_with_right(user=request.user, job_id=job_id, action=Action.IDLE_EXTEND)
     try:
         idle_extend(job=job, actor=request.user.username, now=timezone.now())

@@ -1,1 +1,1 @@
-"""What waits: its order, places in it, and why, in words."""
+"""The queue: its order, places in it, and why jobs wait, in words."""

@@ -1,4 +1,4 @@
-"""What people choose on the page of the queue."""
+"""Forms of the queue's pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from portal.teams.selectors.visible import vc_restrict
 
 
 class QueueForm(forms.Form):
-    """Whose queue to show. What cannot be is left out of account, never an error."""
+    """Selects whose queue to show. Impossible values are ignored, never an error."""
 
     vc = forms.ChoiceField(label=_("Virtual cluster"), required=False, widget=forms.Select(SELECT))
     first = forms.IntegerField(required=False, min_value=0, max_value=10**9, widget=forms.HiddenInput)
@@ -30,13 +30,13 @@ class QueueForm(forms.Form):
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """What is set and possible, as it stands in the address."""
+        """The valid values set, as in the address."""
         self.is_valid()
         return {name: value for name, value in self.cleaned_data.items() if value}
 
 
 class PlaceForm(forms.Form):
-    """Another place of a waiting job among ``others``: their labels by id, in the order of the queue."""
+    """Moves a waiting job among ``others``: their labels by id, in the order of the queue."""
 
     to = forms.ChoiceField(label=_("Where to"), widget=forms.RadioSelect({"class": "form-check-input"}))
     beside = forms.TypedChoiceField(
@@ -74,7 +74,7 @@ class PlaceForm(forms.Form):
         number.widget.attrs["max"] = last
 
     def clean(self) -> None:
-        """Asks for what the chosen way needs."""
+        """Requires what the chosen way needs."""
         to, typed = self.cleaned_data.get("to"), self.cleaned_data
         if to in {"before", "after"} and typed.get("beside") is None and "beside" not in self.errors:
             self.add_error("beside", _("Choose the other job."))
@@ -84,7 +84,7 @@ class PlaceForm(forms.Form):
             self.errors.pop(unused, None)
 
     def place(self, seen: Sequence[int]) -> Place:
-        """As the service takes it; ``seen``: the order that it was chosen from."""
+        """The place for ``job_place``; ``seen``: the order that it was chosen from."""
         to, typed = self.cleaned_data["to"], self.cleaned_data
         before = typed["beside"] if to == "before" else None
         after = typed["beside"] if to == "after" else None

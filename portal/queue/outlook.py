@@ -1,7 +1,7 @@
-"""What the last plan and the last estimates say of waiting jobs.
+"""The last plan's order and the last estimates for waiting jobs.
 
-Kept in Redis and never in rows, for a place changes with every tick. It is gone with Redis, and there again with
-the next plan; without it pages say that they do not know yet.
+Kept in Redis and never in rows, since places change with every tick. Lost with Redis and restored by the next plan;
+without it, pages say that they do not know yet.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ STARTS_KEPT_S = 180
 
 
 class Queue(msgspec.Struct, frozen=True):
-    """Waiting jobs in the order of the plan. ``places`` count from 1 among those of a virtual cluster that want the
-    same hardware; 0: the job is not in the order (it is paused, or waits for another). ``reserved``: for these of them
-    the plan keeps GPUs free until they can start."""
+    """Waiting jobs in the plan's order. ``places`` count from 1 among those of a virtual cluster that want the same
+    hardware; 0: not in the order (the job is paused, or waits for another). ``reserved``: the jobs for which the plan
+    keeps GPUs free until they can start."""
 
     jobs: list[int]
     places: list[int]
@@ -36,25 +36,25 @@ class Queue(msgspec.Struct, frozen=True):
 
 
 class StartRange(msgspec.Struct, frozen=True):
-    """When a job will start (ms since 1970): as likely before as after ``p50``, nine times in ten by ``p90``."""
+    """When a job will start (ms since 1970): by ``p50`` with even odds, by ``p90`` nine times in ten."""
 
     p50: int
     p90: int
 
     @property
     def p50_at(self) -> datetime:
-        """``p50`` as a time."""
+        """``p50`` as a datetime."""
         return datetime.fromtimestamp(self.p50 / 1000, UTC)
 
     @property
     def p90_at(self) -> datetime:
-        """``p90`` as a time."""
+        """``p90`` as a datetime."""
         return datetime.fromtimestamp(self.p90 / 1000, UTC)
 
 
 class Score(msgspec.Struct, frozen=True):
-    """How good past estimates were: of ``count``, ``hits`` started by their p90; half of them were off from their p50
-    by at most ``off_s`` seconds."""
+    """Accuracy of past estimates: of ``count`` jobs, ``hits`` started by their p90; half were off from their p50 by at
+    most ``off_s`` seconds."""
 
     count: int
     hits: int
@@ -62,26 +62,26 @@ class Score(msgspec.Struct, frozen=True):
 
     @property
     def percent(self) -> int:
-        """How many of a hundred started by their p90, rounded down."""
+        """The percentage that started by their p90, rounded down."""
         return 100 * self.hits // self.count
 
     @property
     def off(self) -> timedelta:
-        """``off_s`` as a span."""
+        """``off_s`` as a timedelta."""
         return timedelta(seconds=self.off_s)
 
 
 class Endless(msgspec.Struct, frozen=True):
-    """Why there is no estimate of a start: of these ``count`` jobs (the first are named) nobody knows how long they
-    run, for they have no time limit and too few runs like theirs are over."""
+    """Why a start has no estimate: ``count`` jobs, the first of which are in ``jobs``, have no time limit, and too few
+    runs like theirs have ended to know how long they run."""
 
     jobs: list[int]
     count: int
 
 
 class Starts(msgspec.Struct, frozen=True):
-    """The last estimates, by job, and the score by the virtual cluster's name (empty name: of all); ``endless``: what
-    keeps jobs from having an estimate."""
+    """The last estimates by job, and scores by virtual cluster name (empty name: all); ``endless``: what keeps jobs
+    from having an estimate."""
 
     made_ms: int
     ranges: dict[int, StartRange]
@@ -93,15 +93,15 @@ Made = TypeVar("Made")
 
 
 def queue_keep(waits: Iterable[tuple[int, int | None]], *, reserved: Collection[int] = ()) -> None:
-    """Keep the plan's order: job and place; and for which jobs it keeps GPUs. Without effect while Redis is away."""
+    """Stores the plan's order, job and place, and the jobs it keeps GPUs for. No effect while Redis is away."""
     listed = list(waits)
     order = Queue([job for job, _ in listed], [place or 0 for _, place in listed], [*reserved])
     _keep(QUEUE_KEY, order, QUEUE_KEPT_S)
 
 
 def queue_reorder(jobs: Sequence[int]) -> None:
-    """These jobs, which were moved, stand in this order until the next plan, where they stood together; those that are
-    not where they were have no place so long."""
+    """Reorders these moved jobs until the next plan, within the slots that they held together; those whose slot changed
+    have no place meanwhile."""
     places, reserved = plan_read()
     moved = {*jobs} & places.keys()
     order = iter([job for job in jobs if job in moved])
@@ -114,19 +114,19 @@ Places = Mapping[int, int | None]
 
 
 class Plan(NamedTuple):
-    """``places``: of waiting jobs, in the order of the plan; ``reserved``: those for which it keeps GPUs free."""
+    """``places`` of waiting jobs, in the plan's order; ``reserved``: jobs for which it keeps GPUs free."""
 
     places: Places
     reserved: frozenset[int]
 
 
 def plan_read() -> Plan:
-    """The last plan; an empty one when there is none to be read."""
+    """The last plan; empty if none can be read."""
     return _read(QUEUE_KEY, _ordered) or _NO_PLAN
 
 
 def queue_read() -> Places:
-    """The waiting jobs and their places, in the last plan's order; empty when there is none to be read."""
+    """Waiting jobs and their places, in the last plan's order; empty if none can be read."""
     return plan_read().places
 
 
@@ -140,12 +140,12 @@ def _ordered(kept: bytes) -> Plan:
 
 
 def starts_keep(starts: Starts) -> None:
-    """Keep the estimates. Without effect while Redis is away."""
+    """Stores the estimates. No effect while Redis is away."""
     _keep(STARTS_KEY, starts, STARTS_KEPT_S)
 
 
 def starts_read() -> Starts:
-    """The last estimates; none when there are none to be read."""
+    """The last estimates; empty if none can be read."""
     return _read(STARTS_KEY, _starts) or Starts(0, {}, {})
 
 
@@ -161,7 +161,7 @@ def _keep(key: str, kept: Queue | Starts, seconds: int) -> None:
 
 
 _last: dict[str, tuple[bytes, Any]] = {}
-"""What was read last, and what was made of it: the next plan comes in a second, and many read until then."""
+"""The last bytes read and what they decoded to: a plan lasts a second, and many read it."""
 
 
 def _read(key: str, make: Callable[[bytes], Made]) -> Made | None:

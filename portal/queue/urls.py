@@ -1,4 +1,4 @@
-"""Addresses of its pages."""
+"""URLs of the queue's pages."""
 
 from django.urls import path
 

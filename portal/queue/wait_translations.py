@@ -1,5 +1,5 @@
-"""Why a job waits, for readers of another language than the sentence that is stored: worded anew from its code and
-numbers. A reason that is not known here stays as it was written. And why nobody can say when it starts."""
+"""Translates why a job waits from its code and numbers; the stored sentence is English. An unknown reason stays as it
+was written. Also says why a start has no estimate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from portal.queue.selectors.queue import Forecast
 Numbers = Mapping[str, Any]
 
 PREEMPTING = "preempting"
-"""The reason of a job for which GPUs are being taken back."""
+"""Waiting code of a job for which GPUs are being taken back."""
 
 
 _REASONS: tuple[tuple[str, str], ...] = (
@@ -108,7 +108,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
         "GPUs would be taken back for it from %(victims)s jobs, which have at most %(grace_s)s s to end"
     )),
 )  # fmt: skip
-"""Of the sentences of a code the first whose numbers are all there."""
+"""Sentences by code; the first whose numbers are all present is used."""
 _SENTENCES = (
     OWNER_HELD,
     *STORAGES_AWAY,
@@ -116,7 +116,7 @@ _SENTENCES = (
     gettext_noop("it is tried again at %(time)s UTC: %(why)s"),
     gettext_noop("it is tried again at %(time)s UTC"),
 )
-"""Those that come without numbers."""
+"""Sentences that come without numbers."""
 
 _AHEAD = {
     "by_priority": gettext_noop("%(number)s with a higher priority"),
@@ -129,17 +129,17 @@ _NUMBER = re.compile(r"%\((\w+)\)s")
 
 
 def owner_gone_words(*, user: str, vc: str) -> str:
-    """Why a job of this owner, who may not run jobs in this virtual cluster any more, waits; in English."""
+    """Why a job waits whose owner may no longer run jobs in this virtual cluster; in English."""
     return OWNER_HELD % {"user": user, "vc": vc}
 
 
 def why_waits(job: Job) -> str:
-    """The stored sentence to readers of English, else its like in their language."""
+    """Why the job waits, in the reader's language."""
     return reason_words(code=job.waiting_code, numbers=job.waiting_numbers, message=job.waiting_message)
 
 
 def reason_words(*, code: str, numbers: Numbers, message: str) -> str:
-    """The message to readers of English, else what its code and numbers say in their language."""
+    """The message in English, or what its code and numbers say in the reader's language."""
     if get_language() == "en" or not message:
         return message
     worded = _worded(code, numbers)
@@ -150,9 +150,9 @@ def reason_words(*, code: str, numbers: Numbers, message: str) -> str:
 
 
 def no_start_words(*, forecast: Forecast, vc: str, code: str) -> str:
-    """Why there is no estimate of the start of a job of this virtual cluster that waits for the reason ``code``, for
-    its readers; empty where there is one, and where GPUs are being taken back for it: its reason says when it starts.
-    One query where others' missing time limits are why."""
+    """Why the start of a job of this VC that waits for the reason ``code`` has no estimate, in the reader's language.
+    Empty if it has one, and while GPUs are being taken back for it: its reason says when it starts. One query if
+    others' missing time limits are the cause."""
     if forecast.start is not None or code == PREEMPTING:
         return ""
     if code in ("bad_nodes", "no_node"):
@@ -177,14 +177,14 @@ def no_start_words(*, forecast: Forecast, vc: str, code: str) -> str:
 
 
 def _name(job: Job, vc: str) -> str:
-    """A team reads the names of its own jobs; of another's whose they are."""
+    """The job as named to a team: its own by label, others' by owner and VC."""
     if job.vc.name == vc:
         return job.label
     return gettext("a job of %(user)s in %(vc)s") % {"user": job.user.username, "vc": job.vc.name}
 
 
 def _worded(code: str, numbers: Numbers) -> dict[str, Any]:
-    """The numbers, with those that are made of others."""
+    """The numbers, plus those derived from them."""
     make = _MADE.get(code)
     return {**numbers, **(make(numbers) if make else {})}
 
@@ -207,7 +207,7 @@ def _hole(numbers: Numbers) -> dict[str, str]:
 
 
 def _amounts(numbers: Numbers) -> dict[str, str]:
-    """What is needed and what there is: of one task where one finds no room, else of all together."""
+    """What is needed and available: for one task if none fits, else for all together."""
     if "all_cpu_milli" in numbers:
         needs = gettext("each of its tasks would fit, but not all together, which need %(amount)s") % {
             "amount": _amount(numbers["all_cpu_milli"], numbers["all_memory_mb"])

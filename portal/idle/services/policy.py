@@ -1,4 +1,4 @@
-"""The idle policy and the exceptions from it, as administrators and leads set them."""
+"""Changes to the idle policy and its exceptions by administrators and leads."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from portal.teams.models import VirtualCluster
 
 EVERYWHERE = "the cluster"
 MOST_EXEMPTIONS = 500
-"""Of one virtual cluster, or of the whole cluster."""
+"""Per virtual cluster, and for the whole cluster."""
 
 
 def idle_policy_set(
     *, vc: VirtualCluster | None, terms: Mapping[str, Any], seen: str | None = None, now: datetime, actor: str
 ) -> IdlePolicy:
-    """Set some of ``TERMS`` for a virtual cluster, or (None) for all that have none of their own; the others stay as
-    they hold there. Running warnings whose terms are others now are withdrawn and made anew. Raises Conflict where
-    ``seen``, the version that the change was made from, is not the present one."""
+    """Sets some of ``TERMS`` for a virtual cluster, or (None) for all without their own; others stay as they apply
+    there. Open warnings under other terms are withdrawn and issued anew. Raises Conflict if ``seen``, the version that
+    the change was based on, is not the present one."""
     with transaction.atomic():
         row = IdlePolicy.objects.select_for_update().filter(vc=vc).first()
         before = idle_policy_told(row or idle_policy_of(vc.pk if vc else None))
@@ -42,7 +42,7 @@ def idle_policy_set(
 
 
 def idle_policy_remove(*, vc: VirtualCluster, now: datetime, actor: str) -> None:
-    """The cluster's policy holds in it again. Doing it twice is doing it once."""
+    """Removes the virtual cluster's own policy. Idempotent."""
     with transaction.atomic():
         row = IdlePolicy.objects.filter(vc=vc).first()
         if row is not None and IdlePolicy.objects.filter(pk=row.pk).delete()[0]:
@@ -66,8 +66,8 @@ def idle_exemption_add(
     actor: str,
     tag: str = "",
 ) -> IdleExemption:
-    """Leave jobs alone: of a user, one, those of a name or with a tag; in one virtual cluster or (None) in all. Raises
-    Invalid where nothing is named or the end is past, Conflict where there are too many."""
+    """Exempts jobs: of a user, one, by name or tag; in one virtual cluster or (None) in all. Raises Invalid if nothing
+    is named or the end is past, Conflict if there are too many."""
     if user is None and job is None and not pattern and not tag:
         raise Invalid([Fault("", gettext("Name a user, a job, a pattern of names or a tag."), "required")])
     if until is not None and until <= now:
@@ -87,14 +87,14 @@ def idle_exemption_add(
 
 
 def idle_exemption_remove(*, exemption: IdleExemption, now: datetime, actor: str) -> None:
-    """The policy holds for these jobs again. Doing it twice is doing it once."""
+    """Removes the exception. Idempotent."""
     with transaction.atomic():
         if IdleExemption.objects.filter(pk=exemption.pk).delete()[0]:
             _audit_exemption(exemption, actor, now, before=_told(exemption))
 
 
 def _told(row: IdleExemption) -> dict[str, Any]:
-    """An exception as the audit log tells it."""
+    """An exception as dict for the audit log."""
     named = {
         "user": row.user and row.user.username,
         "job": row.job and row.job.label,

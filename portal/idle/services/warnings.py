@@ -1,4 +1,4 @@
-"""Jobs whose GPUs do nothing: warned once, then stopped or made opportunistic as the policy says."""
+"""Warns jobs with idle GPUs once, then stops them or makes them opportunistic, as the policy says."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from portal.usage.models import UsageProgress
 
 
 def idle_judge(*, now: datetime) -> None:
-    """Warn, withdraw, stop and make opportunistic, as the minutes that are taken in say. A fixed number of queries,
-    and a transaction for each job of which something is to be done; done again it does nothing more."""
+    """Warns, withdraws, stops and makes opportunistic, based on the minutes ingested. Idempotent. A fixed number of
+    queries, and a transaction for each job with something to do."""
     over = GpuActivity.objects.exclude(job_attempt__state__in=[AttemptState.STARTING, AttemptState.RUNNING])
     over.delete()
     progress = UsageProgress.objects.first()
@@ -47,7 +47,7 @@ def idle_judge(*, now: datetime) -> None:
 
 
 def _carry_out(one: Judged, now: datetime) -> None:
-    """With the job held: whoever came first has changed the rows that the verdict was made from."""
+    """Carries out a verdict with the job locked; skipped if the rows that it was based on have changed."""
     with transaction.atomic():
         job_hold(one.holder.job)
         attempts = JobAttempt.objects.select_related("job__user", "job__vc")
@@ -80,8 +80,8 @@ def _warn(attempt: JobAttempt, one: Judged, now: datetime) -> None:
 
 
 def _stays(job: Job) -> bool:
-    """Whether the job can not be made opportunistic: it runs on servers that are reserved for it, is never preempted,
-    or is opportunistic already."""
+    """Whether the job cannot be made opportunistic: it runs on reserved servers, is never preempted, or is
+    opportunistic already."""
     spec = JobSpec.from_json(job.spec)
     pinned = any(role.pinned_cell for role in spec.roles)
     return pinned or spec.berth.preemptible is False or job.priority <= OPPORTUNISTIC
@@ -124,7 +124,7 @@ def _act(attempt: JobAttempt, warning: IdleWarning, now: datetime) -> None:
 
 
 def _why(warning: IdleWarning, now: datetime) -> str:
-    """The cause, in a sentence's second half."""
+    """The cause, as the second half of a sentence."""
     minutes = max(warning.minutes, int((now - warning.since) / MINUTE))
     verb = "was" if warning.gpus == 1 else "were"
     whose = f"virtual cluster {warning.source}" if warning.source else "the cluster"
@@ -159,27 +159,27 @@ ACTS: Mapping[IdleAction, Callable[[JobAttempt, IdleWarning, datetime], None]] =
 }
 
 
-# ---------------------------------------------------------------- putting it off
+# ---------------------------------------------------------------- extensions
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """How often what follows a warning can be put off again, and by how many minutes each time."""
+    """Extensions left: how many, and minutes each."""
 
     times: int
     minutes: int
 
 
 def idle_left(*, warning: IdleWarning, vc_id: int) -> Left:
-    """What the policy of now gives the attempt that was warned."""
+    """Extensions left to the warned attempt under the present policy."""
     policy = idle_policy_of(vc_id)
     used = IdleWarning.objects.filter(job_attempt=warning.job_attempt_id).aggregate(all=Sum("extensions"))["all"]
     return Left(max(0, policy.extensions - (used or 0)), policy.extension_minutes)
 
 
 def idle_extend(*, job: Job, actor: str, now: datetime) -> IdleWarning:
-    """Put off what was announced, as often as the policy allows. Raises Conflict where there is nothing to put off, or
-    it was put off often enough."""
+    """Postpones the announced action, as often as the policy allows. Raises Conflict if there is nothing to postpone,
+    or no extension left."""
     with transaction.atomic():
         job_hold(job.pk)
         warning = IdleWarning.objects.filter(

@@ -1,7 +1,7 @@
-"""Which kinds of GPU waiting jobs want: only those that want a kind in common stand in each other's way.
+"""GPU kinds that waiting jobs want: only jobs with a kind in common stand in each other's way.
 
-A role that names no kind may have each that its virtual cluster owns, of an opportunistic job each that there is, as
-the scheduler tries them.
+A role that names no kind may have any that its virtual cluster owns, in an opportunistic job any that exists, as the
+scheduler tries them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from portal.teams.models import PinnedCell, VirtualCluster
 from portal.teams.selectors.shares import vc_quotas
 
 Kinds = frozenset[str]
-"""Names of SKUs; none: no GPUs are wanted."""
+"""SKU names; empty: no GPUs wanted."""
 
 Named = tuple[str | None, str]
 """The SKU (None: any) and the pinned cell (empty: none) that a role with GPUs names."""
 
 
 def kinds_wanted(*, jobs: Sequence[Job]) -> dict[int, Kinds]:
-    """By the jobs' ids; needs their virtual clusters loaded. One query, and more where a role names no kind."""
+    """Kinds by job id; needs the jobs' virtual clusters loaded. One query, and more if a role names no kind."""
     named: dict[int, list[Named]] = defaultdict(list)
     columns = ("sku__name", "pinned_cell", "job")
     for sku, pin, job in _with_gpus().filter(job__in=[job.pk for job in jobs]).values_list(*columns):
@@ -35,13 +35,13 @@ def kinds_wanted(*, jobs: Sequence[Job]) -> dict[int, Kinds]:
 
 
 def roles_kinds(*, job: Job, among: QuerySet[Job]) -> Kinds:
-    """All kinds that these jobs of the job's virtual cluster and class want. As many queries."""
+    """All kinds wanted by these jobs of the job's virtual cluster and class. As many queries."""
     named = _with_gpus().filter(job__in=among.order_by().values("pk")).values_list("sku__name", "pinned_cell")
     return _Offered([job.vc]).kinds(job, named.distinct())
 
 
 def wanting(*, job: Job, kinds: Kinds) -> QuerySet[TaskRole]:
-    """Roles that want one of the kinds, where they are of the job's virtual cluster and class."""
+    """Roles that want one of the kinds, provided they are of the job's virtual cluster and class."""
     offered = _Offered([job.vc])
     some = Q(sku__name__in=kinds)
     if not kinds.isdisjoint(offered.kinds(job, [(None, "")])):
@@ -56,7 +56,7 @@ def _with_gpus() -> QuerySet[TaskRole]:
 
 
 class _Offered:
-    """What roles that name no kind may have; looked up where one is asked for."""
+    """Kinds for roles that name none; looked up on demand."""
 
     def __init__(self, vcs: Iterable[VirtualCluster]) -> None:
         self._vcs = list(vcs)
@@ -80,7 +80,7 @@ class _Offered:
 
     @cached_property
     def every(self) -> Kinds:
-        """All there are; one without a name where there are none yet, for those who want any."""
+        """All kinds; a nameless one if there are none yet, for roles that want any."""
         return frozenset(Sku.objects.order_by().values_list("name", flat=True)) or frozenset([""])
 
     @cached_property

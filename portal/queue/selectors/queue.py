@@ -1,4 +1,4 @@
-"""What waits, in the order of the last plan, with its place and when it may start."""
+"""Waiting jobs in the last plan's order, with place and likely start."""
 
 from __future__ import annotations
 
@@ -32,9 +32,8 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """A waiting job. ``place``: in its virtual cluster among jobs that want the same hardware, None where the last plan
-    gives it none.
-    ``reserved``: the plan keeps GPUs free for it; ``kept``: others are leaving these for it."""
+    """A waiting job. ``place``: in its virtual cluster among jobs that want the same hardware; None: the last plan
+    gives it none. ``reserved``: the plan keeps GPUs free for it; ``kept``: GPUs that others are leaving for it."""
 
     job: Job
     place: int | None
@@ -45,8 +44,8 @@ class Queued:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """When one waiting job will start, and how good such estimates have been: in its virtual cluster, where enough
-    are scored there, else in all. ``endless``: what keeps it from having an estimate, where that is known."""
+    """When a waiting job will start, and how accurate such estimates were: in its virtual cluster if enough are scored
+    there, else overall. ``endless``: why it has no estimate, if known."""
 
     start: StartRange | None
     score: Score | None
@@ -54,12 +53,12 @@ class Forecast:
 
 
 def queue_waiting() -> QuerySet[Job]:
-    """Every waiting job; whom its name may be shown to says ``job_sight``."""
+    """Every waiting job, unrestricted; ``job_sight`` says who may see its name."""
     return Job.objects.filter(state=JobState.WAITING)
 
 
 def jobs_waiting_for(*, node: Node) -> list[Job]:
-    """The waiting jobs that name their servers, of which this is the only one that is there. Three queries at most."""
+    """Waiting jobs that name servers of which only this one exists. Three queries at most."""
     # Not "spec__berth__...": see portal/scheduler/facts.py.
     named = KeyTransform("nodes_only", KeyTransform("berth", "spec"))
     rows = Job.objects.filter(state=JobState.WAITING).annotate(named=named).exclude(named=None)
@@ -71,15 +70,15 @@ def jobs_waiting_for(*, node: Node) -> list[Job]:
 
 
 def queue_line(*, job: Job) -> QuerySet[Job]:
-    """The waiting jobs of the job's virtual cluster and class, itself one of them, that stand in its way or it in
-    theirs: those that want a kind of GPU in common with it, or those that want none, which the scheduler takes last.
-    Needs its virtual cluster loaded."""
+    """Waiting jobs that compete with this one, itself included: of its virtual cluster and class, those that want a GPU
+    kind in common, or if it wants none, those that want none, which the scheduler takes last. Needs its virtual cluster
+    loaded."""
     return _line(job, kinds_wanted(jobs=[job])[job.pk])
 
 
 def queue_tied(*, job: Job) -> QuerySet[Job]:
-    """The same with those that stand in the way of one of them, and so on: what of their order is to stay must be said
-    of all. Two jobs that want different kinds have both in their way who takes either."""
+    """The transitive closure of ``queue_line``: keeping the order of some means fixing that of all. A job that takes
+    either of two kinds competes with jobs of both."""
     kinds = kinds_wanted(jobs=[job])[job.pk]
     while kinds and not (more := roles_kinds(job=job, among=_line(job, kinds))) <= kinds:
         kinds |= more
@@ -94,18 +93,18 @@ def _line(job: Job, kinds: Kinds) -> QuerySet[Job]:
 
 
 def wants_gpus(*, job: Job) -> bool:
-    """Whether some task of the job wants GPUs. One query."""
+    """Whether any task of the job wants GPUs. One query."""
     return TaskRole.objects.filter(job=job.pk, gpus__gt=0).exists()
 
 
 def queue_own(jobs: QuerySet[Job], *, job: Job) -> QuerySet[Job]:
-    """Of them those of the job's owner that no lead has given a place."""
+    """Those of the job's owner that no lead has placed."""
     return jobs.filter(user=job.user_id, led=False)
 
 
 def queue_ordered(jobs: QuerySet[Job], *, plan: Plan | None = None) -> list[int]:
-    """The ids of these waiting jobs as the last plan takes them; those it has not seen come last, oldest first. One
-    query as long as the same jobs wait, else two."""
+    """Ids of these waiting jobs in the last plan's order; jobs it has not seen come last, oldest first. One query while
+    the same jobs wait, else two."""
     places, version = (plan or plan_read()).places, jobs.order_by().aggregate(version=IdsVersion("pk"))["version"]
     kept = _kept[0]
     if kept.places is not places or len(kept.orders) >= MOST_ORDERS:
@@ -123,8 +122,8 @@ MOST_ORDERS = 50
 
 
 class _Orders(NamedTuple):
-    """Orders that were asked for, by the version of the jobs that were waiting: they are the same until the next plan,
-    and ten thousand ids take longer to be put in order than to be compared."""
+    """Orders already computed, by version of the set of waiting jobs: they hold until the next plan, and sorting ten
+    thousand ids takes longer than comparing them."""
 
     places: Places
     orders: dict[str | None, list[int]]
@@ -134,8 +133,8 @@ _kept = [_Orders({}, {})]
 
 
 def queue_rows(*, ids: Sequence[int], plan: Plan | None = None) -> list[Queued]:
-    """The jobs of these ids, in this order; three queries and two readings of what the scheduler left, one where the
-    plan is at hand."""
+    """The jobs with these ids, in this order; three queries and two reads of what the scheduler left, one if the plan
+    is given."""
     (places, reserved), ranges, kept = plan or plan_read(), starts_read().ranges, gpus_kept(jobs=ids)
     return [
         Queued(job, places.get(job.pk), ranges.get(job.pk), job.pk in reserved, kept.get(job.pk))
@@ -144,7 +143,7 @@ def queue_rows(*, ids: Sequence[int], plan: Plan | None = None) -> list[Queued]:
 
 
 def gpus_kept(*, jobs: Sequence[int]) -> dict[int, Kept]:
-    """What others are leaving for these jobs. One query."""
+    """GPUs that others are leaving for these jobs. One query."""
     found: dict[int, list[tuple[str, datetime]]] = defaultdict(list)
     for job, node, since in _CLAIMS(jobs=jobs) if jobs else ():
         found[job].append((node, since))
@@ -164,26 +163,26 @@ _CLAIMS = Prepared(
 
 
 def queue_places(*, jobs: Sequence[Job]) -> dict[int, int]:
-    """The places of those of the jobs that wait and have one: within their virtual clusters, among jobs that want the
-    same hardware."""
+    """Places of those of the jobs that wait and have one: in their virtual clusters, among jobs that want the same
+    hardware."""
     waiting = [job.pk for job in jobs if job.state == JobState.WAITING]
     places = queue_read() if waiting else {}
     return {job: place for job in waiting if (place := places.get(job))}
 
 
 SCORED = 20
-"""So many scored estimates say something."""
+"""How many scored estimates make a score meaningful."""
 
 
 def queue_labels(*, ids: Sequence[int]) -> dict[int, str]:
-    """``user/name#run`` of the jobs of these ids, in their order. One query."""
+    """``user/name#run`` of the jobs with these ids, in their order. One query."""
     rows = Job.objects.filter(pk__in=ids).select_related("user").only("name", "run", "user__username").order_by()
     labels = {job.pk: job.label for job in rows}
     return {pk: labels[pk] for pk in ids if pk in labels}
 
 
 def queue_moves(*, ids: Sequence[int], since: datetime) -> list[JobEvent]:
-    """What people moved of these jobs since then, the last first; some of it, where it is much. One query."""
+    """Recent moves of these jobs by people since then, newest first, at most ``MOVES_TOLD``. One query."""
     moved = JobEvent.objects.filter(job__in=ids, code="ordered", at__gt=since).select_related("job__user")
     return list(moved.order_by("-id")[:MOVES_TOLD])
 
@@ -192,12 +191,12 @@ MOVES_TOLD = 5
 
 
 def job_forecast(*, job: Job) -> Forecast | None:
-    """When the job will start; None when it does not wait. Needs the job's VC loaded."""
+    """When the job will start; None if it does not wait. Needs the job's VC loaded."""
     return forecast(job_id=job.pk, vc=job.vc.name) if job.state == JobState.WAITING else None
 
 
 def forecast(*, job_id: int, vc: str) -> Forecast:
-    """The last estimate for a job of that virtual cluster, if there is one, and the score of past ones."""
+    """The last estimate for a job of that virtual cluster, if any, and the score of past ones."""
     starts = starts_read()
     scores = [starts.scores[name] for name in (vc, "") if name in starts.scores]
     score = next((score for score in scores if score.count >= SCORED), None)

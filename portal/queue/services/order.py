@@ -1,5 +1,5 @@
-"""A waiting job gets another place in the queue of its class: a lead moves any job of the team, an owner one of theirs
-among their own. docs/decisions/queue-order.md says why so."""
+"""Moves a waiting job within the queue of its class: a lead moves any job of the team, an owner their own among
+themselves. Rationale: docs/decisions/queue-order.md."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from portal.teams.models import VirtualCluster
 from portal.teams.selectors.visible import job_sight
 
 DEEPEST = 200
-"""So many places of a class are given by hand in one team: each is a row to write, and beyond them nobody looks."""
+"""How many places of a class can be set by hand in one team: each is a row to write, and nobody looks beyond."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where to: right before or right after another waiting job (its id); ``own``: where it would stand by itself;
-    none of them: to the front. ``seen``: waiting jobs in the order that it was chosen from."""
+    """A target: right before or right after another waiting job (its id); ``own``: where it would stand by itself; none
+    of them: the front. ``seen``: waiting jobs in the order that it was chosen from."""
 
     before: int | None = None
     after: int | None = None
@@ -43,8 +43,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A waiting job of one virtual cluster and class. ``queue_ms`` None: it stands by its submission; ``near``: it is
-    one of those among which the other one is moved, else only of those whose order is to stay."""
+    """A waiting job of one virtual cluster and class. ``queue_ms`` None: ordered by its submission; ``near``: one of
+    those among which the job is moved, else only one whose order must stay."""
 
     pk: int
     near: bool
@@ -54,7 +54,7 @@ class Row:
 
     @property
     def key(self) -> tuple[int, int]:
-        """The order that the scheduler sees among jobs of one user, and among those that were moved by a lead."""
+        """The scheduler's order among jobs of one user, and among those moved by a lead."""
         return self.submitted_ms if self.queue_ms is None else self.queue_ms, self.pk
 
 
@@ -64,9 +64,8 @@ Change = tuple[int, int | None, bool]
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """Those among which somebody moves a waiting job, itself one of them: ``ids`` in the order that the scheduler uses.
-    ``lead``: all of its virtual cluster, class and line (``queue_line``), else those of its owner alone that no lead
-    has given a place."""
+    """Jobs among which somebody moves a waiting job, itself included: ``ids`` in the scheduler's order. ``lead``: all
+    of its virtual cluster, class and line (``queue_line``), else only its owner's that no lead has placed."""
 
     ids: list[int]
     lead: bool
@@ -74,9 +73,9 @@ class Among:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What became of a move: the place, from 1, ``before`` and ``after`` it of the ``count`` jobs among which it was
+    """The result of a move: the place, from 1, ``before`` and ``after`` it of the ``count`` jobs among which it was
     made. ``after`` None: the job goes where it stands by itself, which the next plan says. ``changed``: something was;
-    with the same place, a lead's move keeps it there from now on."""
+    at the same place, a lead's move pins it there."""
 
     before: int
     after: int | None
@@ -85,8 +84,8 @@ class Moved:
 
 
 def job_place_among(*, job: Job, actor: User) -> Among:
-    """Where the waiting job can be put by the actor, needs user and VC loaded; a new plan may change the order at any
-    moment. Raises Conflict when it does not wait, or to an owner when a lead has given it its place."""
+    """Jobs among which the actor can move this waiting one; needs user and VC loaded. A new plan may reorder them at
+    any time. Raises Conflict if it does not wait, or for an owner if a lead has placed it."""
     lead = _leads(actor, job)
     row = _waiting_now(job)
     there = {one.pk for one in _rows(row, only_own=not lead) if one.near}
@@ -98,7 +97,7 @@ def _leads(actor: User, job: Job) -> bool:
 
 
 def job_movable(*, job: Job, lead: bool) -> bool:
-    """Whether a move changes anything for the waiting job: another one waits among those that a lead, or else its
+    """Whether a move can change anything for the waiting job: another one waits among those that a lead, or else its
     owner, moves it among, or it was moved and may go back. Needs its virtual cluster loaded."""
     if not lead and job.led:
         return False
@@ -109,15 +108,14 @@ def job_movable(*, job: Job, lead: bool) -> bool:
 
 
 def job_place(*, job: Job, to: Place, actor: User, now: datetime) -> Moved:
-    """Move the waiting job, needs user and VC loaded. There already: no change.
+    """Moves the waiting job; needs user and VC loaded. Already there: no change.
 
-    Raises Conflict when it or the other one does not wait (any more) in this virtual cluster, class and line, or is
-    somebody else's to an owner, for a place too far behind, and when those that were seen stand in another order by
-    now.
+    Raises Conflict if it or the other job does not wait (any more) in this virtual cluster, class and line, or is not
+    the owner's own, for a place too far back, and if those that were seen stand in another order by now.
     """
     lead = _leads(actor, job)
     with transaction.atomic():
-        # One after the other moves something in this virtual cluster.
+        # Serialize moves in this virtual cluster.
         VirtualCluster.objects.select_for_update(no_key=True).get(pk=job.vc_id)
         row = _waiting_now(job)
         _check_seen(row, to.seen)
@@ -152,7 +150,7 @@ def _waiting_now(job: Job) -> Job:
 
 
 def _check_seen(job: Job, seen: Sequence[int]) -> None:
-    """Jobs that have come or gone since do not matter, nor those that are not in its way."""
+    """Checks the order that was seen, ignoring jobs that have come or gone since or are not in its way."""
     if not seen:
         return
     there = {*seen} & {*queue_line(job=job).values_list("pk", flat=True)}
@@ -165,8 +163,8 @@ def _check_seen(job: Job, seen: Sequence[int]) -> None:
 
 
 def _rows(job: Job, *, only_own: bool) -> list[Row]:
-    """Those among which it is moved, as they stand: all of its virtual cluster, class and line, or those of its owner
-    that no lead has moved; and those that are tied to them (``queue_tied``)."""
+    """Jobs among which it is moved, in order: all of its virtual cluster, class and line, or its owner's that no lead
+    has moved; plus those tied to them (``queue_tied``)."""
     if only_own and job.led:
         raise Conflict(
             gettext("A lead has given %(job)s its place; ask a lead of %(vc)s to change it.")
@@ -184,19 +182,19 @@ def _rows(job: Job, *, only_own: bool) -> list[Row]:
     by_key = sorted(found.values(), key=lambda one: one.key)
     if only_own:
         return by_key
-    # What the last plan has not seen yet: those that were led lead, in the order of their keys.
+    # The last plan may not know of leads' moves yet: those come first, in the order of their keys.
     shown = [found[pk] for pk in queue_ordered(waiting) if pk in found]
     return [*(one for one in by_key if one.led), *(one for one in shown if not one.led)]
 
 
 def _moved(rows: Sequence[Row], job: Job, to: Place, *, lead: bool) -> list[int]:
-    """All of them in the order that is wanted; the one that there is where the job passes nobody that is in its way."""
+    """All ids in the wanted order; unchanged if the job passes none that is in its way."""
     ids = [one.pk for one in rows]
     near = [one.pk for one in rows if one.near]
     others = [one for one in ids if one != job.pk]
     beside = to.before if to.before is not None else to.after
     if beside is None:
-        # To the front of all a lead gives one place; an owner's job takes the time of the first that it passes.
+        # A lead moves to the very front; an owner's job takes the slot of the first that it passes.
         at = 0 if lead else min(map(others.index, (one for one in near if one != job.pk)), default=0)
     elif beside == job.pk:
         return ids
@@ -216,8 +214,8 @@ def _moved(rows: Sequence[Row], job: Job, to: Place, *, lead: bool) -> list[int]
 
 
 def _led(rows: Sequence[Row], moved: int, order: Sequence[int]) -> list[Change]:
-    """All as far as the last that a lead has given its place, this one included, lead from now on, in this order: each
-    a millisecond before the next, the last before the oldest of the class. Others stay as they are."""
+    """Pins all up to the last that a lead has placed, including this one, in this order: each a millisecond before the
+    next, the last before the oldest of the class. Others stay unchanged."""
     found = {one.pk: one for one in rows}
     if found[moved].led and [one.pk for one in rows] == list(order):
         return []
@@ -232,7 +230,7 @@ def _led(rows: Sequence[Row], moved: int, order: Sequence[int]) -> list[Change]:
 
 
 def _among_own(rows: Sequence[Row], moved: int, order: Sequence[int]) -> list[Change]:
-    """The owner's times of submission stay the same ones, so that nobody else loses a place; other jobs have them."""
+    """Permutes the owner's submission times among their jobs, so that nobody else loses a place."""
     found = {one.pk: one for one in rows}
     wanted: list[tuple[int, int]] = []
     for pk, slot in zip(order, sorted(one.key[0] for one in rows), strict=True):
@@ -242,7 +240,7 @@ def _among_own(rows: Sequence[Row], moved: int, order: Sequence[int]) -> list[Ch
 
 
 def _own(rows: Sequence[Row], job: Job, lead: bool) -> list[Change]:
-    """Of a lead: the job stands where it would by itself. Of an owner: all that were moved among their own do."""
+    """Resets the job to its own place, for a lead; for an owner, all jobs moved among their own."""
     return [
         (one.pk, None, False)
         for one in rows

@@ -1,4 +1,4 @@
-"""Why jobs wait, as people are told: stored when it changes, and else once a minute, a part of the jobs at a time."""
+"""Stores why jobs wait: at once when the reason changes, else once a minute, a share of the jobs at a time."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from portal.jobs.states import OWNER_GONE, JobState
 
 REASON_REWRITE = timedelta(minutes=1)
 MOST_CHANGED = 500
-"""Reasons of another code that one cycle stores; the rest is for the next ones."""
+"""Changed reasons that one cycle stores; the rest is left to the next cycles."""
 
 LEAST_STALE = 100
 STALE_CYCLES = 50
-"""What is older than a minute is stored again in so many cycles of a second, so that many jobs do not come due in
-one, and all of them are told about once a minute."""
+"""Cycles of a second over which reasons older than a minute are rewritten, so that many jobs do not come due in one,
+and each is refreshed about once a minute."""
 
 ANNOUNCED_SINGLY = 50
-"""Beyond so many changed reasons open pages are told once that the queue moved."""
+"""With more changed reasons, open pages are told once that the queue moved."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Why a job waits, as the plan said."""
+    """Why a job waits, according to the plan."""
 
     job_id: int
     code: str
@@ -41,22 +41,22 @@ class Waiting:
 
 
 class Told(NamedTuple):
-    """What is stored of why a job waits: the code, since when (ms since 1970), and until when the job paused then."""
+    """The stored reason of a waiting job: its code, when written (ms since 1970), and the end of the job's pause
+    then."""
 
     code: str
     written_ms: int | None
     paused_until: datetime | None = None
 
     def speaks_of_a_pause_that_is_over(self, now: datetime) -> bool:
-        """Whether it was written before the pause had ended, and that has."""
+        """Whether it was written during a pause that has ended."""
         until, written_ms = self.paused_until, self.written_ms
         return until is not None and written_ms is not None and written_ms < until.timestamp() * 1000 and until <= now
 
 
 def waits_due(*, codes: Mapping[int, str], told: Mapping[int, Told], now: datetime) -> set[int]:
-    """Of the waiting jobs (row id -> code of today's reason) those whose reason is to be stored: first those with
-    another code than was told, or whose pause has ended since, in their order, then those that were told longest
-    ago."""
+    """Waiting jobs whose reason is to be stored, given today's codes by row id: first those whose code has changed or
+    whose pause has ended, in their order, then those stored longest ago."""
     before = int((now - REASON_REWRITE).timestamp() * 1000)
     changed, old = [], []
     for job, code in codes.items():
@@ -71,7 +71,7 @@ def waits_due(*, codes: Mapping[int, str], told: Mapping[int, Told], now: dateti
 
 
 def waits_write(*, waits: Iterable[Waiting], now: datetime) -> int:
-    """Store these reasons of jobs that wait; of how many a word changed."""
+    """Stores these reasons of waiting jobs; returns how many changed."""
     by_id = {wait.job_id: wait for wait in waits}
     if not by_id:
         return 0
@@ -85,8 +85,8 @@ def waits_write(*, waits: Iterable[Waiting], now: datetime) -> int:
 
 
 def _store(waits: Mapping[int, Waiting], now: datetime) -> list[tuple[int, int, int]]:
-    """The jobs (with virtual cluster and user) of which a word changed."""
-    # Held in the order of their ids, as by whoever holds several jobs.
+    """The jobs (with virtual cluster and user) whose reason changed."""
+    # Locked in id order, like everywhere.
     found = _WAITING(jobs=waits)
     new = [waits[job] for job, *_ in found]
     rows_update(
@@ -116,7 +116,7 @@ _WAITING = Prepared(
 
 
 def _held_tell(why: Mapping[int, str], now: datetime) -> None:
-    """Events of the jobs that are held from now on since their owners are gone, of which leads are told."""
+    """Adds events for jobs held from now on because their owners are gone; leads are notified of them."""
     JobEvent.objects.bulk_create(
         JobEvent(job_id=job, at=now, code="owner_gone", message=f"Held: {words}.", data={})
         for job, words in why.items()

@@ -1,4 +1,4 @@
-"""A waiting job's place in the queue, from its own page: where it stands, and where to put it."""
+"""The page for moving a waiting job in the queue."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from portal.queue.selectors.queue import queue_labels, queue_moves, queue_places
 from portal.queue.services.order import DEEPEST, Among, Moved, job_place, job_place_among
 
 LATEST_MS = 2**42
-"""A moment that the calendar still has, in the year 2109; what a browser sends may be any number."""
+"""The latest time accepted, in the year 2109: a browser may send any number, and the calendar ends."""
 
 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def job_queue_page(request: PageRequest, job_id: int) -> HttpResponse:
-    """Says where the waiting job stands and asks where to, then puts it there. Whoever chose in an order that somebody
-    has changed meanwhile is shown the changes, and keeps what was chosen."""
+    """Shows the waiting job's place, asks for another, then moves it. If the order was changed meanwhile, shows the
+    changes and keeps what was chosen."""
     job = job_with_right(user=request.user, job_id=job_id, action=Action.JOB_ORDER)
     posted = request.method == "POST"
     try:
@@ -53,7 +53,7 @@ def job_queue_page(request: PageRequest, job_id: int) -> HttpResponse:
 
 
 def moved_words(job: Job, moved: Moved) -> str:
-    """What became of a move, with the places among the jobs that it was made among."""
+    """The result of a move in words, with places among the jobs that it was made among."""
     numbers: dict[str, Any] = {"job": job.label, "before": moved.before, "after": moved.after, "count": moved.count}
     if not moved.changed and moved.after is None:
         return _("%(job)s stands at its own place already.") % numbers
@@ -67,7 +67,7 @@ def moved_words(job: Job, moved: Moved) -> str:
 
 
 def counted_words(job: Job) -> str:
-    """Among which jobs of its virtual cluster the scheduler counts the job's place."""
+    """Among which jobs of its virtual cluster the job's place is counted."""
     match job.priority < 0, wants_gpus(job=job):
         case False, True:
             return _("It is counted among the jobs that want the same GPUs.")
@@ -86,7 +86,7 @@ def _form(request: PageRequest, job: Job, among: Among) -> PlaceForm:
 
 
 def _listed(job: Job, among: Among) -> list[int]:
-    """The places that can be given, and the job itself wherever it stands."""
+    """The places that can be given, plus the job itself wherever it stands."""
     first = among.ids[:DEEPEST]
     return first if job.pk in first else [*first, job.pk]
 

@@ -1,4 +1,4 @@
-"""What waits, in the order that the scheduler uses, and moving it there."""
+"""The queue's page, in the scheduler's order, and moving jobs on it."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ QUEUE_PAGE = 50
 @dataclass(slots=True)
 class Line:
     """A row of the page. ``known``: the reader may see which job it is; ``group`` and ``kinds``: the reader may move it
-    among those of the group that want a kind of GPU in common with it; ``above`` and ``below``: those of them on the
-    page past which a button does; ``fronted``: others may stand before it, here or on an earlier page; ``bar``: its
+    among those of the group that share a GPU kind with it; ``above`` and ``below``: the nearest of them on the page,
+    past which a button moves it; ``fronted``: others may stand before it, here or on an earlier page; ``bar``: its
     likely start."""
 
     queued: Queued
@@ -56,17 +56,17 @@ class Line:
 
     @property
     def kinds_named(self) -> str:
-        """Separated by blanks."""
+        """Kinds separated by spaces."""
         return " ".join(sorted(self.kinds))
 
     def meets(self, other: Line) -> bool:
-        """Whether they stand in each other's way; of one group."""
+        """Whether they compete; both of one group."""
         return not self.kinds or not self.kinds.isdisjoint(other.kinds)
 
 
 class Group(NamedTuple):
-    """Waiting jobs that the reader may move: those of a virtual cluster and class with GPUs or without, or of ``owner``
-    alone."""
+    """Waiting jobs that the reader may move: those of a virtual cluster and class, with GPUs or without, or only
+    ``owner``'s."""
 
     vc: int
     priority: int
@@ -75,14 +75,14 @@ class Group(NamedTuple):
 
     @property
     def key(self) -> str:
-        """As the page names it."""
+        """The group's name on the page."""
         return f"places-{self.vc}-{self.priority}-{'gpus' if self.gpus else 'none'}-{self.owner or 'all'}"
 
 
 @login_required
 @require_safe
 def queue(request: PageRequest) -> HttpResponse:
-    """What waits; of other teams' jobs only whose they are."""
+    """Shows the queue; of other teams' jobs only whose they are."""
     form = QueueForm(request.GET, user=request.user)
     return render(request, "queue/parts/queue.html" if request.htmx else "queue/queue.html", _shown(request, form))
 
@@ -110,7 +110,7 @@ def _shown(request: PageRequest, form: QueueForm) -> dict[str, Any]:
 
 
 def _scaled(lines: list[Line]) -> Scale | None:
-    """The scale on which all lines have their likely starts; None where none is known."""
+    """The time scale for all lines' likely starts; None if none is known."""
     starts = [line.queued.start for line in lines if line.queued.start]
     scale = Scale.over(starts, timezone.now()) if starts else None
     for line in lines:
@@ -120,7 +120,7 @@ def _scaled(lines: list[Line]) -> Scale | None:
 
 
 def _lines(user: User, rows: list[Queued], *, later: bool) -> list[Line]:
-    """``later``: others stand on the pages before."""
+    """The page's lines; ``later``: there are earlier pages."""
     sight, orders, leads = job_sights(user=user, actions=[Action.JOB_READ, Action.JOB_ORDER, Action.VC_ORDER])
     lines = [_line(row, sight, orders, leads) for row in rows]
     groups: dict[Group, list[Line]] = {}
@@ -152,8 +152,8 @@ def _line(row: Queued, sight: JobSight, orders: JobSight, leads: JobSight) -> Li
 @login_required
 @require_POST
 def job_place_page(request: PageRequest, job_id: int) -> HttpResponse:
-    """Moves a waiting job before or behind another, to the front, or back to where it would stand by itself. The page
-    that is there already gets its part anew, with what became of it."""
+    """Moves a waiting job before or behind another, to the front, or back to its own place. An open page gets its part
+    rendered again, with the result."""
     job = job_with_right(user=request.user, job_id=job_id, action=Action.JOB_ORDER)
     try:
         moved = job_place(job=job, to=_asked(request), actor=request.user, now=timezone.now())
