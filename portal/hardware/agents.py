@@ -31,7 +31,7 @@ def agent_wrong(inventory: dict[str, Any]) -> str:
 
 
 def agent_cure(inventory: dict[str, Any]) -> str:
-    """The remedy for that."""
+    """The cure for that."""
     if release(str(inventory.get("agent") or "")) > release(settings.VERSION):
         return gettext("Bring the portal up to the agent's version.")
     return gettext("Install the agent of %(portal)s on that server; its tasks run on meanwhile.") % {
@@ -40,6 +40,6 @@ def agent_cure(inventory: dict[str, Any]) -> str:
 
 
 def agent_fault(inventory: dict[str, Any]) -> str:
-    """Both; empty if it fits."""
+    """Fault and cure, or empty."""
     wrong = agent_wrong(inventory)
     return f"{wrong} {agent_cure(inventory)}" if wrong else ""

@@ -16,7 +16,7 @@ from portal.common.told import GPUS, MOST, amount_believed, perhaps_believed
 FIRST_PORT, LAST_PORT = 1, 65535
 USUAL_PORTS = (20000, 29999)
 UUID, MODEL, ADDRESS, INTERFACE, RUNTIME, RACK = 80, 100, 64, 32, 16, 64
-"""Maximum lengths."""
+"""Column lengths."""
 HOST, VERSION, SENTENCE, NAME = 255, 100, 400, 200
 """Maximum lengths of texts without a column of their own."""
 SHARES, CAPABILITIES = 6, 32

@@ -286,8 +286,8 @@ class NodeEvent(EventRow):
 
 
 class GpuCount(models.Model):
-    """How many GPUs of a SKU were what at one moment (``Place`` of the map): what was sick or closed then can be had
-    from no other row."""
+    """GPUs of a SKU by state (``Place`` of the map) at one moment: which were sick or closed then, no other row can
+    tell."""
 
     at = models.DateTimeField()
     sku = models.ForeignKey(Sku, on_delete=models.CASCADE, related_name="counts")

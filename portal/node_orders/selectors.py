@@ -32,7 +32,7 @@ class SshWay:
 
 
 def ssh_way(run: TaskAttempt) -> SshWay | None:
-    """For an attempt with its node; None if not requested or not running."""
+    """Access to a run with its node; None if not asked for, or not running."""
     if not run.ssh or run.state != ContainerState.RUNNING or run.lost_at is not None:
         return None
     told = {key: str(run.ssh.get(key, "")) for key in ("state", "user", "host_key", "message")}

@@ -197,7 +197,7 @@ class _Applying:
         return done
 
     def _preempt(self, preempts: Sequence[scheduling.Preempt]) -> bool:
-        """In one transaction."""
+        """Preempts all or none."""
         jobs = [self.loaded.jobs[preempt.job.id] for preempt in preempts]
         victims = [[self._taken(victim) for victim in preempt.victims] for preempt in preempts]
 
@@ -229,7 +229,7 @@ class _Applying:
             raise Overtaken
 
     def _start(self, starts: Sequence[scheduling.Start]) -> bool:
-        """In one transaction."""
+        """Starts all or none."""
         jobs = [self.loaded.jobs[start.job.id] for start in starts]
 
         def work() -> None:

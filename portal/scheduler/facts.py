@@ -31,12 +31,12 @@ class Facts:
     min_run_s: int
     grace_s: int | None
     lazy: bool
-    firm: bool  # asks never to be preempted
+    firm: bool  # asks to be non-preemptible
     borrow: str | None
     only_nodes: frozenset[str]
     not_nodes: frozenset[str]
     after: tuple[JobLabel, ...]
-    storages: tuple[str, ...]  # that it mounts, by name
+    storages: tuple[str, ...]  # names of those it mounts
 
     @property
     def simple(self) -> bool:

@@ -131,7 +131,7 @@ class QuotaForm(SeenForm):
 
 
 def _lengths() -> list[tuple[int, Any]]:
-    """Of silences, in hours."""
+    """Choices of hours."""
     hours = [
         (hours, ngettext("%(number)s hour", "%(number)s hours", hours) % {"number": hours}) for hours in (1, 4, 12)
     ]
@@ -142,7 +142,7 @@ def _lengths() -> list[tuple[int, Any]]:
 
 
 class SilenceForm(forms.Form):
-    """Why an alert is silenced, and for how long."""
+    """Why to silence an alert, and how long."""
 
     reason = forms.CharField(
         label=_("Reason"), max_length=500, widget=forms.TextInput({**_TEXT, "autocomplete": "off"}),

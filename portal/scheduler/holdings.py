@@ -93,7 +93,7 @@ class _Rows:
 
 
 _rows = _Rows()
-"""The last reading's."""
+"""Rows last read."""
 
 
 def _rows_read() -> _Rows:

@@ -30,7 +30,8 @@ from portal.scheduler.unprepared import NOT_PREPARED, starting_judge
 NOT_STARTED = [*NOT_PREPARED, ContainerState.PREPARED, ContainerState.STARTING]
 LIMIT_NEAR = "time_limit_near"
 LONGEST_WARNING_S, SHORTEST_WARNED_S = 900, 600
-"""A job is warned when a tenth of its time limit is left, at most 15 minutes before; below ten minutes not at all."""
+"""A job is warned when a tenth of its time limit is left, at most 15 minutes before; a limit under 10 minutes:
+never."""
 
 
 def jobs_reconcile(*, now: datetime) -> None:

@@ -35,8 +35,8 @@ class Loaded:
     leaves: dict[str, int]  # leaf id -> GPU row id
     claims: Claims
     reserved: Reserved
-    told: dict[int, Told] = field(default_factory=dict)  # row id -> what is stored of why it waits
-    held_back: dict[int, HeldBack] = field(default_factory=dict)  # row id -> why it is not in the order
+    told: dict[int, Told] = field(default_factory=dict)  # row id -> the stored reason for waiting
+    held_back: dict[int, HeldBack] = field(default_factory=dict)  # row id -> why it is kept out of the queue
     waits_for: dict[int, str] = field(default_factory=dict)  # row id -> its unfinished dependencies, in words
     ties: StorageTies = StorageTies()
 

@@ -1,4 +1,4 @@
-"""Job rows -> the engine's jobs."""
+"""Job rows to engine jobs."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ class JobRows:
 
     jobs: dict[int, scheduling.Job]  # by row id
     waiting: tuple[scheduling.Job, ...]
-    pausing: tuple[scheduling.Job, ...]  # those that are to be tried again, in a while
-    told: dict[int, Told]  # row id of a waiting job -> what is stored of why it waits
-    held_back: dict[int, HeldBack]  # row id -> why it is not in the order
+    pausing: tuple[scheduling.Job, ...]  # in backoff, to be retried later
+    told: dict[int, Told]  # row id of a waiting job -> its stored reason
+    held_back: dict[int, HeldBack]  # row id -> why it is kept out of the queue
     waits_for: dict[int, str]  # row id -> its unfinished dependencies, in words
     ids: dict[str, int]  # engine id -> row id
     ties: StorageTies
@@ -137,11 +137,11 @@ class _Reading:
     """Rows of all live jobs, and what was made of them. ``plain`` jobs follow from row and facts; the others also
     depend on the time, their tasks, other jobs or rights, and are rebuilt each time."""
 
-    found: dict[int, Row] = field(default_factory=dict)  # as the database gave them
+    found: dict[int, Row] = field(default_factory=dict)  # as read
     users: Mapping[int, Row] = field(default_factory=dict)
     rows: dict[int, JobRow] = field(default_factory=dict)
     told: dict[int, Told] = field(default_factory=dict)
-    owners: dict[int, Owner] = field(default_factory=dict)  # of the jobs that wait and that no lead has kept
+    owners: dict[int, Owner] = field(default_factory=dict)  # of waiting jobs that no lead has kept
     facts: dict[int, Facts] = field(default_factory=dict)
     plain: dict[int, scheduling.Job] = field(default_factory=dict)
     others: tuple[int, ...] = ()

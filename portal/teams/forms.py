@@ -186,7 +186,7 @@ class MemberForm(forms.Form):
 
 
 class FirmRightForm(forms.Form):
-    """A user's right to jobs that are never preempted."""
+    """A user's right to non-preemptible jobs."""
 
     username = forms.CharField(label=_("User"), max_length=64, widget=NameInput("users"))
     gpus = forms.IntegerField(label=_("GPUs"), min_value=1, max_value=MOST, widget=forms.NumberInput(_TEXT))

@@ -152,7 +152,7 @@ def overview(*, user: User) -> Overview:
 
 
 def overview_all() -> Overview:
-    """The same of everything, for the portal itself."""
+    """The whole cluster, for the portal's own use."""
     return _overview(Node.objects.all())
 
 

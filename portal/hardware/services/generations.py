@@ -44,7 +44,7 @@ _changed: ContextVar[_Changed] = ContextVar("nodes whose orders changed")
 
 
 def _here() -> _Changed:
-    """Those of this thread or task."""
+    """This context's changed nodes."""
     if (found := _changed.get(None)) is None:
         _changed.set(found := _Changed())
     return found

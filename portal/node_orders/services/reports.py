@@ -92,7 +92,7 @@ def _alone(node: Node, what: str) -> Iterator[None]:
 
 def _rows() -> QuerySet[TaskAttempt]:
     rows = TaskAttempt.objects.select_related("task__role", "node", "job_attempt__job__user")
-    return rows.defer("spec_sealed")  # of a job of thousands of tasks it names all of them
+    return rows.defer("spec_sealed")  # large: each names all of its job's tasks
 
 
 def container_report(*, row: TaskAttempt, report: ContainerReport, now: datetime) -> bool:

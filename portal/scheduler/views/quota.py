@@ -129,7 +129,7 @@ def _change(request: PageRequest, form: QuotaForm, *, dry_run: bool) -> Look:
 @login_required
 @require_POST
 def quota_change_end(request: PageRequest, change_id: int) -> HttpResponse:
-    """Withdraws a change of quotas."""
+    """Withdraws a quota change."""
     cluster_right(user=request.user)
     change = quota_changes(over=True).filter(pk=change_id).first()
     if change is None:

@@ -22,7 +22,7 @@ def highest_class(*, user: User, vc: VirtualCluster) -> PriorityClass:
 
 
 def highest_classes(*, user: User, vcs: Iterable[VirtualCluster]) -> dict[int, PriorityClass]:
-    """The same in each of these VCs, by the VC's id. One query."""
+    """Highest class per VC, by the VC's id. One query."""
     roles, everywhere = vc_roles(user=user), allowed_everywhere(user, Action.JOB_SUBMIT)
     names = {vc.pk: vc.lead_class if everywhere or roles.get(vc.pk) == VcRole.LEAD else vc.member_class for vc in vcs}
     return {key: next(one for one in PRIORITY_CLASSES if one == name) for key, name in names.items()}

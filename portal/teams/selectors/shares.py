@@ -215,7 +215,7 @@ def _ready(counts: _Counts, shut: set[int]) -> dict[str, int]:
 
 
 class _Counts(NamedTuple):
-    """``held``: by whom; ``there``: where."""
+    """GPU counts by holder and by node."""
 
     held: Held
     there: Mapping[str, Mapping[int, _Counted]]

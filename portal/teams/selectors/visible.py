@@ -182,7 +182,7 @@ def job_sight(*, user: User, action: Action = Action.JOB_READ) -> JobSight:
 
 
 def job_sights(*, user: User, actions: Sequence[Action]) -> list[JobSight]:
-    """The same for several actions. One query at most."""
+    """Sights for several actions. At most one query."""
     everywhere = all(allowed_everywhere(user, action) for action in actions)
     roles = vc_roles(user=user) if user.is_active and not everywhere else {}
     found = []

@@ -39,7 +39,7 @@ JOINED = {
 @login_required
 @require_safe
 def virtual_cluster(request: PageRequest, name: str) -> HttpResponse:
-    """One virtual cluster."""
+    """Shows its page."""
     return _page(request, vc_get(user=request.user, name=name))
 
 
