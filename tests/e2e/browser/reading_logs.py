@@ -205,6 +205,23 @@ class LogJourneys(Alone):
         expect(last_row(site)).to_contain_text("over", timeout=SLOW_MS)
         site.expect_log("complete")
 
+    def test_two_logs_as_one_go_on_where_no_websocket_gets_through(self, site: Site, user: Person) -> None:
+        go = "while [ ! -e $BERTH_JOB_DIR/go ]; do sleep 0.05; done"
+        job = user.run("echo early $BERTH_TASK_RANK", go, "echo late $BERTH_TASK_RANK", name="asked", instances=2)
+        user.wait(job, "running")
+        site.page.route_web_socket("**/ws/**", lambda socket: socket.close())
+        site.open(f"/jobs/{job}?log=all")
+        expect(site.page.get_by_role("heading", name="All tasks")).to_be_visible()
+        site.expect_log("no websocket gets through: asks every 3 s")
+        for rank in (0, 1):
+            expect(site.log).to_contain_text(f"early {rank}", timeout=SLOW_MS)
+        for link in site.page.get_by_role("navigation", name="Main").get_by_role("link").all():
+            link.click(trial=True)  # what is said of it covers nothing
+        self.touch(user, "go", "asked")
+        site.expect_log("complete")
+        told = sorted(row.split(None, 1)[1].strip() for row in rows(site))
+        assert told == ["early 0", "early 1", "late 0", "late 1"]
+
     def test_a_bar_moves_before_its_line_has_an_end(self, site: Site, user: Person) -> None:
         step = "printf '\\r%s: [%-3s]' epoch {done}; while [ ! -e $BERTH_JOB_DIR/{done} ]; do sleep 0.05; done"
         job = user.run(*(step.format(done="=" * count) for count in (1, 2, 3)), "echo", name="bar", gpu=0)
