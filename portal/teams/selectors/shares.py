@@ -190,7 +190,7 @@ class _Counted(NamedTuple):
 
 
 def _gpus_count() -> Mapping[str, Mapping[int, _Counted]]:
-    """By SKU name and node id."""
+    """GPU counts by SKU and node."""
     fit = Q(present=True, fault="")
     live = FilteredRelation("allocations", condition=Q(allocations__released_at__isnull=True))
     rows = Gpu.objects.annotate(live=live).order_by().values_list("cell_type__sku__name", "node").annotate(

@@ -77,7 +77,7 @@ _KEY = Prepared(_keys)
 
 
 def vc_get(*, user: User, name: str) -> VirtualCluster:
-    """The VC of that name. Raises NotFound if the user may see none."""
+    """The VC of that name. Raises NotFound unless the user may see it."""
     vc = _VC.first(name=name)
     if vc is None or not may(user=user, vc=vc, action=Action.VC_READ):
         raise NotFound("virtual cluster", name, seen=vc_restrict(user=user).values_list("name", flat=True))
@@ -88,7 +88,7 @@ _VC = Prepared(lambda: VirtualCluster.objects.filter(name=Slot("name", str)).ord
 
 
 def vc_with_right(*, user: User, name: str, action: Action) -> VirtualCluster:
-    """The VC, if the user may do ``action`` to it. Raises NotFound if it may not even be seen, else Denied."""
+    """The VC, for ``action``. Raises NotFound if the user may not see it, Denied if the user may do no more."""
     vc = vc_get(user=user, name=name)
     if not may(user=user, vc=vc, action=action):
         if action in _UNSEEN:
@@ -138,7 +138,7 @@ def node_restrict(*, user: User, action: Action = Action.NODE_READ) -> QuerySet[
 
 
 def node_get(*, user: User, name: str) -> Node:
-    """The node of that name. Raises NotFound if the user may see none."""
+    """The node of that name. Raises NotFound unless the user may see it."""
     node = _NODE.first(name=name)
     if node is None or not allowed_everywhere(user, Action.NODE_READ):
         raise NotFound("node", name)
@@ -149,7 +149,7 @@ _NODE = Prepared(lambda: Node.objects.filter(name=Slot("name", str)).select_rela
 
 
 def node_with_right(*, user: User, name: str, action: Action) -> Node:
-    """The node, if the user may do ``action`` to it. Raises NotFound if it may not even be seen, else Denied."""
+    """The node, for ``action``. Raises NotFound if the user may not see it, Denied if the user may do no more."""
     node = node_get(user=user, name=name)
     if not allowed_everywhere(user, action):
         raise Denied(gettext("Only an administrator may change what is wanted of a node, and remove it."))

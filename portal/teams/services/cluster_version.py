@@ -13,7 +13,7 @@ from portal.teams.models import ClusterVersion
 
 
 def cluster_version() -> int:
-    """Raised by every change of cells and quotas."""
+    """Version of cells and quotas; changes raise it."""
     return ClusterVersion.objects.get_or_create(id=1)[0].version
 
 
