@@ -1,1 +1,1 @@
-"""The job file: the one home of its validation. Pure Python, no Django models."""
+"""Job file validation, all of it. Pure Python, no Django models."""

@@ -1,4 +1,4 @@
-"""A valid file to its `JobSpec`: defaults filled in, names resolved, commands rendered."""
+"""Builds the `JobSpec` of a valid file: defaults filled in, names resolved, commands rendered."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from portal.job_file.templates import number_text
 
 
 def job_spec(job: Raw) -> model.JobSpec:
-    """The spec of a file that has no problem left."""
+    """The spec of a file that has no problems."""
     job, secrets = held_apart(job)
     extras = raw.mapping(job, "extras")
     hived = raw.mapping(extras, "hivedScheduler")
@@ -44,7 +44,7 @@ def job_spec(job: Raw) -> model.JobSpec:
 
 
 def _lazy(hived: Raw) -> bool:
-    """OpenPAI reads the flag per role, its documents show it for the job: either counts."""
+    """OpenPAI reads the flag per role, its documentation shows it for the job: either counts."""
     entries = [hived, *map(raw.mapping, raw.mapping(hived, "taskRoles").values())]
     return any(entry.get("lazyPreemptionEnable") is True for entry in entries)
 
@@ -122,7 +122,7 @@ def _prerequisite(item: Raw) -> model.Prerequisite:
 
 
 def _storages(job: Raw) -> tuple[model.StorageMount, ...] | None:
-    """`extras.storages`, or what the plug-in `teamwise_storage`, its forerunner, names."""
+    """`extras.storages`, or what its predecessor, the plug-in `teamwise_storage`, names."""
     extras = raw.mapping(job, "extras")
     if (given := extras.get("storages")) is not None:
         return tuple(model.StorageMount(item["name"], mount_path(item)) for item in given)

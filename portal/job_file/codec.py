@@ -1,4 +1,4 @@
-"""Frozen dataclasses to JSON values and back, by their own type hints."""
+"""Encodes frozen dataclasses to JSON values and decodes them by their type hints."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def encode(value: Any) -> Any:
 
 
 def decode(cls: type[T], data: Mapping[str, Any]) -> T:
-    """An instance of the dataclass `cls`; a missing key takes its default, an unknown one is ignored, so
-    that rows written by an older or newer release stay readable."""
+    """An instance of the dataclass `cls`; a missing key takes its default and an unknown one is ignored, so that rows
+    written by an older or newer release stay readable."""
     return converted(data, cls)

@@ -1,4 +1,4 @@
-"""The lines a task runs, in order, and the script they make."""
+"""Command lines that a task runs, in order, and their script."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from portal.job_file.templates import render
 
 
 def deployed_lines(job: Raw, role_name: str) -> list[str]:
-    """The role's own commands between those of the chosen deployment, each trimmed, also of the mark (BOM) that editors
-    of Windows put first: a shell takes it for a part of the first word."""
+    """The role's own commands between those of the chosen deployment, each trimmed, also of the byte order mark that
+    Windows editors put first: a shell takes it for part of the first word."""
     deployments = raw.named(job.get("deployments"))
     chosen = raw.mapping(job, "defaults").get("deployment")
     around = raw.mapping(deployments.get(str(chosen)), "taskRoles", role_name)
@@ -24,8 +24,8 @@ def deployed_lines(job: Raw, role_name: str) -> list[str]:
 
 
 def task_lines(job: Raw, role_name: str) -> list[str]:
-    """All lines of a task: those that prerequisites and the plug-ins `git` and `cmd` bring stand around
-    `deployed_lines`, the last to begin being the first to end. Behind the clones stands `OWN_COMMANDS`."""
+    """All lines of a task: those of prerequisites and the plug-ins `git` and `cmd` nest around `deployed_lines`, the
+    last to begin ending first. `OWN_COMMANDS` follows the clones."""
     found = list(entries_of(job, role_name))
     clones = [one for one in found if one.plugin == "git"]
     first: list[str] = []
@@ -38,13 +38,13 @@ def task_lines(job: Raw, role_name: str) -> list[str]:
 
 
 def script(job: Raw, role_name: str, lines: list[str]) -> str:
-    """`lines` as one script with everything but the secrets filled in, and with the line ends of Unix: a shell takes
-    the others for a part of each line's last word. Raises `RenderedTooLong`."""
+    """`lines` as one script with all but the secrets filled in, and with Unix line ends: a shell takes others for part
+    of each line's last word. Raises `RenderedTooLong`."""
     return render("\n".join(lines), context(job, role_name)).replace("\r\n", "\n").strip()
 
 
 def has_windows_ends(lines: Iterable[str]) -> bool:
-    """Whether some of these commands have line ends of Windows."""
+    """Whether any of these commands has Windows line ends."""
     return any("\r\n" in line for line in lines)
 
 
@@ -56,7 +56,7 @@ def ends_in_background(text: str) -> bool:
 
 
 def context(job: Raw, role_name: str) -> Mapping[str, Any]:
-    """What the references of a role's commands can name: the parameters and its own prerequisites."""
+    """What references in a role's commands can name: the parameters and its own prerequisites."""
     role = raw.mapping(job, "taskRoles", role_name)
     found: dict[str, Any] = {"parameters": raw.mapping(job, "parameters")}
     for kind in ("data", "script", "output"):
@@ -65,7 +65,7 @@ def context(job: Raw, role_name: str) -> Mapping[str, Any]:
 
 
 def _cmd_lines(entry: Entry, key: str, event: str) -> list[str]:
-    """What an entry of `cmd` runs then, made harmless to the script where its failure is to be ignored."""
+    """Lines that an entry of `cmd` runs at this event, harmless to the script if its failure is to be ignored."""
     if entry.plugin != "cmd":
         return []
     called = [raw.mapping(one) for one in raw.items(entry.parameters.get("callbacks"))]

@@ -1,4 +1,4 @@
-"""A job as the scheduler is asked about it, before it is stored."""
+"""Converts a spec that is not stored yet into the scheduler's job."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from portal.job_file.model import JobSpec, TaskRoleSpec
 
 
 def engine_job(spec: JobSpec, nodes: Iterable[str]) -> scheduling.Job:
-    """The whole job, new and alone; ``nodes``: the names of all that there are. Of names that are none's it knows
-    nothing."""
+    """The whole job, new and alone; ``nodes``: the names of all that exist. Unknown names are dropped."""
     roles = tuple(_role(role) for role in spec.roles)
     known = frozenset(nodes)
     only, without = known & frozenset(spec.berth.nodes_only), known & frozenset(spec.berth.nodes_not)

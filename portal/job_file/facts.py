@@ -1,4 +1,4 @@
-"""What the services tell the validation about the cluster: plain data, no query."""
+"""Cluster facts that services hand to the validation: plain data, no queries."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import scheduling
 from scheduling.cycle.context import ClusterContext
 
 _asking = Lock()
-"""The scheduler's books are tried on by one thread at a time."""
+"""Serializes questions: the context's books change while it answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
-    """`count` equal nodes. `sku` None: nodes without GPUs. CPU in cores, memory in MB. `cpu_tasks`: tasks without GPUs
-    may run there."""
+    """A group of `count` identical nodes. `sku` None: without GPUs. CPU in cores, memory in MB. `cpu_tasks`: tasks
+    without GPUs may run there."""
 
     sku: str | None
     gpus: int
@@ -32,21 +32,21 @@ class NodeShape:
 class ClusterFacts:
     """The cluster as one user may use it.
 
-    `vcs`: the virtual clusters the user may submit to. `context`: the cluster as the scheduler has it, sick or cordoned
-    nodes included, since they come back.
+    `vcs`: virtual clusters that the user may submit to. `context`: the cluster as the scheduler has it, including sick
+    or cordoned nodes, since they come back.
     """
 
     vcs: tuple[str, ...]
     context: ClusterContext
 
     def refusals(self, job: scheduling.Job) -> tuple[scheduling.Refusal, ...]:
-        """Why the scheduler would never start the job, though nothing else ran and all were well."""
+        """Why the scheduler would never start the job, even with nothing else running and all nodes healthy."""
         with _asking:
             return self.context.refusals(job)
 
     @cached_property
     def quotas(self) -> Mapping[str, Mapping[str, int]]:
-        """For each of the user's virtual clusters, its GPUs by SKU, without what is reserved for it."""
+        """GPUs by SKU for each of the user's virtual clusters, without those reserved for it."""
         layout, owned = self.context.layout, {vc: Counter[str]() for vc in self.vcs}
         for quota in layout.quotas:
             if quota.vc in owned and not quota.pinned:
@@ -55,7 +55,7 @@ class ClusterFacts:
 
     @cached_property
     def nodes(self) -> tuple[NodeShape, ...]:
-        """Equal nodes are one shape."""
+        """The nodes, grouped by shape."""
         shapes = Counter(
             (node.cell_type or None, len(node.leaves), node.cpu_milli // 1000, node.memory_mb, node.takes_cpu_tasks)
             for node in self.context.layout.nodes

@@ -1,9 +1,9 @@
-"""Whether the job can ever run on this cluster: numbers no waiting makes smaller.
+"""Whether the job can ever run on this cluster, however long it waits.
 
-The scheduler says whether (`refused`); the rules here say of which number, at its place in the file.
+The scheduler decides (`refused`); the rules here find the number at fault and its place in the file.
 
-GPUs count against the quota. CPU and memory are dimensions of a node by themselves, so a task may take any
-mix that one node has (OpenPAI rounds every task up to whole SKUs instead: HiveD's `leafCellNumber`).
+GPUs count against the quota. CPU and memory are separate dimensions of a node, so a task may take any mix that one node
+has (OpenPAI instead rounds every task up to whole SKUs: HiveD's `leafCellNumber`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CLASS: Path = ("extras", "hivedScheduler", "jobPriorityClass")
 
 @dataclass(frozen=True, slots=True)
 class _Ask:
-    """What one role asks for; per task where not said otherwise."""
+    """One role's request; per task unless said otherwise."""
 
     role: str
     tasks: int
@@ -66,7 +66,7 @@ def findings(job: Raw, cluster: ClusterFacts) -> Iterator[Finding]:
 
 
 def refused(job: Raw, spec: JobSpec, cluster: ClusterFacts) -> Iterator[Finding]:
-    """Why the scheduler would never start this job, whose file is right in itself; nothing where it would."""
+    """Why the scheduler would never start this job, whose file is valid in itself; empty if it would."""
     if spec.vc not in cluster.quotas:
         yield _unknown_vc(spec.vc, cluster)
         return
@@ -76,7 +76,7 @@ def refused(job: Raw, spec: JobSpec, cluster: ClusterFacts) -> Iterator[Finding]
 
 
 def limit_problems(spec: JobSpec, cluster: ClusterFacts) -> Iterator[Problem]:
-    """The limits of its virtual cluster's rules that the job passes by itself."""
+    """Limits of its virtual cluster's rules that the job exceeds by itself."""
     for refusal in _refusals(spec, cluster):
         if refusal.limit is not None:
             found = _told(refusal, spec, cluster)
@@ -88,7 +88,7 @@ def _refusals(spec: JobSpec, cluster: ClusterFacts) -> tuple[scheduling.Refusal,
 
 
 def _told(refusal: scheduling.Refusal, spec: JobSpec, cluster: ClusterFacts) -> Finding:
-    """In the scheduler's words, but for what people call otherwise."""
+    """The refusal in the scheduler's words, except where people use others."""
     limit = refusal.limit
     if limit is not None and limit.lowest is not None:
         lowest = next(name for name in PRIORITY_CLASSES if PRIORITY_CLASSES[name] == limit.lowest)
@@ -153,8 +153,8 @@ def _sku_finding(
 
 
 def _allowed(ask: _Ask, quota: Mapping[str, int], cluster: ClusterFacts, opportunistic: bool) -> list[NodeShape]:
-    """The nodes a task of the role may run on. A role without GPUs runs on any node that takes such, an opportunistic
-    one anywhere; others only on SKUs of the quota. A pinned cell may lie outside of it."""
+    """Nodes that a task of the role may run on. Without GPUs any node that takes such tasks; opportunistic jobs
+    anywhere; others only SKUs of the quota. A pinned cell may lie outside of it."""
     if ask.gpus == 0:
         return [node for node in cluster.nodes if node.cpu_tasks and ask.sku in (None, node.sku)]
     if ask.sku is not None:
@@ -217,8 +217,8 @@ def _tasks_on(node: NodeShape, ask: _Ask) -> int:
 
 
 def _quota_findings(asks: list[_Ask], vc: str, quota: Mapping[str, int]) -> Iterator[Finding]:
-    """A gang must fit into the quota at once: the roles that name a SKU into that SKU's, the others
-    together into one SKU's, since a gang does not mix SKUs by itself. Pinned roles have their own cells."""
+    """Checks that a gang fits the quota at once: roles that name a SKU in that SKU's, the others together in one SKU's,
+    since a gang does not mix SKUs by itself. Pinned roles have their own cells."""
     named: dict[str, int] = {}
     free = 0
     for ask in asks:

@@ -1,4 +1,4 @@
-"""The plug-in `git`: the lines that clone a repository before a task's commands. See `docs/decisions/git.md`."""
+"""The plug-in `git`: lines that clone a repository before a task's commands. See `docs/decisions/git.md`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from portal.job_file import raw
 from portal.job_file.plugins import Entry
 
 DEFAULT_FOLDER: Final = "code"
-"""In the working folder: OpenPAI's `$PAI_WORK_DIR/code`."""
+"""Relative to the working folder: OpenPAI's `$PAI_WORK_DIR/code`."""
 
 CLONE: Final = r"""berth_git() {
 trap 'exit 143' TERM
@@ -115,17 +115,17 @@ done
 inside config --local --unset berth.clone || :
 told cloned
 }"""
-"""Called with the failure policy, the log-in as far as it is known, the repository's address, the folder and the
-options of `git clone`. For any `sh`, in a subshell of its own.
+"""Called with the failure policy, the login as far as it is known, the repository's address, the folder and the options
+of `git clone`. For any `sh`, in a subshell of its own.
 
-A log-in in the address is handed to git by its environment, so that it stands neither in the clone's settings nor in
-`ps`, and in no message of git's. `berth.clone` marks a clone until it is whole.
+Git gets a login in the address by its environment, so that it appears neither in the clone's settings nor in `ps` nor
+in git's messages. `berth.clone` marks a clone until it is complete.
 """
 
 FORGET: Final = "unset -f berth_git"
 
 _LOGIN = re.compile(r"(https?://)((?:<%[^%]*%>|[^/?#<]|<(?!%))*)@(.*)", re.DOTALL)
-"""Scheme, log-in and the rest of an address; a reference in the log-in may bring in any letters."""
+"""Scheme, login and rest of an address; a reference in the login may bring in any characters."""
 _PART = re.compile(
     r"""(?P<reference><%[^%]*%>)|'(?P<single>[^']*)'|"(?P<double>(?:[^"\\]|\\.)*)"|\\(?P<escaped>.)"""
     r"""|(?P<blank>\s+)|(?P<open>['"\\])|(?P<plain>[^\s'"\\<]+|<)""",
@@ -137,7 +137,7 @@ _END = "BERTH_WORD"
 
 
 def clone_lines(entry: Entry) -> Iterator[str]:
-    """The lines of one entry of plug-in `git`, once `CLONE` is defined; none where it names no repository."""
+    """The lines of one entry of the plug-in `git`, once `CLONE` is defined; none if it names no repository."""
     parameters = entry.parameters
     address = raw.text(parameters.get("repo_uri"))
     if address is None:
@@ -154,9 +154,9 @@ def clone_lines(entry: Entry) -> Iterator[str]:
 
 
 def option_words(option: str) -> list[str] | None:
-    """One entry of `options` as words, which quotes keep together as in a shell; a reference is a part of its word.
+    """Splits one entry of `options` into words, quoted as in a shell; a reference is part of its word.
 
-    None where a quote is not closed or a backslash is the last. (`shlex` takes seconds for what a file may hold.)
+    None if a quote is not closed or a backslash is last. (`shlex` takes seconds for what a file may hold.)
     """
     words: list[str | None] = [None]
     for part in _PART.finditer(option):
@@ -171,8 +171,8 @@ def option_words(option: str) -> list[str] | None:
 
 
 def _appended(word: str, *, variable: bool = False) -> str:
-    """A line that makes `word` the next argument, whatever stands in it; with `variable`, one at its head is the
-    task's. What references bring in is not known here, so it is read and not quoted."""
+    """A line that appends `word` to the arguments, whatever it contains; with `variable`, a leading variable is the
+    task's. The values of references are not known here, so those are read and not quoted."""
     head = ""
     if variable and (found := _VARIABLE.match(word)):
         head, word = f'"${{{found[1] or found[2]}:?}}"', word[found.end() :]

@@ -1,4 +1,4 @@
-"""What an image may be called, as `docker pull` reads it: the grammar of the package `reference` of distribution."""
+"""Grammar of image names as `docker pull` reads them: that of distribution's package `reference`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ MAX_NAME: Final = 255
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _HOST = rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[0-9A-Fa-f:]+\])"
 _SERVER = rf"(?:localhost|{_LABEL}(?:\.{_LABEL})+|{_HOST}:[0-9]{{1,5}})"
-"""Docker takes a first part in capitals for a server too; here one has a dot or a port, so that no log-in of Docker's
-own registry is sent elsewhere."""
+"""Docker also takes an uppercase first part for a server; here a server has a dot or a port, so that no Docker Hub
+login is sent elsewhere."""
 _PART = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
 _DIGEST = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9A-Fa-f]{32,}"
 _NAME = re.compile(
@@ -21,7 +21,7 @@ _NAME = re.compile(
 
 
 def fault(uri: str) -> str | None:
-    """What is wrong with the name of an image, or None."""
+    """What is wrong with an image's name, or None."""
     found = _NAME.fullmatch(uri)
     if found is None:
         if (lower := _lower(uri)) != uri and _NAME.fullmatch(lower):
@@ -33,7 +33,7 @@ def fault(uri: str) -> str | None:
 
 
 def _lower(uri: str) -> str:
-    """The same tag and digest of a name in lower case."""
+    """The name in lower case, tag and digest unchanged."""
     named, at, digest = uri.partition("@")
     folder, slash, last = named.rpartition("/")
     last, colon, tag = last.partition(":")

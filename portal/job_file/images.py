@@ -1,4 +1,4 @@
-"""Which images a job may run: names as Docker reads them, against shell patterns."""
+"""Images that a job may run: names as Docker reads them, against shell patterns."""
 
 from __future__ import annotations
 
@@ -13,23 +13,22 @@ from portal.job_file.secrets import DOCKER_HUB, registry_of
 
 LATEST = "latest"
 TOLD = 10
-"""Patterns that a sentence names at most."""
+"""Maximum number of patterns that a sentence lists."""
 
 
 def image_allowed(uri: str, patterns: Sequence[str]) -> bool:
-    """Whether one of the patterns means the image; without patterns all may run. A pattern without a tag means every
-    tag; an image with a digest is named by that, whatever its tag says, since Docker pulls it so."""
+    """Whether a pattern matches the image; without patterns all may run. A pattern without a tag matches every tag; an
+    image with a digest is named by that, whatever its tag, since Docker pulls it so."""
     return not patterns or any(fnmatchcase(name, pattern) for name in _names(uri) for pattern in patterns)
 
 
 def image_as_root(uri: str, patterns: Sequence[str] | None) -> bool:
-    """Whether the image may run as root by these patterns, of which None means that all may."""
+    """Whether these patterns let the image run as root; None: all may."""
     return patterns is None or bool(patterns) and image_allowed(uri, patterns)
 
 
 def _names(uri: str) -> Iterator[str]:
-    """What an image may be called: with and without its tag, and one of Docker's own registry with and without its
-    server and ``library/``."""
+    """The names of an image: with and without its tag, and for Docker Hub with and without server and ``library/``."""
     server = registry_of(uri)
     named, _, digest = uri.partition("@")
     host, slash, rest = named.partition("/")
@@ -46,13 +45,13 @@ def _names(uri: str) -> Iterator[str]:
 
 
 def image_refusal(uri: str, patterns: Sequence[str], vc: str) -> str:
-    """Why the image does not run there, and what does."""
+    """Why the image may not run there, and which may."""
     more = f" and {len(patterns) - TOLD} more" if len(patterns) > TOLD else ""
     return f"{uri} is not among the images that {vc} may run: {', '.join(patterns[:TOLD])}{more}"
 
 
 def image_problems(spec: JobSpec, source: str | bytes, patterns: Sequence[str]) -> Iterator[Problem]:
-    """Each image of the job's roles that none of the patterns means, at its place in the file."""
+    """Images of the job's roles that match no pattern, at their place in the file."""
     refused = {image.name: image.uri for image in _images(spec) if not image_allowed(image.uri, patterns)}
     if not refused:
         return

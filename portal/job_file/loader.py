@@ -1,8 +1,7 @@
-"""Text to plain JSON values, safe against hostile files.
+"""Loads text into plain JSON values, safe against hostile files.
 
-libyaml hands over one event at a time and every limit is checked on the way, so a refused file is never
-built: a bomb of aliases is refused by the size it would grow to, not after it has grown. The same way
-reads JSON, which YAML contains.
+libyaml yields one event at a time and every limit is checked on the way, so a refused file is never built: an alias
+bomb is refused by the size it would grow to, not after it has grown. JSON, a subset of YAML, is read the same way.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ _Collection = yaml.MappingStartEvent | yaml.SequenceStartEvent
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file as read: `value` holds JSON values only, `lines` the line of each path (from 1), `problems`
-    what did not stop the reading, `text` is what libyaml was given."""
+    """A file as read: `value` holds JSON values only, `lines` each path's line (from 1), `problems` those that did not
+    stop the reading, `text` the input of libyaml."""
 
     value: dict[str, Any]
     text: str
@@ -47,7 +46,7 @@ class Document:
     problems: tuple[Problem, ...] = ()
 
     def line(self, path: Path) -> int | None:
-        """The line of `path` or of the nearest thing around it that has one."""
+        """The line of `path` or of the nearest enclosing node that has one."""
         for end in range(len(path), 0, -1):
             if path[:end] in self.lines:
                 return self.lines[path[:end]]
@@ -55,7 +54,7 @@ class Document:
 
 
 def load(source: str | bytes) -> Document:
-    """Read one YAML or JSON document that is a mapping; raises `SpecInvalid` when it cannot be read."""
+    """Reads one YAML or JSON document that is a mapping; raises `SpecInvalid` if it cannot be read."""
     text = checked_text(source)
     builder = _Builder(text)
     try:
@@ -69,7 +68,7 @@ def load(source: str | bytes) -> Document:
 
 
 def checked_text(source: str | bytes) -> str:
-    """The file as text without a byte order mark; raises `SpecInvalid` when too large or not plain text."""
+    """The file as text without a byte order mark; raises `SpecInvalid` if too large or not plain text."""
     if len(source) > MAX_BYTES or (isinstance(source, str) and _bytes_in(source) > MAX_BYTES):
         size = f"{len(source):,} {'characters' if isinstance(source, str) else 'bytes'}"
         _refuse("too_large", f"the file has {size}; at most {MAX_BYTES:,} bytes are accepted")
@@ -79,7 +78,7 @@ def checked_text(source: str | bytes) -> str:
     if bad:
         line = text.count("\n", 0, bad.start()) + 1
         _refuse("control_character", f"contains the control character U+{ord(bad[0]):04X}; remove it", line)
-    if _TAG_DIRECTIVE.search(text):  # libyaml compares each directive with all before it
+    if _TAG_DIRECTIVE.search(text):  # libyaml compares each directive to all before it: quadratic
         _refuse("tag", "declares tags of its own with %TAG; remove the declaration")
     return text
 
@@ -100,7 +99,7 @@ def _refuse(code: str, message: str, line: int | None = None, path: Path = ()) -
 
 
 def _join_surrogates(match: re.Match[str]) -> str:
-    """JSON writes a character beyond U+FFFF as two escapes; YAML's escape names it by one."""
+    """Joins JSON's two escapes for a character beyond U+FFFF into the one that YAML uses."""
     high, low = int(match[2], 16), int(match[3], 16)
     return match[1] + chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
 
@@ -114,7 +113,7 @@ def _syntax_problem(error: yaml.MarkedYAMLError, text: str) -> Problem:
 
 @dataclass(slots=True)
 class _Size:
-    """Values and characters of what was built so far, or of one anchored part of it."""
+    """Values and characters built so far, or in one anchored part."""
 
     values: int = 0
     characters: int = 0
@@ -209,7 +208,7 @@ class _Builder:
         return items
 
     def _merged(self, value: Any, event: yaml.Event, path: Path) -> list[dict[str, Any]]:
-        """The mappings a merge key names; what stands first wins (yaml.org/type/merge)."""
+        """The mappings that a merge key names; the first wins (yaml.org/type/merge)."""
         found = value if isinstance(value, list) else [value]
         if all(isinstance(item, dict) for item in found):
             return found
@@ -217,7 +216,7 @@ class _Builder:
         return []
 
     def _key(self, event: yaml.Event, path: Path) -> tuple[str, bool]:
-        """The key's text (numbers and truth values as written), and whether it is the merge key."""
+        """The key's text (numbers and booleans as written), and whether it is the merge key."""
         if not isinstance(event, yaml.ScalarEvent):
             self._stop("key", "has a key that is not a plain word", _line(event), path)
         self._count(0, len(event.value), event, path)
@@ -225,7 +224,7 @@ class _Builder:
         return str(event.value), event.value == _MERGE and event.implicit[0]
 
     def _check_text(self, event: yaml.ScalarEvent, path: Path) -> None:
-        """An escape may write what the file itself may not hold, and PostgreSQL keeps in no text."""
+        """Rejects NUL: an escape can write it, and PostgreSQL stores it in no text."""
         if "\x00" in event.value:
             self._problem("control_character", "contains the control character U+0000; remove it", event, path)
 

@@ -1,7 +1,7 @@
-"""The job as everything after validation sees it: frozen, typed, JSON round-trippable.
+"""The job after validation: frozen, typed, JSON round-trippable.
 
-Units: CPU in cores, memory in MB (2**20 bytes), durations in whole seconds. Names follow OpenPAI's job
-protocol v2; what it has no word for stands in `BerthExtras`. Secret values are never part of `to_json`.
+Units: CPU in cores, memory in MB (2**20 bytes), durations in whole seconds. Names follow OpenPAI's job protocol v2;
+what it has no word for is in `BerthExtras`. Secret values are never part of `to_json`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FailurePolicy = Literal["ignore", "fail"]
 CallbackEvent = Literal["taskStarts", "taskSucceeds"]
 
 JOB_EVENTS = ("running", "succeeded", "stopped", "failed", "retried", "preempted", "warned")
-"""The changes of a job a user can be told of; the first five are OpenPAI's."""
+"""Job changes that a user can be notified of; the first five are OpenPAI's."""
 
 FANCY_RETRY_OFF = -2
 RETRY_ALWAYS = -1
@@ -31,8 +31,8 @@ BOUND_OFF = -1
 
 @dataclass(frozen=True, slots=True)
 class RegistryAuth:
-    """A registry log-in. `password` is a template such as `<% $secrets.registry.password %>`, never the
-    value: `render_auth` fills it where it is used."""
+    """A registry login. `password` is a template such as `<% $secrets.registry.password %>`, never the value:
+    `render_auth` fills it in where it is used."""
 
     username: str
     password: str
@@ -50,7 +50,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one task takes. `ports` maps a label to a number of ports; `shm_mb` None is the node's default."""
+    """Resources of one task. `ports` maps a label to a number of ports; `shm_mb` None is the node's default."""
 
     cpu: int
     memory_mb: int
@@ -64,8 +64,7 @@ class Resources:
 class Completion:
     """When a task role ends the attempt (FrameworkController's completion policy).
 
-    As many failed tasks as `min_failed` fail it, as many succeeded ones as `min_succeeded` let it succeed;
-    -1 switches a bound off.
+    `min_failed` failed tasks fail it, `min_succeeded` succeeded ones let it succeed; -1 switches a bound off.
     """
 
     min_failed: int
@@ -82,7 +81,7 @@ class Callback:
 
 @dataclass(frozen=True, slots=True)
 class Prerequisite:
-    """A data, script or output prerequisite; images stand in `TaskRoleSpec.image`."""
+    """A data, script or output prerequisite; images are in `TaskRoleSpec.image`."""
 
     name: str
     type: Literal["data", "script", "output"]
@@ -95,10 +94,10 @@ class Prerequisite:
 
 @dataclass(frozen=True, slots=True)
 class TaskRoleSpec:
-    """A number of equal tasks.
+    """A group of identical tasks.
 
-    `commands` are the lines in running order, deployment and plug-in lines included, as written;
-    `script` is the same rendered and joined, with only `<% $secrets... %>` left for the container.
+    `commands` are the lines in running order, deployment and plug-in lines included, as written; `script` is the same
+    rendered and joined, with only `<% $secrets... %>` left for the container.
     """
 
     name: str
@@ -120,7 +119,7 @@ class TaskRoleSpec:
 
 @dataclass(frozen=True, slots=True)
 class StorageMount:
-    """A storage by name and where the task sees it."""
+    """A storage by name and its path in the task."""
 
     name: str
     mount_path: str
@@ -136,23 +135,23 @@ class RuntimePlugin:
     task_roles: tuple[str, ...] | None = None
 
     def is_of(self, role: str) -> bool:
-        """Whether it is meant for this role."""
+        """Whether it applies to this role."""
         return self.task_roles is None or role in self.task_roles
 
     @property
     def asks_ssh(self) -> bool:
-        """Whether people shall reach the tasks: keys of one's own are a wish as well as `jobssh`."""
+        """Whether people may log in to the tasks: implied by own keys as well as by `jobssh`."""
         kind = self.parameters.get("userssh", {}).get("type", "none")
         return self.asks_job_ssh or (self.plugin == "ssh" and kind != "none")
 
     @property
     def asks_job_ssh(self) -> bool:
-        """Whether the tasks shall reach each other; as in OpenPAI, who does not say so does not wish it."""
+        """Whether the tasks may log in to each other; off by default, as in OpenPAI."""
         return self.plugin == "ssh" and self.parameters.get("jobssh") is True
 
     @property
     def barrier_s(self) -> int:
-        """How long a task waits for SSH to the others before its own commands; 0: it does not."""
+        """How long a task waits for SSH to the others before its own commands; 0: not at all."""
         if self.parameters.get("sshbarrier") is not True:
             return 0
         return 60 * int(self.parameters.get("sshbarrierTimeout") or 30)
@@ -160,7 +159,7 @@ class RuntimePlugin:
 
 @dataclass(frozen=True, slots=True)
 class BerthExtras:
-    """`extras.berth`. None means: not said, the virtual cluster's or the cluster's default holds."""
+    """`extras.berth`. None means unset: the virtual cluster's or the cluster's default applies."""
 
     time_limit_s: int | None = None
     grace_period_s: int | None = None
@@ -179,11 +178,10 @@ class BerthExtras:
 class JobSpec:
     """One valid job file.
 
-    `job_retry_count` is FrameworkController's `maxRetryCount`: n >= 0 retries at most n failures that the job
-    accounts for, `RETRY_ALWAYS` any of them, `FANCY_RETRY_OFF` whatever the end was, success included.
-    `storages` None means the file names none; an empty tuple asks for the user's default storages (OpenPAI).
-    `notify` is a subset of `JOB_EVENTS`. `secrets` is what the file gives, and stays out of `repr` and of
-    `to_json`.
+    `job_retry_count` is FrameworkController's `maxRetryCount`: n >= 0 retries at most n failures that the job accounts
+    for, `RETRY_ALWAYS` any of them, `FANCY_RETRY_OFF` whatever the end was, success included. `storages` None means the
+    file names none; an empty tuple asks for the user's default storages (OpenPAI). `notify` is a subset of
+    `JOB_EVENTS`. `secrets` holds the file's secrets, and stays out of `repr` and of `to_json`.
     """
 
     name: str
@@ -209,24 +207,24 @@ class JobSpec:
 
     @property
     def task_count(self) -> int:
-        """Tasks of the whole job."""
+        """Number of tasks in the job."""
         return sum(role.instances for role in self.roles)
 
     @property
     def gpu_count(self) -> int:
-        """GPUs of the whole job."""
+        """Number of GPUs in the job."""
         return sum(role.instances * role.resources.gpu for role in self.roles)
 
     def asks_ssh(self, role: str) -> bool:
-        """Whether the tasks of this role shall be reached by SSH."""
+        """Whether people may log in to this role's tasks by SSH."""
         return any(plugin.asks_ssh for plugin in self.plugins if plugin.is_of(role))
 
     def job_ssh(self, role: str) -> RuntimePlugin | None:
-        """The wish that tasks of this role and the others reach each other by SSH."""
+        """The plug-in by which tasks of this role and the others reach each other by SSH."""
         return next((one for one in self.plugins if one.asks_job_ssh and one.is_of(role)), None)
 
     def role(self, name: str) -> TaskRoleSpec:
-        """The task role of that name; `KeyError` when there is none."""
+        """The task role of that name; raises `KeyError` if there is none."""
         for role in self.roles:
             if role.name == name:
                 return role

@@ -1,4 +1,4 @@
-"""OpenPAI's runtime plug-ins in a job file: entries of `extras`, and prerequisites that name one, in one form."""
+"""OpenPAI's runtime plug-ins of a job file in one form: entries of `extras`, and prerequisites that name one."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from portal.job_file.templates import MAX_RENDERED, RenderedTooLong, render
 KEY: Final = "com.microsoft.pai.runtimeplugin"
 PLACE: Final[Path] = ("extras", KEY)
 _IN_SCRIPT = ("cmd", "git")
-"""These become lines of a script, which is filled in as a whole."""
+"""Plug-ins that become lines of a script, whose references are filled in as a whole."""
 _FLAGS = ("jobssh", "sshbarrier")
 _NUMBERS = ("sshbarrierTimeout", "port")
 MOST_KEYS: Final = 100_000
-"""Characters of one `userssh`."""
+"""Maximum characters of one `userssh`."""
 _WHOLE = re.compile(r"[0-9]{1,9}")
 
 
@@ -36,7 +36,7 @@ class Entry:
 
 
 def entries(job: Raw) -> Iterator[tuple[Path, Entry]]:
-    """Every plug-in of a file of any shape, after the place of its parameters: prerequisites first."""
+    """Every plug-in of a file of any shape, with the path of its parameters: prerequisites first."""
     needed = {name: {item.get("name") for item in needed_prerequisites(job, name)} for name, _ in raw.roles(job)}
     for at, item in enumerate(raw.items(job.get("prerequisites"))):
         prerequisite = raw.mapping(item)
@@ -48,7 +48,7 @@ def entries(job: Raw) -> Iterator[tuple[Path, Entry]]:
 
 
 def entries_of(job: Raw, role_name: str) -> Iterator[Entry]:
-    """The plug-ins of a role in the order in which they run: what prerequisites bring, clones, all others."""
+    """The plug-ins of a role in running order: prerequisites', clones, all others."""
     for item in needed_prerequisites(job, role_name):
         if (entry := _of_prerequisite(item, [role_name])) is not None:
             yield entry
@@ -76,8 +76,8 @@ def needed_prerequisites(job: Raw, role_name: str) -> Iterator[Raw]:
 
 
 def filled(job: Raw) -> Raw:
-    """The file with `$parameters` filled in in plug-ins that are no lines of a script, and with their values of the
-    kind that they are of: OpenPAI reads `jobssh: "true"` as `jobssh: true`. Raises `RenderedTooLong`."""
+    """The file with `$parameters` filled in in plug-ins outside of scripts, and their values converted to the expected
+    types: OpenPAI reads `jobssh: "true"` as `jobssh: true`. Raises `RenderedTooLong`."""
     filling = _Filling(raw.mapping(job, "parameters"))
     changed = dict(job)
     if isinstance(job.get("prerequisites"), list):
@@ -89,8 +89,7 @@ def filled(job: Raw) -> Raw:
 
 
 def ssh_keys(spec: JobSpec, role: str) -> list[str]:
-    """Lines that the file itself gives as public keys for this role, with those of the job's secrets that are known
-    filled in."""
+    """Lines that the file gives as public keys for this role, with the known ones of the job's secrets filled in."""
     given = [plugin.parameters for plugin in spec.plugins if plugin.plugin == "ssh" and plugin.is_of(role)]
     try:
         return [line for parameters in given for line in key_lines(parameters, spec.secrets)]
@@ -99,7 +98,7 @@ def ssh_keys(spec: JobSpec, role: str) -> list[str]:
 
 
 def key_lines(parameters: Mapping[str, Any], secrets: Mapping[str, Any]) -> list[str]:
-    """The lines of `userssh` that are no comments, with these secrets filled in; raises `RenderedTooLong`."""
+    """The lines of `userssh` that are not comments, with these secrets filled in; raises `RenderedTooLong`."""
     given = raw.mapping(parameters.get("userssh"))
     if given.get("type") != "custom":
         return []
@@ -108,7 +107,7 @@ def key_lines(parameters: Mapping[str, Any], secrets: Mapping[str, Any]) -> list
 
 
 def no_key(lines: Iterable[str]) -> str | None:
-    """The first of these that is no public key, and waits for no secret to be known."""
+    """The first line that is not a public key, ignoring those with references to unknown secrets."""
     for line in lines:
         try:
             public_key_parse(line)
@@ -119,7 +118,7 @@ def no_key(lines: Iterable[str]) -> str | None:
 
 
 def _of_prerequisite(item: Raw, roles: list[str]) -> Entry | None:
-    """Without a plug-in its callbacks are those of `cmd`; None where it is none of ours."""
+    """Its plug-in entry; without a plug-in its callbacks are `cmd`'s, and None if it is not ours."""
     named = raw.text(item.get("plugin"))
     plugin = "cmd" if named is None and "callbacks" in item else (named or "").removeprefix(f"{KEY}.")
     if not plugin or plugin == named:
@@ -133,7 +132,7 @@ def _of_extras(item: Raw) -> Entry:
 
 
 class _Filling:
-    """Fills in parameters, in all texts together no more than one text may have."""
+    """Fills in parameters, with the limit of one text for all texts together."""
 
     def __init__(self, parameters: Raw) -> None:
         self._context = {"parameters": parameters}
@@ -170,7 +169,7 @@ class _Filling:
 
 
 def _typed(key: str, value: Any) -> Any:
-    """A flag or a number that was written as a text."""
+    """Converts a flag or number that was written as text."""
     if isinstance(value, str) and key in _FLAGS and value.lower() in ("true", "false"):
         return value.lower() == "true"
     return int(value) if isinstance(value, str) and key in _NUMBERS and _WHOLE.fullmatch(value) else value

@@ -1,4 +1,4 @@
-"""What can be wrong with a job file, as data."""
+"""Problems of a job file, as data."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ Path = tuple[str | int, ...]
 
 MAX_PROBLEMS = 100
 MAX_MESSAGE = 1_000
-"""Characters of what is said of one of them."""
+"""Maximum characters of a path or message."""
 MAX_NAME = 80
-"""Characters of a name in it: of a file that is refused any name may be of any length."""
+"""Maximum characters of a quoted name: names in a refused file may be of any length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One thing to change.
 
-    `path` such as `taskRoles.train.resourcePerInstance.gpu` ("" is the whole file), `message` a sentence
-    with the number and the limit, `code` a stable word for programs, `line` counted from 1 where known. Path and
-    message are cut at `MAX_MESSAGE` characters.
+    `path` such as `taskRoles.train.resourcePerInstance.gpu` ("" is the whole file), `message` a sentence with the
+    number and the limit, `code` a stable word for programs, `line` counted from 1 if known. Path and message are cut at
+    `MAX_MESSAGE` characters.
     """
 
     path: str
@@ -39,7 +39,7 @@ class Problem:
 
 
 class SpecInvalid(Exception):
-    """The job file cannot be accepted; `problems` holds every reason, in the order of the file."""
+    """The job file is refused; `problems` holds every reason, in the order of the file."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         found = tuple(problems)
@@ -52,8 +52,8 @@ def _rest(number: int) -> tuple[Problem, ...]:
 
 
 def path_text(path: Path) -> str:
-    """`("taskRoles", "train", "commands", 0)` as `taskRoles.train.commands[0]`; a key that is not a plain
-    word is quoted."""
+    """`("taskRoles", "train", "commands", 0)` as `taskRoles.train.commands[0]`; a key that is not a plain word is
+    quoted."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -64,7 +64,7 @@ def path_text(path: Path) -> str:
 
 
 def short(name: str, most: int = MAX_NAME) -> str:
-    """A text of the file, for a sentence: its beginning where it has more than `most` characters."""
+    """A text of the file for use in a sentence, cut at `most` characters."""
     return name if len(name) <= most else name[: most - 3] + "..."
 
 

@@ -1,7 +1,6 @@
-"""Reading a file that may have any shape: what is not of the wanted kind counts as absent.
+"""Lenient access to a file of any shape: a value of the wrong type counts as absent.
 
-The checks that go beyond the schema run on files that the schema refuses as well, so that a user sees
-every problem at once.
+Checks beyond the schema also run on files that the schema refuses, so that a user sees every problem at once.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ def mapping(value: Any, *keys: str) -> Raw:
 
 
 def items(value: Any) -> list[Any]:
-    """`value` when it is a list, else an empty one."""
+    """`value` if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
 
 def texts(value: Any) -> list[str]:
-    """The texts in the list `value`."""
+    """The strings in the list `value`."""
     return [item for item in items(value) if isinstance(item, str)]
 
 
 def text(value: Any) -> str | None:
-    """`value` when it is a text that is not empty."""
+    """`value` if it is a non-empty string."""
     return value if isinstance(value, str) and value else None
 
 
 def whole(value: Any, default: int = 0) -> int:
-    """`value` when it is a whole number (4.0 is one), else `default`."""
+    """`value` if it is a whole number (4.0 is one), else `default`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
         return default
     return int(value)
@@ -49,7 +48,7 @@ def roles(job: Raw) -> Iterator[tuple[str, Raw]]:
 
 
 def named(value: Any) -> dict[str, Raw]:
-    """The mappings of the list `value` by their `name`; the first of a name wins."""
+    """Mappings in the list `value` by their `name`; the first of a name wins."""
     found: dict[str, Raw] = {}
     for item in items(value):
         name = text(mapping(item).get("name"))
@@ -69,5 +68,5 @@ def gang(job: Raw) -> bool:
 
 
 def priority_class(job: Raw) -> str | None:
-    """The class the file names."""
+    """The class that the file names."""
     return text(mapping(job, "extras", "hivedScheduler").get("jobPriorityClass"))

@@ -1,4 +1,4 @@
-"""A job file with one value changed and all else as it was typed."""
+"""Changes one value of a job file and keeps the rest as typed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ PRIORITY_CLASS: Final = ("extras", "hivedScheduler", "jobPriorityClass")
 
 
 def with_value(source: str, path: tuple[str, ...], wanted: str) -> str:
-    """The valid file `source` with another text at this place, such as `VC`. Comments and order stay where the value
-    can be changed at its place; a file that repeats it by an anchor is written anew."""
+    """The valid file `source` with another text at this path, such as `VC`. Comments and order are kept if the value
+    can be changed in place; a file that repeats it by an anchor is dumped anew."""
     document = load(source)
     whole = _with(document.value, path, wanted)
     changed = _in_place(document.text, path, wanted)
@@ -35,12 +35,12 @@ def _value(source: str) -> dict[str, Any] | None:
     try:
         return load(source).value
     except SpecInvalid:
-        return None  # what was replaced was an anchor's place, which others refer to
+        return None  # the replaced text held an anchor that others refer to
 
 
 def _in_place(source: str, path: tuple[str, ...], wanted: str) -> str | None:
-    """None where something on the way is no mapping."""
-    node = yaml.compose(source, Loader=yaml.CSafeLoader)  # which reads, as `load` does, tabs that PyYAML's own refuses
+    """The changed text; None if something on the path is no mapping."""
+    node = yaml.compose(source, Loader=yaml.CSafeLoader)  # like `load`, accepts tabs that PyYAML's own refuses
     for place, key in enumerate(path):
         if not isinstance(node, yaml.MappingNode):
             return None
@@ -64,7 +64,7 @@ def _entry(node: yaml.MappingNode, key: str) -> yaml.Node | None:
 
 
 def _insert(source: str, node: yaml.MappingNode, entry: str) -> str:
-    """Put an entry before the mapping's first one."""
+    """Inserts an entry before the mapping's first one."""
     start = node.start_mark.index
     if node.flow_style:
         return f"{source[: start + 1]}{entry}{', ' if node.value else ''}{source[start + 1 :]}"

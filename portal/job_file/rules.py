@@ -1,6 +1,6 @@
-"""What a schema cannot say of a job file: names that must exist, numbers that must agree.
+"""Job file rules beyond the schema: names that must exist, numbers that must agree.
 
-Each rule is a generator over the file as read and holds on any shape; `RULES` is their order.
+Each rule is a generator over the file as read and copes with any shape; `RULES` is their order.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RESERVED_BELOW = ("/berth/", "/proc/", "/run/berth", "/sys/", "/dev/")
 
 
 class Finding(NamedTuple):
-    """A problem whose path is not yet text."""
+    """A problem whose path is not text yet."""
 
     path: Path
     message: str
@@ -39,13 +39,13 @@ Rule = Callable[[Raw], Iterator[Finding]]
 
 
 def findings(job: Raw) -> Iterator[Finding]:
-    """What every rule has to say of the file."""
+    """All rules' findings on the file."""
     for rule in RULES:
         yield from rule(job)
 
 
 def prerequisites_unique(job: Raw) -> Iterator[Finding]:
-    """A pair of type and name stands once."""
+    """Each pair of type and name is unique."""
     seen: set[tuple[str, str]] = set()
     for index, item in enumerate(raw.items(job.get("prerequisites"))):
         kind, name = raw.text(raw.mapping(item).get("type")), raw.text(raw.mapping(item).get("name"))
@@ -58,7 +58,7 @@ def prerequisites_unique(job: Raw) -> Iterator[Finding]:
 
 
 def passwords_given(job: Raw) -> Iterator[Finding]:
-    """A file shown with its passwords hidden is not submitted as it is shown."""
+    """Registry passwords are not masked, as in a file copied from a page."""
     for index, item in enumerate(raw.items(job.get("prerequisites"))):
         if raw.mapping(item, "auth").get("password") == MASK:
             message = "is masked; give the password again, or name one of your stored secrets"
@@ -66,7 +66,7 @@ def passwords_given(job: Raw) -> Iterator[Finding]:
 
 
 def images_named(job: Raw) -> Iterator[Finding]:
-    """Each image has a name that Docker can pull; what is no text without blanks is the schema's to tell."""
+    """Each image has a name that Docker can pull; a value that is no text without blanks is left to the schema."""
     for index, item in enumerate(raw.items(job.get("prerequisites"))):
         uri = raw.text(raw.mapping(item).get("uri"))
         if raw.mapping(item).get("type") != "dockerimage" or uri is None or len(uri.split()) != 1 or len(uri) > 1024:
@@ -76,7 +76,7 @@ def images_named(job: Raw) -> Iterator[Finding]:
 
 
 def prerequisites_exist(job: Raw) -> Iterator[Finding]:
-    """What a role or another prerequisite names is there, and of the right type."""
+    """Prerequisites that a role or another one names exist, with the right type."""
     by_kind = {kind: raw.prerequisites(job, kind) for kind in _LINK_KINDS.values()}
     known = raw.named(job.get("prerequisites"))
     for name, role in raw.roles(job):
@@ -91,7 +91,7 @@ def prerequisites_exist(job: Raw) -> Iterator[Finding]:
 
 
 def deployments_match(job: Raw) -> Iterator[Finding]:
-    """Deployments have names of their own and speak of roles that exist; the chosen one is there."""
+    """Deployments have unique names and refer to existing roles; the chosen one exists."""
     roles = raw.mapping(job, "taskRoles")
     seen: set[str] = set()
     for index, item in enumerate(raw.items(job.get("deployments"))):
@@ -109,7 +109,7 @@ def deployments_match(job: Raw) -> Iterator[Finding]:
 
 
 def hived_roles_match(job: Raw) -> Iterator[Finding]:
-    """Each entry names a role and one place only; an affinity group asks for one kind of cell."""
+    """Each entry names an existing role and one place only; an affinity group asks for one kind of cell."""
     roles = raw.mapping(job, "taskRoles")
     groups: dict[str, tuple[str, object, object]] = {}
     for name, item in raw.mapping(job, *map(str, _HIVED)).items():
@@ -132,7 +132,7 @@ def hived_roles_match(job: Raw) -> Iterator[Finding]:
 
 
 def roles_complete(job: Raw) -> Iterator[Finding]:
-    """A role has something to run."""
+    """Each role has something to run."""
     for name, role in raw.roles(job):
         lines = raw.texts(role.get("commands"))
         if lines and not any(line.strip() for line in lines):
@@ -141,7 +141,7 @@ def roles_complete(job: Raw) -> Iterator[Finding]:
 
 
 def pai_role(role: str) -> str:
-    """The role as OpenPAI's variables of a run and its host names have it; those that the file alone makes have the
+    """The role's name in OpenPAI's runtime variables and host names; variables made from the file alone keep the
     original."""
     return role.lower().replace("_", "")
 
@@ -168,7 +168,7 @@ def tasks_bounded(job: Raw) -> Iterator[Finding]:
 
 
 def scripts_bounded(job: Raw) -> Iterator[Finding]:
-    """Filling in parameters does not make the commands grow without bound."""
+    """Scripts stay bounded when parameters are filled in."""
     total = 0
     for name, _ in raw.roles(job):
         try:
@@ -184,7 +184,7 @@ def scripts_bounded(job: Raw) -> Iterator[Finding]:
 
 
 def storages_mountable(job: Raw) -> Iterator[Finding]:
-    """Each storage stands once, at a place of its own that the container can give away."""
+    """Each storage is mounted once, at its own path that the container allows."""
     names: set[str] = set()
     places: set[str] = set()
     for index, item in enumerate(raw.items(raw.mapping(job, "extras").get("storages"))):
@@ -205,7 +205,7 @@ def storages_mountable(job: Raw) -> Iterator[Finding]:
 
 
 def plugins_match(job: Raw) -> Iterator[Finding]:
-    """Runtime plug-ins speak of roles that exist."""
+    """Runtime plug-ins refer to existing roles."""
     roles = raw.mapping(job, "taskRoles")
     for index, item in enumerate(raw.items(raw.mapping(job, "extras").get(plugins.KEY))):
         for position, name in enumerate(raw.items(raw.mapping(item).get("taskroles"))):
@@ -214,7 +214,7 @@ def plugins_match(job: Raw) -> Iterator[Finding]:
 
 
 def git_options_are_words(job: Raw) -> Iterator[Finding]:
-    """The options of the plug-in `git` can be taken apart into words."""
+    """Options of the plug-in `git` can be split into words."""
     for path, entry in plugins.entries(job):
         for place, option in enumerate(raw.items(entry.parameters.get("options")) if entry.plugin == "git" else ()):
             if isinstance(option, str) and git_clone.option_words(option) is None:
@@ -223,8 +223,7 @@ def git_options_are_words(job: Raw) -> Iterator[Finding]:
 
 
 def ssh_keys_are_keys(job: Raw) -> Iterator[Finding]:
-    """What the plug-in `ssh` gives as one's own keys are public keys, without options. What a secret brings in is not
-    shown."""
+    """The plug-in `ssh` is given public keys without options. The value of a secret is not shown."""
     for path, entry in plugins.entries(job):
         value: Path = (*path, "userssh", "value")
         try:
@@ -241,7 +240,7 @@ def ssh_keys_are_keys(job: Raw) -> Iterator[Finding]:
 
 
 def berth_durations_agree(job: Raw) -> Iterator[Finding]:
-    """Durations stay in bounds, and none is longer than the time limit."""
+    """Durations are in bounds, and none exceeds the time limit."""
     berth = raw.mapping(job, *map(str, _BERTH))
     limit = durations.seconds(berth.get("timeLimit"))
     for key in ("timeLimit", "gracePeriod", "minRunTime"):
@@ -257,7 +256,7 @@ def berth_durations_agree(job: Raw) -> Iterator[Finding]:
 
 
 def berth_wishes_agree(job: Raw) -> Iterator[Finding]:
-    """Wishes that exclude each other are not made together."""
+    """Mutually exclusive options are not combined."""
     berth = raw.mapping(job, *map(str, _BERTH))
     if berth.get("preemptible") is False:
         if berth.get("borrow") == "auto":
@@ -286,14 +285,14 @@ def _checkpoint_findable(job: Raw, file: str) -> Iterator[Finding]:
 
 
 def no_rights_asked(job: Raw) -> Iterator[Finding]:
-    """No key that nothing reads asks for what no job has."""
+    """No unread key asks for rights that no job has."""
     for path in rights_asked(job):
         message = "asks for rights that jobs do not have here; remove it"
         yield Finding(path, message, "right")
 
 
 def mount_path(storage: Raw) -> str:
-    """Where a storage is mounted, normalised; OpenPAI's default is /mnt/ and its name."""
+    """The storage's mount path, normalised; OpenPAI's default is /mnt/ and its name."""
     given = raw.text(storage.get("mountPath")) or f"/mnt/{storage.get('name')}"
     if "/.." in given:
         return given

@@ -1,7 +1,7 @@
-"""What an unquoted word of a job file means: the core schema of YAML 1.2 (yaml.org/spec/1.2.2, 10.3).
+"""Scalars of a job file by the core schema of YAML 1.2 (yaml.org/spec/1.2.2, 10.3).
 
-OpenPAI read its files with js-yaml, so `yes` is a word, `1.0.0` a text and a date a text as well; YAML 1.1
-would make them a truth value, an error and a date.
+OpenPAI read its files with js-yaml, so `yes`, `1.0.0` and dates are strings; YAML 1.1 would make them a boolean, an
+error and a date.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class NotFinite(ValueError):
 
 
 class NotOfTag(ValueError):
-    """The text cannot be read as its tag says."""
+    """The text does not match its tag."""
 
 
 def plain(text: str) -> Scalar:

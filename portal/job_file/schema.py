@@ -1,6 +1,6 @@
-"""The shape of a job file: our JSON Schemas (draft 2020-12), and their answers as problems.
+"""Validates a job file's shape by our JSON Schemas (draft 2020-12), and words the errors.
 
-A schema may say in `x-says` what is wanted, in words; other programs ignore the key.
+A schema may state in `x-says` what is wanted, in words; other programs ignore the key.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _LONGEST_GUESS = 40
 
 
 def schema_job() -> dict[str, Any]:
-    """The schema of a whole job file, complete in itself (`extras.berth` included)."""
+    """The schema of a whole job file, self-contained (`extras.berth` included)."""
     schema = _read("job.schema.json")
     berth = schema_berth()
-    del berth["$schema"]  # one inside another would be checked by the library's own keywords, not by ours
+    del berth["$schema"]  # a nested $schema would switch to the library's own keywords
     schema["$defs"]["berth"] = berth
     return schema
 
@@ -50,7 +50,7 @@ def schema_berth() -> dict[str, Any]:
 
 
 def shape_problems(document: Document) -> list[Problem]:
-    """Every place where the file has another shape than the schema, at most `MAX_PROBLEMS` + 1."""
+    """Every place where the file deviates from the schema, at most `MAX_PROBLEMS` + 1."""
     errors = islice(_validator().iter_errors(document.value), MAX_PROBLEMS + 1)
     return [_problem(error, document) for error in errors]
 
@@ -80,7 +80,7 @@ def _validator() -> Validator:
 def _required(
     validator: Validator, names: list[str], instance: Any, schema: Mapping[str, Any]
 ) -> Iterator[ValidationError]:
-    """As the standard's, with the missing key in the path."""
+    """The standard check, with the missing key in the path."""
     if isinstance(instance, dict):
         for name in names:
             if name not in instance:
@@ -90,7 +90,7 @@ def _required(
 def _additional_properties(
     validator: Any, rule: Any, instance: Any, schema: Mapping[str, Any]
 ) -> Iterator[ValidationError]:
-    """As the standard's, with the key too many in the path; no schema here has patternProperties."""
+    """The standard check, with the extra key in the path; no schema here has patternProperties."""
     if not isinstance(instance, dict):
         return
     known = schema.get("properties", {})
@@ -102,7 +102,7 @@ def _additional_properties(
 
 
 def _property_names(validator: Any, rule: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
-    """As the standard's, with the wrong key in the path."""
+    """The standard check, with the wrong key in the path."""
     if isinstance(instance, dict):
         for key in instance:
             for error in validator.descend(key, rule):
@@ -111,7 +111,7 @@ def _property_names(validator: Any, rule: Any, instance: Any, schema: Mapping[st
 
 
 def _pattern(validator: Validator, pattern: str, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
-    """As the standard's: `$` is the end of the text, which in Python a line end may follow."""
+    """The standard check with `$` as the text's end: Python's also matches before a last newline."""
     if isinstance(instance, str) and not re.search(pattern.replace("$", r"\Z"), instance):
         yield ValidationError(instance)
 

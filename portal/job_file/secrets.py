@@ -19,17 +19,17 @@ from portal.job_file.templates import RenderedTooLong, lookup, references, rende
 DOCKER_HUB: Final = "docker.io"
 MASK: Final = "******"
 LONGEST_NAME: Final = 255
-"""Of a storage."""
+"""Maximum characters of a storage's name."""
 LITERAL_PASSWORDS: Final = "berth-registry-passwords"
-"""Where `JobSpec.secrets` keeps a registry password that the file gives in clear, by image name."""
+"""Key in `JobSpec.secrets` for registry passwords that the file gives in clear, by image name."""
 
 
 def mask_secrets(source: str | bytes) -> str:
-    """The file as text with its secrets hidden, every other byte as it was.
+    """The file as text with its secrets masked, every other byte unchanged.
 
-    Hidden are the value of `secrets` with its comments, and registry passwords given in clear. Where that
-    cannot be done in the text with certainty (anchors and aliases in or to the section), the file is
-    written anew. Raises `SpecInvalid` on a file that cannot be read.
+    Masked are the value of `secrets` with its comments, and registry passwords given in clear. If that cannot be done
+    in the text with certainty (anchors and aliases in or to the section), the file is dumped anew. Raises `SpecInvalid`
+    on a file that cannot be read.
     """
     text = checked_text(source)
     document = load(text)
@@ -46,7 +46,7 @@ def mask_secrets(source: str | bytes) -> str:
 
 
 def unmasked(job: Raw, secrets: Mapping[str, Any]) -> Raw:
-    """The file, masked as it was stored, with what `JobSpec.secrets` kept of it back at the places that were hidden."""
+    """The masked file as stored, with what `JobSpec.secrets` kept put back in place."""
     shown = {**job, "secrets": {**secrets}} if job.get("secrets") == MASK else dict(job)
     if isinstance(job.get("prerequisites"), list):
         passwords = raw.mapping(secrets, LITERAL_PASSWORDS)
@@ -77,7 +77,7 @@ def secret_names_missing(spec: JobSpec) -> tuple[str, ...]:
 
 
 def secret_texts(secrets: Mapping[str, Any]) -> tuple[str, ...]:
-    """Every value of a job's secrets, as a script has it."""
+    """Every value of a job's secrets, as in a script."""
     found, waiting = dict[str, None](), [secrets]
     while waiting:
         value: Any = waiting.pop()
@@ -89,7 +89,7 @@ def secret_texts(secrets: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def with_secrets(spec: JobSpec, stored: Mapping[str, Any]) -> JobSpec:
-    """The job with these stored secrets beside those that its file gives, which go first."""
+    """The job with these stored secrets added; those of its file take precedence."""
     if not stored:
         return spec
     secrets = {**stored, **spec.secrets}
@@ -99,7 +99,7 @@ def with_secrets(spec: JobSpec, stored: Mapping[str, Any]) -> JobSpec:
 def storages_named(
     mounts: tuple[StorageMount, ...] | None, secrets: Mapping[str, Any]
 ) -> tuple[StorageMount, ...] | None:
-    """The storages with these secrets filled in where one is named by a secret: what is mounted is shown."""
+    """Storages with references to these secrets in their names filled in: what is mounted is shown."""
     return mounts and tuple(_named(one, {"secrets": secrets}) for one in mounts)
 
 
@@ -113,12 +113,12 @@ def _named(mount: StorageMount, context: Mapping[str, Any]) -> StorageMount:
 
 
 def registries_open(spec: JobSpec) -> frozenset[str]:
-    """The servers of images for which the file gives no log-in."""
+    """Servers of images for which the file gives no login."""
     return frozenset(registry_of(role.image.uri) for role in spec.roles if role.image.auth is None)
 
 
 def with_logins(spec: JobSpec, logins: Mapping[str, tuple[str, str]]) -> JobSpec:
-    """The job with these log-ins (server -> user name and password) for images without one."""
+    """The job with these logins (server -> user name and password) for images without one."""
     passwords, roles = {**raw.mapping(spec.secrets, LITERAL_PASSWORDS)}, []
     for role in spec.roles:
         image = role.image
@@ -134,8 +134,8 @@ def with_logins(spec: JobSpec, logins: Mapping[str, tuple[str, str]]) -> JobSpec
 
 
 def registry_of(uri: str) -> str:
-    """The server that an image comes from, as Docker reads its name: the part before the first slash where that looks
-    like a host, else Docker's own."""
+    """The server of an image, as Docker reads its name: the part before the first slash if it looks like a host, else
+    Docker Hub."""
     first, slash, _ = uri.partition("/")
     host = bool(slash) and (first == "localhost" or "." in first or ":" in first)
     return first.lower() if host else DOCKER_HUB
@@ -176,7 +176,7 @@ def _masked_item(item: Any) -> Any:
 
 
 def _leaves(job: Raw) -> set[str]:
-    """Every text that is a secret."""
+    """Every string that is a secret."""
     found = {password for item in raw.items(job.get("prerequisites")) if (password := _clear_password(item))}
     waiting = [job.get("secrets")]
     while waiting:
@@ -189,7 +189,7 @@ def _leaves(job: Raw) -> set[str]:
 
 
 def _without(value: Any, hidden: set[str]) -> Any:
-    """`value` with each text that is a secret hidden: an alias may have carried it there."""
+    """`value` with every secret text masked: an alias may have carried it there."""
     if isinstance(value, dict):
         return {key: _without(item, hidden) for key, item in value.items()}
     if isinstance(value, list):
@@ -206,10 +206,9 @@ def _reads_as(text: str, wanted: Raw) -> bool:
 
 
 class _Finder:
-    """Finds the places in the text that hold secrets, by libyaml's marks.
+    """Finds secrets in the text, by libyaml's marks.
 
-    `certain` is False where the text alone cannot tell what is shown elsewhere: an anchor or an alias
-    stands in a secret.
+    `certain` is False if the text alone cannot tell what is shown elsewhere: a secret contains an anchor or an alias.
     """
 
     def __init__(self, text: str) -> None:
@@ -223,7 +222,7 @@ class _Finder:
                 break
 
     def masked(self) -> str:
-        """The text with each place hidden."""
+        """The text with each secret masked."""
         text = self._text
         for start, end, shown in sorted(self._spans, reverse=True):
             text = text[:start] + shown + text[end:]
@@ -248,7 +247,7 @@ class _Finder:
         self._spans.append((start, end, f' "{MASK}"'))
 
     def _walk(self, value: yaml.Event, path: tuple[str, ...]) -> None:
-        """Look for `prerequisites[].auth.password` below `value`."""
+        """Looks for `prerequisites[].auth.password` below `value`."""
         if isinstance(value, yaml.MappingStartEvent):
             for key in self._events:
                 if isinstance(key, yaml.MappingEndEvent):
@@ -275,7 +274,7 @@ class _Finder:
             self.certain = False
 
     def _comments_end(self, end: int) -> int:
-        """Comments after the last value of the section, indented as it is, belong to it."""
+        """The section's end, including indented comments after its last value."""
         text = self._text
         while True:
             stop = text.find("\n", end)
@@ -289,7 +288,7 @@ class _Finder:
 
 
 def _next_comment(text: str, end: int) -> int | None:
-    """Where the next indented comment begins, when only blank lines stand between."""
+    """The start of the next indented comment, if only blank lines come before it."""
     position = text.find("\n", end) + 1
     while position > 0 and not text[end:position].strip():
         stop = text.find("\n", position)
@@ -301,7 +300,7 @@ def _next_comment(text: str, end: int) -> int | None:
 
 
 def _span_events(first: yaml.Event, events: Any) -> Any:
-    """The events of one value, `first` included."""
+    """The events of one value, including `first`."""
     depth = 0
     event = first
     while True:
@@ -317,7 +316,7 @@ def _is_key(event: yaml.Event, name: str) -> bool:
 
 
 def _is_block_end(event: yaml.Event) -> bool:
-    """The end of a block collection lies where the next thing begins, and has no width."""
+    """Whether it ends a block collection: such an end has no width, and lies where the next thing begins."""
     return isinstance(event, yaml.CollectionEndEvent) and _index(event) == _index(event, end=True)
 
 
@@ -327,12 +326,12 @@ def _index(event: yaml.Event, *, end: bool = False) -> int:
 
 
 def _trimmed_end(text: str, end: int) -> int:
-    """A block text ends after its line ends; they stay."""
+    """`end` before trailing line ends, which a block text includes; they stay."""
     return len(text[:end].rstrip())
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes what `load` reads back: long texts as blocks, no aliases."""
+    """Dumps what `load` reads back: long texts as blocks, no aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

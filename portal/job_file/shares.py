@@ -1,4 +1,4 @@
-"""Tasks that want more CPU or memory than goes with their GPUs: what is beyond is on loan (docs/scheduling.md)."""
+"""Hints on tasks that want more CPU or memory than their GPUs' share: the excess is on loan (docs/scheduling.md)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from portal.job_file.model import JobSpec, TaskRoleSpec
 
 
 def share_hints(spec: JobSpec, cluster: ClusterFacts) -> Iterator[str]:
-    """A sentence for each role of a guaranteed job whose tasks want more than the share of their GPUs on each node of
-    the SKU that they may have."""
+    """A sentence for each role of a guaranteed job whose tasks exceed the share of their GPUs on every node of the SKU
+    that they may have."""
     for role in spec.roles if spec.priority >= 0 else ():
         gpus, layout = role.resources.gpu, cluster.context.layout
         shares = [

@@ -1,7 +1,7 @@
 """References in texts: `<% $parameters.x %>`, `<% $secrets.x.y %>`, `<% $data.uri[0] %>`.
 
-One pass, as OpenPAI's: what a value brings in is not read again, and what nothing is known of stays as it
-stands. Parameters and prerequisites are filled in at submission, secrets inside the container only.
+One pass, like OpenPAI: values are not expanded again, and unknown references stay as they are. Parameters and
+prerequisites are filled in at submission, secrets only inside the container.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_RENDERED: Final = 1_000_000
 """Characters of one text with its references filled in."""
 
 _NAME = r"[^\s.\[\]<>%]{1,255}(?: [^\s.\[\]<>%]{1,255}){0,7}"
-"""A key in a reference: whatever does not end it, blanks between its words."""
+"""A key in a reference: anything that does not end it, with spaces between words."""
 _REFERENCE = re.compile(rf"<%\s*\$([A-Za-z_]\w{{0,63}})((?:\.{_NAME}|\[\d{{1,9}}\]){{0,16}})\s*%>")
 _STEP = re.compile(rf"\.({_NAME})|\[(\d+)\]")
 _PLAIN_FROM, _PLAIN_BELOW = 1e-6, 1e21
@@ -25,7 +25,7 @@ _PLAIN_FROM, _PLAIN_BELOW = 1e-6, 1e21
 
 
 class RenderedTooLong(ValueError):
-    """The text grows beyond its bound when its references are filled in."""
+    """The text exceeds its limit with its references filled in."""
 
 
 def render(text: str, context: Mapping[str, Any], most: int = MAX_RENDERED) -> str:
@@ -46,12 +46,12 @@ def render(text: str, context: Mapping[str, Any], most: int = MAX_RENDERED) -> s
 
 
 def render_script(role: TaskRoleSpec, secrets: Mapping[str, Any]) -> str:
-    """The role's script with the secrets filled in: for the inside of the container, and never stored."""
+    """The role's script with the secrets filled in: for use inside the container, never stored."""
     return render(role.script, {"secrets": secrets})
 
 
 def render_auth(auth: RegistryAuth, secrets: Mapping[str, Any]) -> RegistryAuth:
-    """The log-in with the secrets filled in, for the pull."""
+    """The login with the secrets filled in, for the pull."""
     context = {"secrets": secrets}
     return RegistryAuth(
         username=render(auth.username, context),
@@ -68,7 +68,7 @@ def references(text: str, name: str) -> Iterator[tuple[str, ...]]:
 
 
 def lookup(value: Any, steps: tuple[str, ...]) -> Any:
-    """What `steps` lead to inside `value`; None when they lead nowhere."""
+    """The value at `steps` inside `value`; None if there is none."""
     for step in steps:
         if isinstance(value, Mapping):
             value = value.get(step)
@@ -88,7 +88,7 @@ def _steps(match: re.Match[str]) -> tuple[str, ...]:
 
 
 def value_text(value: Any) -> str | None:
-    """A value as JavaScript writes it, a list with commas; a mapping or nothing has no text."""
+    """A value as JavaScript writes it, a list with commas; None for a mapping or nothing."""
     if isinstance(value, list | tuple):
         texts = ["" if item is None else value_text(item) for item in value]
         return None if None in texts else ",".join(map(str, texts))

@@ -1,5 +1,5 @@
-"""Keys of a job file that nothing reads. Our schemas say which are read: whatever else stands where they allow further
-keys has no effect, and is told; what of it asks for rights is refused, so that nobody believes to have them."""
+"""Keys of a job file that nothing reads, according to our schemas. Those where further keys are allowed have no effect
+and are reported; those that ask for rights are refused, so that nobody believes to have them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from portal.job_file.schema import schema_job
 
 MOST_TOLD = 20
 FREE = ("parameters", "secrets")
-"""Sections whose keys are the person's own."""
+"""Sections with user-defined keys."""
 RIGHTS = frozenset(
     {
         *("privileged", "privilegedmode", "devices", "device", "volumedevices", "devicecgrouprules"),
@@ -30,12 +30,12 @@ RIGHTS = frozenset(
         *("serviceaccount", "serviceaccountname"),
     }
 )
-"""Names of keys, as their small letters alone."""
+"""Key names, reduced to their lowercase letters."""
 OF_HOST = frozenset(
     {"pid", "ipc", "uts", "net", "network", "userns", "cgroupns"}
     | {f"{name}mode" for name in ("pid", "ipc", "uts", "net", "network", "userns", "cgroupns")}
 )
-"""Of these, only the server's own, or another container's, is a right."""
+"""Keys that ask for a right only if they name the host's namespace, or another container's."""
 _FLAGS = re.compile(
     r"--(privileged|cap-add|device|security-opt|volume|volumes-from|mount|(pid|ipc|uts|net|network|userns)[= ]+host)\b"
 )
@@ -43,7 +43,7 @@ _NOTHING = frozenset({"", "false", "no", "off", "none", "0"})
 
 
 class Unused(NamedTuple):
-    """A key that nothing reads, its value, and the keys that are read in its place."""
+    """An unread key, its value, and the keys that are read in its place."""
 
     path: Path
     value: Any
@@ -51,7 +51,7 @@ class Unused(NamedTuple):
 
 
 def unused_keys(source: str | bytes) -> list[str]:
-    """What is to be told of a valid file: a sentence for each key that has no effect, at most ``MOST_TOLD`` and one."""
+    """Hints on a valid file: a sentence for each key that has no effect, at most ``MOST_TOLD`` and one."""
     document = load(source)
     told = []
     found = list(unused(document.value))
@@ -66,12 +66,12 @@ def unused_keys(source: str | bytes) -> list[str]:
 
 
 def unused(job: Raw) -> Iterator[Unused]:
-    """The keys of a file of any shape that nothing reads; not what stands below them."""
+    """Unread keys of a file of any shape; not those below them."""
     return _walk(job, [_schema()], ())
 
 
 def rights_asked(job: Raw) -> Iterator[Path]:
-    """Where the file asks for rights, among what nothing reads."""
+    """Paths at which unread keys ask for rights."""
     for one in unused(job):
         yield from _asked(one.path, one.value)
 
@@ -92,7 +92,7 @@ def _walk(value: Any, schemas: Iterable[Mapping[str, Any]], path: Path) -> Itera
 
 
 def _walk_mapping(value: Raw, known: list[Mapping[str, Any]], path: Path) -> Iterator[Unused]:
-    refused = any(schema.get("additionalProperties") is False for schema in known)  # an unknown key, by the schema
+    refused = any(schema.get("additionalProperties") is False for schema in known)  # refused by the schema
     names = tuple(name for schema in known for name in schema.get("properties", {}))
     for key, item in value.items():
         read = [schema["properties"][key] for schema in known if key in schema.get("properties", {})]
@@ -104,11 +104,11 @@ def _walk_mapping(value: Raw, known: list[Mapping[str, Any]], path: Path) -> Ite
 
 
 def _parts(schema: Mapping[str, Any], value: Any) -> Iterator[Mapping[str, Any]]:
-    """The schema and those that hold with it for this value."""
+    """The schema, and those that apply with it to this value."""
     if str(schema.get("$ref", "")).startswith("#/$defs/"):
         yield from _parts(_schema()["$defs"][schema["$ref"].rpartition("/")[2]], value)
     elif "$ref" in schema:
-        yield {"additionalProperties": False}  # extras.berth, in which every unknown key is refused
+        yield {"additionalProperties": False}  # extras.berth, which refuses every unknown key
     else:
         yield schema
         for one in schema.get("allOf", ()):
@@ -117,7 +117,7 @@ def _parts(schema: Mapping[str, Any], value: Any) -> Iterator[Mapping[str, Any]]
 
 
 def _holds(condition: Mapping[str, Any], value: Any) -> bool:
-    """Whether a schema's `if` holds, which here always names the values of some keys."""
+    """Whether a schema's `if` holds; here it always lists values of some keys."""
     return isinstance(value, dict) and all(
         value.get(key) in (rule["enum"] if "enum" in rule else [rule["const"]])
         for key, rule in condition["properties"].items()
@@ -125,8 +125,7 @@ def _holds(condition: Mapping[str, Any], value: Any) -> bool:
 
 
 def _asked(path: Path, value: Any) -> Iterator[Path]:
-    """Where in what nothing reads rights are asked for: by the name of a key, however it is written, or as an option
-    of Docker's."""
+    """Paths in an unread value that ask for rights: by a key's name, however written, or as a Docker option."""
     if _is_right(str(path[-1]), value) or (isinstance(value, str) and _FLAGS.search(value)):
         yield path
     elif isinstance(value, dict | list):

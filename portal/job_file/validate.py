@@ -1,4 +1,4 @@
-"""A job file to its `JobSpec`, or to every problem it has."""
+"""Validates a job file: returns its `JobSpec`, or raises every problem it has."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from portal.job_file.secrets import unmasked
 from portal.job_file.templates import MAX_RENDERED, RenderedTooLong, render
 
 MAX_ENTRIES: Final = 100
-"""Task roles, prerequisites, deployments, each."""
+"""Maximum task roles, prerequisites and deployments, each."""
 
 
 def parse(
@@ -26,15 +26,15 @@ def parse(
 ) -> JobSpec:
     """The job that a YAML or JSON file of protocol v2 asks for.
 
-    With `cluster`, also that it can ever run there. `hidden`: the job's secrets, where the file is a stored one in
+    With `cluster`, also checks that it can ever run there. `hidden`: the job's secrets, if the file is a stored one in
     which they are masked. Raises `SpecInvalid` with all problems at once, in the order of the file, and nothing else.
     """
     return build.job_spec(_checked(source, cluster, hidden).value)
 
 
 def parsed_form(source: str | bytes) -> dict[str, Any]:
-    """The file as OpenPAI's REST server hands it on: prerequisites and deployments by name, `auth` with its
-    secrets, and each role's rendered `entrypoint` added. Holds secrets in clear. Raises `SpecInvalid`."""
+    """The file as OpenPAI's REST server passes it on: prerequisites and deployments by name, `auth` with its secrets,
+    and each role's rendered `entrypoint` added. Contains secrets in clear. Raises `SpecInvalid`."""
     _checked(source, None)
     job = load(source).value  # plug-ins are filled in later
     for name, role in raw.roles(job):
@@ -78,7 +78,7 @@ def _all_problems(document: Document, cluster: ClusterFacts | None) -> list[Prob
 
 
 def _crowded(job: Raw) -> Iterator[rules.Finding]:
-    """Sections too long to be looked at: what they hold is judged only when they are shorter."""
+    """Sections too long to check: their contents are only judged once they are shorter."""
     for section in ("prerequisites", "taskRoles", "deployments"):
         entries = job.get(section)
         if isinstance(entries, dict | list) and len(entries) > MAX_ENTRIES:
