@@ -1,1 +1,1 @@
-"""GPU hours: summed up by day, reported."""
+"""GPU hours: daily sums and reports."""

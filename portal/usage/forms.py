@@ -1,4 +1,4 @@
-"""What a usage report is asked for on its page; the address keeps it."""
+"""The form of the usage page; the address keeps its values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LAST_YEAR = 2999
 
 
 class UsageForm(forms.Form):
-    """From when to when, of whom, and told apart by what."""
+    """Selects period, grouping, and whose usage to report."""
 
     first = _day(_("From"))
     last = _day(_("To"))
@@ -43,14 +43,14 @@ class UsageForm(forms.Form):
     user = forms.CharField(label=_("User"), required=False, max_length=64, widget=NameInput("users"))
 
     def __init__(self, given: Mapping[str, Any], *, user: User, today: date) -> None:
-        """What the address does not say is this month, by virtual cluster and day."""
+        """Fills in defaults: this month, by virtual cluster and day."""
         start = {"first": today.replace(day=1).isoformat(), "last": today.isoformat(), "by": "vc", "per": "day"}
         super().__init__({**start, **{name: value for name, value in given.items() if value}})
         self.choose("vc", vc_restrict(user=user, action=Action.USAGE_READ).values_list("name", flat=True), _("Any"))
         self.choose("sku", Sku.objects.values_list("name", flat=True), _("Any"))
 
     def choose(self, name: str, names: Any, every: Any) -> None:
-        """Give a field its choices."""
+        """Sets a field's choices."""
         field = self.fields[name]
         assert isinstance(field, forms.ChoiceField)
         field.choices = [("", every), *((one, one) for one in names)]
@@ -69,7 +69,7 @@ class UsageForm(forms.Form):
         return found
 
     def query(self, by: str) -> UsageQuery:
-        """The report told apart by this; of a form that is valid."""
+        """The report grouped by this; the form must be valid."""
         typed = self.cleaned_data
         whose = {name: typed[name] or None for name in ("vc", "user", "sku")}
         return UsageQuery(typed["first"], typed["last"], (by,), **whose)

@@ -1,4 +1,4 @@
-"""What GPUs were used for: sums of what was measured, and days summed up for reports."""
+"""GPU usage: measured sums per task attempt, and daily sums for reports."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from portal.teams.models import VirtualCluster
 
 
 class Measured(models.Model):
-    """GPU milliseconds of a task attempt on one day (UTC) of which there were readings; ``used_ms``: these times the
-    utilisation, ``idle_ms``: minutes in which a GPU did next to nothing."""
+    """GPU milliseconds with readings of a task attempt on one day (UTC); ``used_ms``: these times the utilisation,
+    ``idle_ms``: minutes in which a GPU did next to nothing."""
 
     task_attempt = models.ForeignKey(TaskAttempt, on_delete=models.CASCADE, related_name="measured")
     day = models.DateField()
@@ -30,10 +30,10 @@ class Measured(models.Model):
 
 
 class UsageDay(models.Model):
-    """What a user held and used of a SKU in a virtual cluster on one day (UTC) that is over, in GPU milliseconds.
+    """GPU milliseconds that a user held and used of a SKU in a virtual cluster on one past day (UTC).
 
-    Computed from allocations, ``Measured`` and ends, and kept, since a report over a year would read millions of them;
-    ``manage.py usage_rebuild`` computes it anew.
+    Computed from allocations, ``Measured`` and ends, and stored, since a report over a year would read millions of
+    them; ``manage.py usage_rebuild`` recomputes it.
     """
 
     day = models.DateField()
@@ -56,8 +56,8 @@ class UsageDay(models.Model):
 
 
 class UsageProgress(models.Model):
-    """One row: readings before ``folded_to`` are in the records and in ``Measured``, days before ``rolled_to`` are in
-    ``UsageDay``. Whoever takes a step moves it from where it was, so that each step is taken once."""
+    """A single row: readings before ``folded_to`` are in the records and in ``Measured``, days before ``rolled_to`` in
+    ``UsageDay``. Each step moves it on from its old value, so that no step is taken twice."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     folded_to = models.DateTimeField()

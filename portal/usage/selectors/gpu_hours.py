@@ -1,5 +1,4 @@
-"""GPU time by day, virtual cluster, user and SKU: what was held, from allocations; what was used, from readings; what
-was lost, from ends."""
+"""GPU time by day, virtual cluster, user and SKU: held, from allocations; used, from readings; lost, from ends."""
 
 from __future__ import annotations
 
@@ -21,12 +20,12 @@ from portal.usage.models import Measured
 
 DAY = timedelta(days=1)
 TAKEN_AWAY = frozenset({StopReason.PREEMPTED, StopReason.DRAINED, StopReason.LOST})
-"""Stops that cost a task the work that it has not saved."""
+"""Stops that cost a task its unsaved work."""
 TAKEN_FROM_THE_GANG = frozenset({EndReason.PREEMPTED, EndReason.DRAINED, EndReason.NODE_LOST})
 
 
 class UsageKey(NamedTuple):
-    """Of which day and of whom; the others are row ids."""
+    """The day and row ids that a sum is for."""
 
     day: date
     vc_id: int
@@ -37,7 +36,7 @@ class UsageKey(NamedTuple):
 @dataclass(slots=True)
 class UsageSums:
     """GPU milliseconds: held inside the quota and beyond it; of these with readings, used (times utilisation), idle;
-    and work that was lost when GPUs were taken away."""
+    and work lost when GPUs were taken away."""
 
     guaranteed_ms: int = 0
     opportunistic_ms: int = 0
@@ -47,8 +46,8 @@ class UsageSums:
     wasted_ms: int = 0
 
     def add(self, other: UsageSums) -> None:
-        """Add the other's to these."""
-        # Written out, since a report adds up thousands.
+        """Adds the other's sums to these."""
+        # Written out for speed: a report adds up thousands.
         self.guaranteed_ms += other.guaranteed_ms
         self.opportunistic_ms += other.opportunistic_ms
         self.measured_ms += other.measured_ms
@@ -77,7 +76,7 @@ class _Run(NamedTuple):
 
 
 OF_JOB = "job_attempt__job__"
-"""From a task attempt to its job."""
+"""Lookup path from a task attempt to its job."""
 _RUN = (
     *("pk", "job_attempt", f"{OF_JOB}vc", f"{OF_JOB}user", f"{OF_JOB}gang", "job_attempt__end_reason", "stop_reason"),
     *("cause", "exit_code", "started_at", "checkpoint_at", "lost_at"),
@@ -86,7 +85,7 @@ _HOLD = ("task_attempt", "leaf__cell_type__sku", "standing", "turns", "created_a
 
 
 class _Held(NamedTuple):
-    """So many GPUs of a task attempt, held from and to the same moments by the same rights."""
+    """GPUs of a task attempt that were held over the same time by the same rights."""
 
     task_attempt: UUID
     sku_id: int
@@ -99,7 +98,7 @@ class _Held(NamedTuple):
 
 
 def usage_of_days(*, first: date, last: date, now: datetime) -> dict[UsageKey, UsageSums]:
-    """What was held and used on these days (UTC, both included) until ``now``. Three queries."""
+    """GPU time held and used on these days (UTC, both included) until ``now``. Three queries."""
     held = _held(first, last)
     found: dict[UsageKey, UsageSums] = defaultdict(UsageSums)
     for key, sums in (
@@ -112,8 +111,8 @@ def usage_of_days(*, first: date, last: date, now: datetime) -> dict[UsageKey, U
 
 
 def _held(first: date, last: date) -> list[_Held]:
-    """The GPUs first, then whose they are: a database cannot know that of those which began before a moment and ended
-    after another there are few, and would read every job to join them."""
+    """Reads the GPUs first, then whose they are: a database cannot know that few of those that began before a time
+    ended after another, and would read every job to join them."""
     begin, end = _begin(first), _begin(last + DAY)
     rows = Allocation.objects.filter(created_at__lt=end)
     rows = rows.filter(Q(released_at__isnull=True) | Q(released_at__gte=begin))
@@ -141,10 +140,10 @@ def _key(one: _Held, day: date) -> UsageKey:
 
 def _time_held(held: Iterable[_Held], first: date, last: date, now: datetime) -> Iterator[tuple[UsageKey, UsageSums]]:
     for one in held:
-        # A GPU of a lost node is nobody's, though it is not seen free until the node is back.
+        # A lost node's GPU is charged to nobody, though it is not seen free until the node is back.
         end = min(filter(None, [one.released_at, one.run.lost_at, now]))
         turns = [min(datetime.fromisoformat(turn), end) for turn in one.turns.split()]
-        # Each turn was to the other right; the last one was to the right that the row has.
+        # Each turn flipped the right; the row has the last one.
         borrowed = (one.standing == Standing.BORROWED) ^ bool(len(turns) % 2)
         for begin, until in pairwise([one.created_at, *turns, end]):
             for day, span in _by_day(begin, until, first, last):
@@ -154,7 +153,7 @@ def _time_held(held: Iterable[_Held], first: date, last: date, now: datetime) ->
 
 
 def _by_day(begin: datetime, end: datetime, first: date, last: date) -> Iterator[tuple[date, timedelta]]:
-    """The part of a time that lies on each of these days."""
+    """Splits a time span by these days."""
     day = max(first, begin.astimezone(UTC).date())
     while day <= last and _begin(day) < end:
         yield day, min(end, _begin(day + DAY)) - max(begin, _begin(day))
@@ -165,8 +164,8 @@ def _by_day(begin: datetime, end: datetime, first: date, last: date) -> Iterator
 
 
 def _time_lost(held: list[_Held], first: date, last: date) -> Iterator[tuple[UsageKey, UsageSums]]:
-    """Work since the last checkpoint of what was taken away, on the day on which it was: so that days that are over
-    stay as they are."""
+    """Work since the last checkpoint of what was taken away, on the day that it was, so that past days stay as they
+    are."""
     saved = _saved(one.run for one in held)
     for one in held:
         run, lost = one.run, one.run.lost_at or one.released_at
@@ -178,7 +177,7 @@ def _time_lost(held: list[_Held], first: date, last: date) -> Iterator[tuple[Usa
 
 
 def _saved(runs: Iterable[_Run]) -> Mapping[int, datetime]:
-    """When the attempts of jobs last saved their work: of a gang, whichever task did it."""
+    """When job attempts last saved their work: of a gang, by any of its tasks."""
     found: dict[int, datetime] = {}
     for one in runs:
         if one.checkpoint_at:

@@ -1,6 +1,6 @@
-"""The days that are not summed up yet, today above all: worked out once a minute by a worker for all who read, so that
-no page goes through a day's allocations. Kept in Redis and never in rows, for they change with every minute; without it
-whoever reads works them out."""
+"""Days not summed up yet, above all today: computed once a minute by a worker for all readers, so that no page scans a
+day's allocations. Kept in Redis and never in rows, since they change every minute; without it, each reader computes
+them."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ log = logging.getLogger(__name__)
 
 KEY = "berth:portal:usage-open"
 RENEWED = timedelta(seconds=60)
-"""So often a worker works them out."""
+"""How often a worker recomputes them."""
 Sums = Mapping[UsageKey, UsageSums]
 
 
 class _Line(msgspec.Struct, frozen=True, array_like=True):
-    """Of whom and how much."""
+    """Key and sums of one entry."""
 
     of: UsageKey
     ms: tuple[int, int, int, int, int, int]
 
 
 class _Written(msgspec.Struct, frozen=True, array_like=True):
-    """As it lies in Redis."""
+    """The value in Redis."""
 
     first: date
     last: date
@@ -42,7 +42,7 @@ class _Written(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Open(msgspec.Struct, frozen=True):
-    """These days (both included) as they were at a moment."""
+    """The sums of these days (both included) at a point in time."""
 
     first: date
     last: date
@@ -50,7 +50,7 @@ class _Open(msgspec.Struct, frozen=True):
     sums: Sums
 
     def tells(self, first: date, last: date, now: datetime, age: timedelta) -> bool:
-        """Whether it has these days and is no older."""
+        """Whether it covers these days and is recent enough."""
         return self.first <= first and last <= self.last and timedelta() <= now - self.until < age
 
 
@@ -58,8 +58,7 @@ _last: _Open | None = None
 
 
 def usage_of_open_days(*, first: date, last: date, now: datetime) -> tuple[datetime, Sums]:
-    """What was held and used on these days and perhaps on others, as it was ``USAGE_KEPT_S`` ago at most, and when that
-    was."""
+    """GPU time on these days and perhaps others, at most ``USAGE_KEPT_S`` old, and its time."""
     global _last
     most = timedelta(seconds=settings.USAGE_KEPT_S)
     if not most:
@@ -74,7 +73,7 @@ def usage_of_open_days(*, first: date, last: date, now: datetime) -> tuple[datet
 
 
 def usage_open_keep(*, first: date, last: date, now: datetime) -> _Open:
-    """Work these days out and keep them for whoever reads; Redis may be away."""
+    """Computes these days and stores them for readers; Redis may be away."""
     found = _Open(first, last, now, usage_of_days(first=first, last=last, now=now))
     lines = [_Line(key, astuple(one)) for key, one in found.sums.items()]
     try:
@@ -86,7 +85,7 @@ def usage_open_keep(*, first: date, last: date, now: datetime) -> _Open:
 
 
 def _read() -> _Open | None:
-    """What was kept last; None where there is nothing to be read."""
+    """The sums stored last; None if none can be read."""
     try:
         written = redis_once().get(KEY)
         if not isinstance(written, bytes):

@@ -1,4 +1,4 @@
-"""Reports of GPU hours: what was held beside what was really used, by virtual cluster, user, SKU and time."""
+"""Reports of GPU hours, held and actually used, by virtual cluster, user, SKU and time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_ROWS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class UsageQuery:
-    """From and to which day (UTC, both included), grouped by which of ``GROUPS``, and of whom only."""
+    """A report's first and last day (UTC, both included), its grouping by ``GROUPS``, and filters."""
 
     first: date
     last: date
@@ -42,24 +42,24 @@ class UsageQuery:
 
     @property
     def period(self) -> str | None:
-        """The one by which time is grouped."""
+        """The period that time is grouped by."""
         return next((name for name in self.by if name in PERIODS), None)
 
 
 Group = tuple[Any, ...]
-"""A value for each of a query's ``by``: names, the first day of the period; None: users who are not named."""
+"""Values of a query's ``by``: names, or the first day of the period; None: users who are not named."""
 
 
 @dataclass(slots=True)
 class UsageRow:
-    """Of one group; ``cost`` by today's prices, None where no SKU among these has one."""
+    """Sums of one group; ``cost`` by today's prices, None if none of its SKUs has one."""
 
     group: Group
     sums: UsageSums = field(default_factory=UsageSums)
     cost: Decimal | None = None
 
     def add(self, sums: UsageSums, price: Decimal | None) -> None:
-        """Add time on GPUs of this price."""
+        """Adds time on GPUs of this price."""
         self.sums.add(sums)
         if price is not None:
             held = sums.guaranteed_ms + sums.opportunistic_ms
@@ -68,7 +68,7 @@ class UsageRow:
 
 @dataclass(slots=True)
 class UsageReport:
-    """The rows, the first period first, then who held most; all of it together, as it was at ``until``."""
+    """The rows, by period, then by who held most; their total, as of ``until``."""
 
     rows: list[UsageRow]
     total: UsageRow
@@ -76,15 +76,15 @@ class UsageReport:
 
 
 def usage_report(*, user: User, query: UsageQuery, now: datetime) -> UsageReport:
-    """What the user may see of it: administrators and auditors all, leads their virtual clusters, members theirs
-    without the others' names, everybody the own. A fixed number of queries. Raises Invalid for more than ``MOST_ROWS``
-    rows."""
+    """The part of it that the user may see: administrators and auditors all, leads their virtual clusters, members
+    theirs without the others' names, everybody their own. A fixed number of queries. Raises Invalid for more than
+    ``MOST_ROWS`` rows."""
     (report,) = usage_reports(user=user, queries=[query], now=now)
     return report
 
 
 def usage_reports(*, user: User, queries: Sequence[UsageQuery], now: datetime) -> list[UsageReport]:
-    """Several at once: each takes one query more."""
+    """Several reports at once: each takes one more query."""
     seen, names, rolled_to = _Seen.of(user), _Names.read(), _rolled_to()
     return [_report(query, seen, names, rolled_to, now) for query in queries]
 
@@ -115,7 +115,7 @@ def _order(row: UsageRow, query: UsageQuery) -> tuple[Any, ...]:
 
 
 class _Part(NamedTuple):
-    """Of whom a sum is, by row ids; None where the report does not tell them apart."""
+    """Whose a sum is, by row ids; None if the report does not group by it."""
 
     period: date | None
     vc_id: int | None
@@ -123,12 +123,12 @@ class _Part(NamedTuple):
     sku_id: int
 
 
-# ---------------------------------------------------------------- who sees what
+# ---------------------------------------------------------------- rights
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What somebody may see summed up, and whose names beside it."""
+    """Whose usage somebody may see summed up, and whose names beside it."""
 
     sums: JobSight
     named: JobSight
@@ -138,7 +138,7 @@ class _Seen:
         return cls(*job_sights(user=user, actions=(Action.USAGE_READ, Action.USAGE_USERS)))
 
     def condition(self, query: UsageQuery, vc: int | None) -> Q:
-        """Which rows; a user is found by name only where that name is shown. ``vc``: whose name the query gives."""
+        """The rows to read; a user is only found by name if that name is shown. ``vc``: the id of the query's VC."""
         wanted = _among(self.sums) & (_among(self.named) if query.user else Q())
         if query.vc:
             wanted &= Q(vc=vc)
@@ -182,8 +182,8 @@ class _Names:
 
 
 def _vc_names(rows: Iterable[tuple[int, str, datetime | None]]) -> dict[int, str]:
-    """Newest first. A name that was given again is the newer one's; the one before bears the day of its end beside it,
-    so that the two are not taken for one."""
+    """Names of VCs, newest first. A reused name is the newer one's; the earlier gets the day of its end appended, so
+    that the two are not confused."""
     found: dict[int, str] = {}
     taken: set[str] = set()
     for key, name, removed in rows:
@@ -192,11 +192,11 @@ def _vc_names(rows: Iterable[tuple[int, str, datetime | None]]) -> dict[int, str
     return found
 
 
-# ---------------------------------------------------------------- days that are summed up, and those that are not
+# ---------------------------------------------------------------- closed and open days
 
 
 def _rolled_to() -> date:
-    """Days before this are summed up."""
+    """The day before which days are summed up."""
     row = UsageProgress.objects.filter(id=1).first()
     return row.rolled_to if row else date.min
 
@@ -212,20 +212,20 @@ def _closed(query: UsageQuery, seen: _Seen, rolled_to: date, vc: int | None) -> 
         rows = rows.filter(sku__name=query.sku)
     by: dict[str, Any] = {"sku_id": F("sku_id")}
     if {"vc", "user"} & {*query.by}:
-        by["vc_id"] = F("vc_id")  # also of users: whether they are named depends on it
+        by["vc_id"] = F("vc_id")  # for users too: it decides whether they are named
     if "user" in query.by:
         by["user_id"] = F("user_id")
     if query.period:
         by["period"] = _TRUNCATED[query.period]
     sums = {name: Sum(name) for name in _SUMS}
     summed: Any = rows.order_by().values(**{f"of_{name}": one for name, one in by.items()}).annotate(**sums)
-    for row in summed.iterator(chunk_size=MOST_ROWS):  # where there are too many, the first say so
+    for row in summed.iterator(chunk_size=MOST_ROWS):  # stop early if there are too many
         part = _Part(row.get("of_period"), row.get("of_vc_id"), row.get("of_user_id"), row["of_sku_id"])
         yield part, UsageSums(*(row[name] for name in _SUMS))
 
 
 def _open(query: UsageQuery, rolled_to: date, now: datetime) -> tuple[datetime, Iterable[tuple[UsageKey, UsageSums]]]:
-    """What is not summed up yet: today, and yesterday until shortly after midnight."""
+    """Days not summed up yet: today, and yesterday until shortly after midnight."""
     first, last = max(query.first, rolled_to), min(query.last, now.astimezone(UTC).date())
     if first > last:
         return now, ()
@@ -236,14 +236,14 @@ def _open(query: UsageQuery, rolled_to: date, now: datetime) -> tuple[datetime, 
 def _chosen(
     sums: Iterable[tuple[UsageKey, UsageSums]], query: UsageQuery, seen: _Seen, names: _Names, vc: int | None
 ) -> Iterator[tuple[_Part, UsageSums]]:
-    """Of everybody's sums those that the user may see and the query asks for."""
+    """Those of the sums that the user may see and the query asks for."""
     for key, one in sums:
         whose = {"user_id": key.user_id, "vc_id": key.vc_id}
         if not seen.sums.covers(**whose) or (query.user and not seen.named.covers(**whose)):
             continue
         user, sku = names.users.get(key.user_id), names.skus.get(key.sku_id)
         if key.vc_id not in names.vcs or user is None or sku is None:
-            continue  # gone since, or new since the names were read
+            continue  # deleted or created since the names were read
         asked = (query.user, user), (query.sku, sku)
         if query.vc is not None and key.vc_id != vc:
             continue
@@ -252,7 +252,7 @@ def _chosen(
 
 
 def _period(day: date, name: str | None) -> date:
-    """Its first day."""
+    """The first day of its period."""
     if name == "week":
         return day - timedelta(days=day.weekday())
     return day.replace(day=1) if name == "month" else day

@@ -1,4 +1,4 @@
-"""How far readings are folded and days are summed up: each step is taken once, from where the last one ended."""
+"""Progress of folding readings and summing up days: each step is taken once, from where the last one ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from portal.usage.models import UsageProgress
 
 
 def usage_progress(*, now: datetime) -> UsageProgress:
-    """The row; where there is none yet, made so that everything held since the first allocation is summed up."""
+    """The progress row; created if missing, so that everything held since the first allocation is summed up."""
     row = UsageProgress.objects.filter(id=1).first()
     if row is not None:
         return row
@@ -22,10 +22,10 @@ def usage_progress(*, now: datetime) -> UsageProgress:
 
 
 def usage_progress_fold(*, old: datetime, new: datetime) -> bool:
-    """Says that all before ``new`` is folded; False when somebody was first."""
+    """Marks all before ``new`` as folded; False if somebody else was first."""
     return bool(UsageProgress.objects.filter(id=1, folded_to=old).update(folded_to=new))
 
 
 def usage_progress_roll(*, old: date, new: date) -> bool:
-    """Says that all days before ``new`` are summed up; False when somebody was first."""
+    """Marks all days before ``new`` as summed up; False if somebody else was first."""
     return bool(UsageProgress.objects.filter(id=1, rolled_to=old).update(rolled_to=new))

@@ -1,4 +1,4 @@
-"""Days that are over, summed up: a report over a year reads some rows for each instead of every allocation."""
+"""Sums up past days, so that a report over a year reads a few rows for each instead of every allocation."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from portal.usage.selectors.open_days import usage_open_keep
 from portal.usage.services.progress import usage_progress, usage_progress_roll
 
 SETTLED = timedelta(minutes=15)
-"""So long after midnight a day is summed up: until then a report or an end of it may still be on its way."""
+"""How long after midnight a day is summed up: late reports and ends may still arrive until then."""
 AT_ONCE = 31
-"""Days that one call sums up at most, where many are due."""
+"""Maximum days that one call sums up."""
 STRETCH = 7
-"""Days that one transaction sums up: allocations are found by going through all of them."""
+"""Days per transaction: each scans all allocations."""
 BATCH = 2000
 
 log = logging.getLogger(__name__)
 
 
 def usage_roll(*, now: datetime, at_most: int = AT_ONCE) -> int:
-    """Sum up the days that are over, in their order; how many. Killed at any point, or done by two at once, each day is
-    summed up once."""
+    """Sums up past days in order; returns how many. Killed at any point or run concurrently, it sums up each day
+    once."""
     _take_back(now)
     done = 0
     while done < at_most:
@@ -41,7 +41,7 @@ def usage_roll(*, now: datetime, at_most: int = AT_ONCE) -> int:
 
 
 def _take_back(now: datetime) -> None:
-    """Days that are not over were summed up by a clock that was ahead: they are open again."""
+    """Reopens days that are not over but were summed up by a clock that was ahead."""
     today, rolled_to = now.astimezone(UTC).date(), usage_progress(now=now).rolled_to
     with transaction.atomic():
         if rolled_to > today and usage_progress_roll(old=rolled_to, new=today):
@@ -58,15 +58,15 @@ def _roll(day: date, days: int, now: datetime) -> bool:
 
 
 def usage_open_days_keep(*, now: datetime) -> None:
-    """Work out the days that are not summed up yet for all who read in the next minute; where reports shall not be
-    kept, or many days are due, nothing is done."""
+    """Computes the open days for all readers of the next minute; does nothing if reports are not to be kept, or many
+    days are due."""
     today, first = now.astimezone(UTC).date(), usage_progress(now=now).rolled_to
     if settings.USAGE_KEPT_S and today - first < STRETCH * DAY:
         usage_open_keep(first=first, last=today, now=now)
 
 
 def usage_rebuild(*, first: date, last: date, now: datetime) -> int:
-    """Sum up again those of these days that are summed up; how many."""
+    """Recomputes those of these days that are summed up; returns how many."""
     count = (min(last, usage_progress(now=now).rolled_to - DAY) - first).days + 1
     for done in range(0, count, STRETCH):
         with transaction.atomic():

@@ -1,4 +1,4 @@
-"""The usage page: GPU hours held beside those really used, by whom, of what, and when."""
+"""The usage page: GPU hours held and actually used, by whom, of what, and when."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from portal.usage.selectors.usage_report import UsageReport, UsageRow, usage_rep
 HOUR_MS = 3_600_000
 MOST_BARS = 15
 MOST_LINES = 500
-"""Rows of the table; the CSV file has all."""
+"""Maximum rows of the table; the CSV file has all."""
 DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class UsageLine:
-    """A row in hours. ``used_percent`` is of what was measured; None where nothing was."""
+    """A row in hours. ``used_percent`` is of what was measured; None if nothing was."""
 
     name: str
     held: float
@@ -94,7 +94,7 @@ _NEXT = {"vc": "user", "user": "sku", "sku": "vc"}
 
 
 def _closer(form: UsageForm, row: UsageRow) -> str:
-    """The report of this row alone, told apart by what comes next."""
+    """The address of this row's own report, grouped by what comes next."""
     by = form.cleaned_data["by"]
     if not row.group or row.group[0] is None:
         return ""
@@ -106,7 +106,7 @@ def _given(form: UsageForm) -> dict[str, Any]:
 
 
 def _csv(form: UsageForm, by: str, per: str) -> str:
-    """The API's own file, told apart by both."""
+    """The query for the API's CSV file, grouped by both."""
     given = _given(form)
     whose = [(name, given[name]) for name in ("vc", "user", "sku") if name in given]
     return urlencode(
@@ -115,7 +115,7 @@ def _csv(form: UsageForm, by: str, per: str) -> str:
 
 
 def _ranges(today: date, request: PageRequest) -> list[tuple[str, str]]:
-    """Times that are often asked for, with the rest of the address kept."""
+    """Links to common periods, keeping the rest of the address."""
     month = today.replace(day=1)
     before = (month - DAY).replace(day=1)
     spans = [
@@ -134,7 +134,7 @@ def _ranges(today: date, request: PageRequest) -> list[tuple[str, str]]:
 
 
 def _over_time(report: UsageReport, form: UsageForm, per: str) -> Chart:
-    """Periods without any hour are there, too."""
+    """The chart over time, including periods without hours."""
     found: dict[date, UsageRow] = {row.group[0]: row for row in report.rows}
     days = list(_periods(form.cleaned_data["first"], form.cleaned_data["last"], per))
     style = _("F Y") if per == "month" else _("M j")
@@ -144,7 +144,7 @@ def _over_time(report: UsageReport, form: UsageForm, per: str) -> Chart:
 
 
 def _periods(first: date, last: date, per: str) -> Iterable[date]:
-    """Their first days."""
+    """The first days of the periods."""
     starts = {"day": first, "week": first - first.weekday() * DAY, "month": first.replace(day=1)}
     day = starts[per]
     while day <= last:
@@ -154,7 +154,7 @@ def _periods(first: date, last: date, per: str) -> Iterable[date]:
 
 
 def _chart(key: str, title: str, names: list[str], rows: Sequence[UsageRow | None]) -> Chart:
-    """What was held in three parts: used, idle or half used, and not measured."""
+    """A chart of what was held in three parts: used, idle or half used, not measured."""
     sums = [row.sums if row else None for row in rows]
     used = [round(one.used_ms / HOUR_MS, 2) if one else 0 for one in sums]
     rest = [round((one.measured_ms - one.used_ms) / HOUR_MS, 2) if one else 0 for one in sums]

@@ -1,4 +1,4 @@
-"""What a virtual cluster's jobs held and used over the last weeks: a part of its page, and a page of its own."""
+"""A virtual cluster's usage over the last weeks: a part of its page, and a page of its own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOUR_MS = 3_600_000
 @login_required
 @require_safe
 def vc_usage(request: PageRequest, name: str) -> HttpResponse:
-    """GPU hours by day: inside the quota, on loan, and of these really used."""
+    """GPU hours by day: inside the quota, on loan, and of these actually used."""
     vc = vc_get(user=request.user, name=name)
     if not jobs_seen(user=request.user, vc=vc):
         raise NotFound("usage of", name)
@@ -52,7 +52,7 @@ def vc_usage(request: PageRequest, name: str) -> HttpResponse:
 def _chart(vc: VirtualCluster, report: UsageReport, first: date, days: int) -> Chart:
     of_day = {row.group[0]: _parts(row.sums) for row in report.rows}
     dates = [first + timedelta(days=number) for number in range(days)]
-    # At noon, which is on that day nearly everywhere: the browser draws times in its own zone.
+    # Noon is on that day nearly everywhere: the browser draws times in its own zone.
     times = [int(datetime(one.year, one.month, one.day, 12, tzinfo=UTC).timestamp()) for one in dates]
     names = {"guaranteed": _("inside the quota"), "loan": _("on loan"), "used": _("really used")}
     colours = {"guaranteed": "running", "loan": "stopping", "used": "succeeded"}
