@@ -1,1 +1,1 @@
-"""The pages and the API of jobs: lists, one job from near, submission."""
+"""Pages and API of jobs: lists, a single job, submission."""

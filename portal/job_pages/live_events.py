@@ -1,4 +1,4 @@
-"""``/ws/events``: what changes, as it changes, to whom it may concern."""
+"""``/ws/events``: sends changes live to the users they concern."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class EventsConsumer(SignedInConsumer):
     async def closed(self) -> None:
         if self._sender is not None:
             self._sender.cancel()
-        with contextlib.suppress(Exception):  # Redis may be away; the channel is forgotten anyhow
+        with contextlib.suppress(Exception):  # Redis may be away; the channel expires anyway
             await self.channel_layer.group_discard(GROUP, self.channel_name)
 
     async def rechecked(self) -> None:
         self.sight = await database_sync_to_async(lambda: job_sight(user=self.user))()
 
     async def berth_event(self, event: dict[str, Any]) -> None:
-        """From the channel layer. Never waits for the browser: the layer's own queue has no bound."""
+        """Handles a channel layer event. Never waits for the browser: the layer's own queue is unbounded."""
         for payload in event["payloads"]:
             if event["kind"] == "job" and not self.sight.covers(user_id=payload["user"], vc_id=payload["vc"]):
                 continue

@@ -1,4 +1,4 @@
-"""What the pages show of jobs: counts, and a list that is paged by the newest id."""
+"""Queries of the job pages: counts, and a paged list."""
 
 from __future__ import annotations
 
@@ -27,15 +27,14 @@ ORDERS = {
     "name": Order("name", descending=False),
     "priority": Order("priority", descending=True),
 }
-"""By what a list can be ordered: columns that have an index."""
+"""Orders of the list: by columns that have an index."""
 USERS_NAMED = 50
 
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which jobs to list; what is empty does not filter. ``mine``: the reader, where only
-    their own are wanted; ``user``: a user's name, or a part of several; ``before``: those that come after this one in
-    the order."""
+    """Filters of the job list; empty ones do not filter. ``mine``: the reader, if only their own are wanted; ``user``:
+    a user's name, or part of several; ``before``: only jobs after this one in the order."""
 
     states: Collection[str] = ()
     priorities: Collection[int] = ()
@@ -52,14 +51,14 @@ class JobFilter:
 
 @dataclass(frozen=True, slots=True)
 class JobsPage:
-    """A page of jobs, newest first; ``older`` is the id before which the next page begins."""
+    """A page of jobs in the list's order; ``older`` is the id after which the next page begins."""
 
     jobs: list[Job]
     older: int | None
 
     @property
     def live(self) -> bool:
-        """Whether one of them may still change."""
+        """Whether any of them may still change."""
         return any(job.state in JOB_LIVE for job in self.jobs)
 
 
@@ -76,7 +75,7 @@ def jobs_found(*, user: User, only: JobFilter, limit: int = PAGE) -> JobsPage:
 
 
 def _filtered(jobs: QuerySet[Job], only: JobFilter) -> QuerySet[Job]:
-    """Names are looked up first, so that the database enters the index that goes with them."""
+    """Applies the filter; names are resolved first, so that the database uses their indexes."""
     chosen: dict[str, Any] = {
         "state__in": only.states, "priority__in": only.priorities, "user": only.mine,
         "submitted_at__gte": only.since, "submitted_at__lt": only.until,
@@ -92,14 +91,14 @@ def _filtered(jobs: QuerySet[Job], only: JobFilter) -> QuerySet[Job]:
 
 
 def _users(name: str) -> list[int]:
-    """The one of that name; where there is none those whose names have it as a part."""
+    """The user of that name, else those whose names contain it."""
     whole = User.objects.filter(username=name).values_list("pk", flat=True)
     parts = User.objects.filter(username__icontains=name).order_by("username").values_list("pk", flat=True)
     return list(whole) or list(parts[:USERS_NAMED])
 
 
 def _behind(jobs: QuerySet[Job], order: Order, job: QuerySet[Job]) -> QuerySet[Job]:
-    """Those that come after the one job in the order; all where it is gone, or not to be seen by the reader."""
+    """Jobs after this one in the order; all if it is gone or invisible to the reader."""
     row = job.only(order.column).first()
     if row is None:
         return jobs
@@ -108,8 +107,8 @@ def _behind(jobs: QuerySet[Job], order: Order, job: QuerySet[Job]) -> QuerySet[J
 
 
 def job_counts(*, user: User, since: datetime) -> dict[str, int]:
-    """How many of the user's own jobs are in which state; every state is there. Of those that are over only what was
-    submitted since then: all that there ever were would take the longer the longer somebody is here."""
+    """The user's own jobs counted by state; every state is present. Finished ones only if submitted since then:
+    counting all would get ever slower."""
     mine = Job.objects.filter(user=user).order_by().values_list("state").annotate(number=Count("pk"))
     live, over = mine.filter(state__in=JOB_LIVE), mine.filter(state__in=JOB_OVER, submitted_at__gte=since)
     return {str(state): 0 for state in JobState} | dict(live) | dict(over)

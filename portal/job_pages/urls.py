@@ -1,4 +1,4 @@
-"""Addresses of its pages."""
+"""URLs of the job pages."""
 
 from django.urls import path
 

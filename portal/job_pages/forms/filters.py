@@ -1,4 +1,4 @@
-"""The filters of the list of jobs, and the views of it that everybody has."""
+"""Filters of the job list, and its predefined views."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EVERYBODYS = [
     (_("Mine, unfinished"), "mine=on&state=live"),
     (_("Mine that failed"), "mine=on&state=failed"),
 ]
-"""Views that are there before one saves any: their names and filters."""
+"""Predefined views: names and filters."""
 
 _SELECT = {"class": "form-select"}
 _CHECKS = {"class": "form-check-input"}
@@ -43,7 +43,7 @@ def _day(label: Any) -> forms.DateField:
 
 
 class JobFilterForm(forms.Form):
-    """What cannot be is left out of account, and said beside its field; the rest filters."""
+    """Filters of the list. Invalid values are ignored and reported beside their fields."""
 
     text = _text(_("Name of the job"), 100, type="search")
     user = forms.CharField(
@@ -86,23 +86,23 @@ class JobFilterForm(forms.Form):
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """The filters that are set and possible, as they stand in the address."""
+        """The valid filters set, as in the address."""
         self.is_valid()
         return {name: "on" if value is True else value for name, value in self.cleaned_data.items() if value}
 
     @property
     def count(self) -> int:
-        """How many filters are set; the order and the page are none."""
+        """The number of filters set, not counting order and page."""
         return len(self.chosen.keys() - {"sort", "before"})
 
     @property
     def misread(self) -> dict[str, tuple[str, list[str]]]:
-        """What was typed that cannot be, and why not, by the name of its field."""
+        """Invalid input and the errors, by field name."""
         self.is_valid()
         return {name: (_typed(self[name].value()), [str(why) for why in self.errors[name]]) for name in self.errors}
 
     def clean(self) -> dict[str, Any]:
-        """The first day comes before the last."""
+        """Checks that the first day is not after the last."""
         typed = super().clean() or self.cleaned_data
         since, until = typed.get("since"), typed.get("until")
         if since and until and until < since:
@@ -110,12 +110,12 @@ class JobFilterForm(forms.Form):
         return typed
 
     def query(self, **other: Any) -> str:
-        """The address's query with these set otherwise; a page of the list is no filter and begins anew."""
+        """The address's query with these values replaced; paging restarts."""
         wanted = {**self.chosen, "before": None, **other}
         return urlencode({name: value for name, value in wanted.items() if value}, doseq=True)
 
     def to_filter(self) -> JobFilter:
-        """The choice as the selector takes it."""
+        """The filter for the selector."""
         chosen = self.chosen
         return JobFilter(
             states=frozenset().union(*(GROUPS.get(one, {one}) for one in chosen.get("state", ()))),
@@ -137,8 +137,8 @@ def _typed(value: Any) -> str:
 
 
 def _begin(day: Any, days: int = 0) -> datetime | None:
-    """The beginning of the day, or of one some days later, in UTC."""
+    """The start of the day, or of one some days later, in UTC."""
     try:
         return None if day is None else datetime.combine(day, time(), UTC) + timedelta(days=days)
     except OverflowError:
-        return None  # after the last day that is counted, nothing was submitted
+        return None  # beyond the last date there is nothing to exclude

@@ -1,4 +1,4 @@
-"""What people choose on the job pages."""
+"""Forms of the job pages."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from portal.teams.selectors.visible import vcs_for_submit
 
 
 class JobFileForm(forms.Form):
-    """A job file as it was typed."""
+    """A job file as typed."""
 
     config = forms.CharField(label=_("Job file"), strip=False, widget=forms.Textarea)
 
 
 class MoveForm(forms.Form):
-    """Another virtual cluster of those to which the job's owner may submit."""
+    """Selects another virtual cluster that the job's owner may submit to."""
 
     vc = forms.ModelChoiceField(
         label=_("Virtual cluster"),
@@ -42,7 +42,7 @@ class MoveForm(forms.Form):
 
 
 class TagForm(forms.Form):
-    """Tags to give a job, separated by commas, which no tag has."""
+    """Tags to give a job, separated by commas, which no tag contains."""
 
     tags = forms.CharField(
         label=_("New tag"),
@@ -53,12 +53,12 @@ class TagForm(forms.Form):
 
     @property
     def names(self) -> list[str]:
-        """The tags, as they were typed."""
+        """The tags as typed."""
         return [name.strip() for name in self.cleaned_data["tags"].split(",") if name.strip()]
 
 
 class PriorityForm(forms.Form):
-    """Another priority class, of those that the reader may give the job."""
+    """Selects another priority class that the reader may give the job."""
 
     priority = forms.ChoiceField(
         label=_("Priority"),
@@ -77,5 +77,5 @@ class PriorityForm(forms.Form):
 
     @property
     def chosen(self) -> PriorityClass:
-        """The class."""
+        """The chosen class."""
         return cast(PriorityClass, self.cleaned_data["priority"])

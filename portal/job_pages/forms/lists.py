@@ -1,4 +1,4 @@
-"""What people type below and beside the list of jobs: the name of a view, and what to do to the chosen jobs."""
+"""Forms of the job list: naming a view, and bulk actions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from portal.jobs.services.tags import tag_fault
 
 
 class ViewForm(forms.Form):
-    """A name for the filters that are shown."""
+    """A name for the current filters."""
 
     name = forms.CharField(
         label=_("Its name"),
@@ -29,7 +29,7 @@ class ViewForm(forms.Form):
 
 
 class BulkForm(forms.Form):
-    """What to do to the chosen jobs. ``do``: the button that was pressed; ``ids``: the jobs, whether one may or not."""
+    """A bulk action. ``do``: the button pressed; ``ids``: the jobs chosen, permitted or not."""
 
     do = forms.ChoiceField(choices=[(name, name) for name in ("stop", "tag", "untag")])
     tag = forms.CharField(
@@ -53,7 +53,7 @@ class BulkForm(forms.Form):
         self.fields["do"].error_messages |= dict.fromkeys(("required", "invalid_choice"), _("Choose what to do."))
 
     def clean(self) -> None:
-        """A tag is asked for where one is given or taken; one that is taken off may be any that a job has."""
+        """Requires a tag to add or remove; any existing tag can be removed."""
         if not self.ids:
             self.add_error(None, gettext("Choose one or more jobs first."))
         elif len(self.ids) > AT_ONCE:

@@ -1,4 +1,4 @@
-"""How pages tell of jobs."""
+"""Template tags and filters for jobs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ register = template.Library()
 
 @register.simple_tag
 def ran(job: Any) -> SafeString | str:
-    """How long a job of a list has really run, without what it waited between its attempts: it ticks while it runs, and
-    nothing is told of it while it waits."""
+    """How long a listed job has run, without waits between its attempts: ticks while it runs, and is empty while it
+    waits."""
     before = job.ran or timedelta()
     if job.running_since is not None:
         return lasted(job.running_since - before, None)
@@ -29,7 +29,7 @@ def ran(job: Any) -> SafeString | str:
 
 @register.filter
 def ahead(at: datetime | None) -> bool:
-    """Whether this point in time is still to come."""
+    """Whether this time is in the future."""
     return at is not None and at > timezone.now()
 
 

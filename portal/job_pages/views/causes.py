@@ -1,4 +1,4 @@
-"""A sentence for every state of a job, where nothing more exact was written down when it came into it."""
+"""Default sentences for each state of a job, used if no more exact cause was stored."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ REASONS: dict[str, str | Promise] = {
 
 
 def cause_of(job: Job) -> str | Promise:
-    """Why the job is in its state: what was written down, else a sentence of the table; both to readers of
-    another language than English where what was written down has no form that is known."""
+    """Why the job is in its state: the stored message, else a default sentence; both if the message cannot be
+    translated for the reader."""
     if job.state == JobState.WAITING:
         return job.waiting_message or STATES[job.state]
     if job.state in {JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED}:

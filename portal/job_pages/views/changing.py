@@ -1,4 +1,4 @@
-"""What is changed of a job on its own page, beside its course: its tags, and its priority class."""
+"""Changes a job's tags and priority class from its page."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from portal.jobs.services.priority import job_change_priority
 from portal.jobs.services.tags import job_tag
 
 FORMS = {"tags": "tag_form", "priority": "priority_form"}
-"""By what name the job's page knows the form of each field."""
+"""Each field's form, by its name on the job's page."""
 
 
 @login_required
 @require_POST
 def job_tags_page(request: PageRequest, job_id: int) -> HttpResponse:
-    """Gives the job the tags that were typed, or takes off the one whose button was pressed."""
+    """Adds the typed tags, or removes the one whose button was pressed."""
     job = job_with_right(user=request.user, job_id=job_id, action=Action.JOB_TAG)
     if "remove" in request.POST:
         job_tag(job=job, remove=[request.POST["remove"]], actor=request.user, now=timezone.now())
@@ -44,7 +44,7 @@ def job_tags_page(request: PageRequest, job_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def job_priority_page(request: PageRequest, job_id: int) -> HttpResponse:
-    """Gives the job the chosen class. What the page did not offer is refused by the service, with its reason."""
+    """Changes the job's class. A class that the page did not offer is refused by the service, with its reason."""
     job = job_with_right(user=request.user, job_id=job_id, action=Action.JOB_PRIORITY)
     form = PriorityForm(request.POST, classes=list(PRIORITY_CLASSES), initial=job.priority)
     now = timezone.now()
@@ -55,7 +55,7 @@ def job_priority_page(request: PageRequest, job_id: int) -> HttpResponse:
 
 
 def _changed(request: PageRequest, job: Job, field: str, form: Form, change: Callable[[], object]) -> HttpResponse:
-    """Does what was typed, and goes back to where the reader was; else the page says beside its field why not."""
+    """Applies the change and goes back to where the reader was; else shows the errors beside the field."""
     if form.is_valid():
         try:
             change()
@@ -74,7 +74,7 @@ def _words(refused: Invalid | SpecInvalid | Conflict) -> list[str]:
 
 
 def _section(request: PageRequest) -> str:
-    """The section of the page that the reader was at."""
+    """The section of the page where the reader was."""
     name = request.POST.get("section", "")
     return name if name in SECTIONS else ""
 

@@ -1,4 +1,4 @@
-"""The page of one job: a frame (state, cause, what one may do) and one of its sections, each at its own address."""
+"""The page of one job: a frame (state, cause, actions) and one of its sections, each at its own address."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ MAY = {
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One of the page's tabs. ``name`` ends its address; ``context`` makes what ``template`` shows, and ``chosen`` in
-    it is the query with which a refreshed page stays where the reader is. ``offered``: whether there is a tab for it;
-    the address answers who may not see it by itself."""
+    """A tab of the page. ``name`` ends its address; ``context`` makes what ``template`` shows, with ``chosen`` as the
+    query that keeps a refreshed page where the reader is. ``offered``: whether the tab is shown; the address itself
+    checks rights."""
 
     name: str
     label: str | Promise
@@ -75,14 +75,14 @@ class Section:
 @login_required
 @require_safe
 def job_page(request: PageRequest, job_id: int, section: str = "") -> HttpResponse:
-    """One job: its state and the cause in words, and one section of what there is to see of it."""
+    """One job: its state, the cause in words, and one section."""
     return job_shown(request, job_get(user=request.user, job_id=job_id), section)
 
 
 def job_shown(
     request: PageRequest, job: Job, section: str = "", *, status: int = 200, **refused: forms.Form
 ) -> HttpResponse:
-    """The page of the job; ``refused``: of the frame's forms those that were filled in and not taken, by name."""
+    """The job's page; ``refused``: the frame's forms that were filled in and refused, by name."""
     frame, shown = _frame(request, job), SECTIONS[section]
     context = {**_frame_context(frame, shown), **shown.context(frame), **_changing(frame), **refused}
     return render(request, "job_pages/parts/job.html" if request.htmx else "job_pages/job.html", context, status=status)
@@ -123,7 +123,7 @@ def _frame_context(frame: Frame, shown: Section) -> dict[str, Any]:
 
 
 def _changing(frame: Frame) -> dict[str, Any]:
-    """Its tags and its class, and the forms that change them."""
+    """Tags, class, and the forms that change them."""
     classes = classes_offered(job=frame.job, user=frame.request.user) if frame.may["may_priority"] else []
     return {
         "tags": list(frame.job.tags.order_by("id").values_list("name", flat=True)),
@@ -133,7 +133,7 @@ def _changing(frame: Frame) -> dict[str, Any]:
 
 
 def _idle(frame: Frame) -> dict[str, Any]:
-    """The warning that its GPUs do nothing, and how often what follows can be put off."""
+    """The warning about idle GPUs, and the extensions left."""
     warning = idle_warning_of(job=frame.job) if frame.job.state == JobState.RUNNING else None
     follows = warning is not None and warning.due_at is not None and warning.acted_at is None
     left = idle_left(warning=warning, vc_id=frame.job.vc_id) if warning and follows else None
@@ -149,18 +149,18 @@ def _idle(frame: Frame) -> dict[str, Any]:
 
 
 def _charts(frame: Frame) -> dict[str, Any]:
-    """What the tasks used. A refreshed frame leaves the charts as they are: they are read again by themselves."""
+    """The tasks' usage charts. A refreshed frame leaves them alone: they update by themselves."""
     return {} if frame.request.htmx else charts_shown(frame.request, frame.job, frame.attempt)
 
 
 def _files(frame: Frame) -> dict[str, Any]:
-    """The job's folder. A node is asked once, not with each refresh of the frame."""
+    """The job's folder. Not on a refresh of the frame, so that a node is asked only once."""
     job_with_right(user=frame.request.user, job_id=frame.job.pk, action=Action.JOB_FILES)
     return {} if frame.request.htmx else files_shown(frame.request, frame.job)
 
 
 def _terminal(frame: Frame) -> dict[str, Any]:
-    """A refreshed frame leaves an open terminal as it is."""
+    """The terminal; a refreshed frame leaves an open one alone."""
     job_with_right(user=frame.request.user, job_id=frame.job.pk, action=Action.JOB_SHELL)
     return {} if frame.request.htmx else terminal_shown(frame.request, frame.job)
 
@@ -188,4 +188,4 @@ SECTIONS = {
         Section("file", _("Job file"), "job_pages/parts/section_file.html", _file),
     )
 }
-"""In the order of the tabs. A new one is a row here, with its template and its context."""
+"""The tabs, in order. To add one, add a row here with its template and context."""

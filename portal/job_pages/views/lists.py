@@ -1,4 +1,4 @@
-"""The list of jobs: filters, saved views, and what is done to several at once."""
+"""The job list: filters, saved views, bulk actions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from portal.teams.selectors.visible import job_sight
 @login_required
 @require_safe
 def job_list(request: PageRequest) -> HttpResponse:
-    """The jobs one may see, filtered."""
+    """Jobs that the reader may see, filtered."""
     form = JobFilterForm(request.GET, user=request.user)
     context = _listed(request, form)
     if request.htmx:
@@ -61,8 +61,7 @@ def _page(
 def _again(
     request: PageRequest, form: JobFilterForm, *, view_form: ViewForm | None = None, bulk_form: BulkForm | None = None
 ) -> HttpResponse:
-    """The page as it was sent, with what is wrong beside its field. Jobs that were chosen stay so, also those that do
-    not stand on this page any more."""
+    """The page as sent, with errors beside their fields. Chosen jobs stay chosen, even if no longer on this page."""
     context = _listed(request, form)
     ticked = set(bulk_form.ids) if bulk_form else set()
     away = ticked - {job.pk for job in context["page"].jobs}
@@ -84,7 +83,7 @@ def _views(request: PageRequest, query: str) -> dict[str, Any]:
 @login_required
 @require_POST
 def view_save_page(request: PageRequest) -> HttpResponse:
-    """Keeps the filters under a name."""
+    """Saves the filters under a name."""
     form = _sent_filters(request)
     typed = ViewForm(request.POST)
     if typed.is_valid():
@@ -98,7 +97,7 @@ def view_save_page(request: PageRequest) -> HttpResponse:
 
 
 def _sent_filters(request: PageRequest) -> JobFilterForm:
-    """The filters of the page on which the form stood."""
+    """Filters of the page that held the form."""
     return JobFilterForm(QueryDict(request.POST.get("query", "")), user=request.user)
 
 
@@ -116,7 +115,7 @@ def view_forget_page(request: PageRequest, view_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def bulk_page(request: PageRequest) -> HttpResponse:
-    """Does to each chosen job what was chosen, and tells what became of each. Before jobs are stopped it asks."""
+    """Applies the action to each chosen job and shows the results. Stopping asks for confirmation first."""
     filters, form = _sent_filters(request), BulkForm(request.POST)
     if not form.is_valid():
         return _again(request, filters, bulk_form=form)

@@ -1,4 +1,4 @@
-"""What an administrator decides of a node that does not come back."""
+"""Giving up a node that does not come back, by an administrator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from portal.teams.selectors.visible import node_with_right
 @login_required
 @require_POST
 def node_given_up(request: PageRequest, name: str) -> HttpResponse:
-    """Gives it up. A browser lets nobody leave the reason out, or type one that is too long."""
+    """Gives up the node. Browsers already reject a missing or overlong reason."""
     node = node_with_right(user=request.user, name=name, action=Action.NODE_SET_INTENT)
     form = GiveUpForm(request.POST)
     if not form.is_valid():

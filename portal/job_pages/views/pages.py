@@ -1,4 +1,4 @@
-"""Pages of jobs: home, list, queue, and what one does to a job."""
+"""The home page, and pages that stop, pause, resume or move a job."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LATELY = timedelta(days=7)
 @login_required
 @require_safe
 def home(request: PageRequest) -> HttpResponse:
-    """My jobs by state, my teams' shares, free GPUs, what I did last."""
+    """The user's jobs by state, team shares, free GPUs, recent jobs."""
     user, since = request.user, timezone.now() - LATELY
     counts = job_counts(user=user, since=since)
     context = {
@@ -60,7 +60,7 @@ def _of_state(state: JobState, since: datetime) -> str:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def job_stop_page(request: PageRequest, job_id: int) -> HttpResponse:
-    """Asks, then stops."""
+    """Asks for confirmation, then stops."""
     job = job_with_right(user=request.user, job_id=job_id, action=Action.JOB_STOP)
     if request.method != "POST":
         return render(request, "job_pages/stop.html", {"job": job})
@@ -74,14 +74,14 @@ def job_stop_page(request: PageRequest, job_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def job_pause_page(request: PageRequest, job_id: int) -> HttpResponse:
-    """Holds a waiting job back."""
+    """Pauses a waiting job."""
     return _hold(request, job_id, job_pause)
 
 
 @login_required
 @require_POST
 def job_resume_page(request: PageRequest, job_id: int) -> HttpResponse:
-    """Lets a job go on that is paused, or whose owner is gone."""
+    """Resumes a job that is paused, or whose owner is gone."""
 
     def resume(*, job: Job, actor: str, now: datetime) -> Job:
         return job_resume(job=job, actor=actor, now=now, lead=may(user=request.user, vc=job.vc, action=Action.VC_ORDER))
@@ -101,7 +101,7 @@ def _hold(request: PageRequest, job_id: int, change: Callable[..., Job]) -> Http
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def job_move_page(request: PageRequest, job_id: int) -> HttpResponse:
-    """Asks where to, then lets the job wait there."""
+    """Asks for a virtual cluster, then moves the job there."""
     job = job_with_right(user=request.user, job_id=job_id, action=Action.JOB_MOVE)
     form = MoveForm(request.POST if request.method == "POST" else None, job=job)
     problems: tuple[Problem, ...] = ()

@@ -1,4 +1,4 @@
-"""Submitting a job."""
+"""Job submission page."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from portal.templates.selectors import template_get
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def submit(request: PageRequest) -> HttpResponse:
-    """A job file, typed or filled in by the form; kept as typed when it is refused."""
+    """A job file, typed or filled in by the form; kept as typed if refused."""
     if request.method != "POST":
         return _submit_page(request, JobFileForm(initial={"config": _first_file(request)}))
     try:
@@ -46,7 +46,7 @@ def submit(request: PageRequest) -> HttpResponse:
         return _submit_page(request, form, status=400)
     if "look" in request.POST:
         return _submit_page(request, form)
-    # A form's text comes with Windows line ends.
+    # Browsers send textareas with Windows line ends.
     text, now = form.cleaned_data["config"].replace("\r\n", "\n"), timezone.now()
     try:
         SUBMITS.take(f"user:{request.user.pk}", now=now)
@@ -73,8 +73,8 @@ def _submit_page(
 
 
 def _first_file(request: PageRequest) -> str:
-    """What the editor opens with: the file of the job that is submitted again, a template's, one of the gallery, else
-    a small example."""
+    """The editor's initial file: that of a job submitted again, a template's, one of the gallery, else a small
+    example."""
     if again := _number(request, "again"):
         return job_get(user=request.user, job_id=again).config
     if template := _number(request, "template"):
@@ -84,13 +84,13 @@ def _first_file(request: PageRequest) -> str:
 
 
 def _number(request: PageRequest, name: str) -> int:
-    """A whole number of the address; 0 where there is none."""
+    """A whole number from the query string; 0 if absent."""
     text = request.GET.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
 
 
 def _at_home(file: str, user: User) -> str:
-    """A file that names no virtual cluster, for the user's first that owns GPUs, else the first."""
+    """Adds a virtual cluster to a file that names none: the user's first that owns GPUs, else the first."""
     vcs = [] if _NAMES_VC.search(file) else list(vcs_for_submit(user))
     quotas = vc_quotas(vcs=vcs)
     vc = next((vc for vc in vcs if quotas.get(vc.pk)), vcs[0] if vcs else None)
@@ -98,4 +98,4 @@ def _at_home(file: str, user: User) -> str:
 
 
 _NAMES_VC = re.compile(r"^(defaults\s*:|[{\"'])", re.MULTILINE)
-"""Or the file is written in a way to which no line can be added."""
+"""Also matches files in a style to which no line can be appended."""
