@@ -1,1 +1,1 @@
-"""Accounts and groups with the virtual clusters that they are in; signing in by a provider."""
+"""Accounts and groups with their virtual clusters, and sign-in by a provider."""

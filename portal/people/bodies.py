@@ -1,4 +1,4 @@
-"""What is told of an account when it is made: by a request, or by a row of a file."""
+"""Request body of a new account; a row of an import file has the same fields."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ USER_NAME = RegexValidator(r"^[A-Za-z0-9_.-]+\Z", gettext_lazy("Letters, digits,
 
 
 def whole_id(words: str, **more: Any) -> Whole:
-    """A number of the operating system's; never 0, which is root's."""
+    """A field for a uid or gid; never 0, which is root's."""
     return Whole(min_value=1, max_value=LARGEST_ID, allow_null=True, help_text=words, **more)
 
 

@@ -1,4 +1,4 @@
-"""What administrators type about accounts and groups."""
+"""Forms for administering accounts and groups."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _password(**more: Any) -> forms.CharField:
 
 
 class _About(forms.Form):
-    """What can be said of every account."""
+    """Fields of every account."""
 
     email = forms.EmailField(label=_("E-mail"), required=False, max_length=254, widget=forms.EmailInput(TEXT))
     role = forms.ChoiceField(
@@ -50,7 +50,7 @@ class _About(forms.Form):
     )  # fmt: skip
 
     def clean_extra_gids(self) -> list[int]:
-        """Whole numbers."""
+        """Parses the numbers."""
         words: list[str] = self.cleaned_data["extra_gids"]
         if len(words) > MOST_IDS or not all(w.isascii() and w.isdigit() and 0 < int(w) <= LARGEST_ID for w in words):
             raise forms.ValidationError(
@@ -76,7 +76,7 @@ class NewUserForm(_About):
 
     @property
     def about(self) -> dict[str, Any]:
-        """As the service takes it; where what was typed cannot be, as if nothing had been."""
+        """Arguments for the service; what is not valid is as if it were empty."""
         nothing = {"username": "", "email": "", "role": ClusterRole.USER, "uid": None, "gid": None}
         lists: dict[str, list[Any]] = {"extra_gids": [], "groups": [], "virtual_clusters": []}
         typed = {**nothing, **lists, **self.cleaned_data}
@@ -84,7 +84,7 @@ class NewUserForm(_About):
 
 
 class UserForm(SeenForm, _About):
-    """What shall be different of an account."""
+    """Changes to an account."""
 
     active = checkbox(
         _("May sign in"), _("Without it the account is signed out everywhere within seconds. Its jobs go on.")
@@ -93,7 +93,7 @@ class UserForm(SeenForm, _About):
 
     @property
     def changes(self) -> dict[str, Any]:
-        """As the service takes them; groups are by themselves."""
+        """Arguments for the service, without groups."""
         return {name: value for name, value in self.cleaned_data.items() if name not in {"seen", "groups"}}
 
 
@@ -104,7 +104,7 @@ class PasswordForm(forms.Form):
 
 
 class UserFilterForm(forms.Form):
-    """The filters of the list of users. What cannot be is left out of account, never an error."""
+    """Filters of the user list. Invalid ones are ignored, never an error."""
 
     text = forms.CharField(
         label=_("Name or e-mail"), required=False, max_length=100,
@@ -126,7 +126,7 @@ class UserFilterForm(forms.Form):
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """The filters that are set and possible, as they stand in the address."""
+        """The valid filters that are set, as in the URL."""
         self.is_valid()
         return {name: value for name, value in self.cleaned_data.items() if value}
 
@@ -144,7 +144,7 @@ class NewGroupForm(forms.Form):
 
 
 class GroupForm(SeenForm):
-    """What a group is for, and which virtual clusters it gives in which role."""
+    """A group's description, and the virtual clusters it gives with their roles."""
 
     description = forms.CharField(
         label=_("Description"), required=False, max_length=1000, widget=forms.TextInput(TEXT)
@@ -160,19 +160,19 @@ class GroupForm(SeenForm):
 
     @property
     def roles(self) -> Mapping[str, str]:
-        """The role in each virtual cluster; who is named twice leads."""
+        """The role in each virtual cluster; named twice: lead."""
         typed = self.cleaned_data
         return dict.fromkeys(typed["member"], VcRole.MEMBER) | dict.fromkeys(typed["lead"], VcRole.LEAD)
 
 
 class JoinForm(forms.Form):
-    """Who shall be in a group."""
+    """A new member of a group."""
 
     username = forms.CharField(label=_("User name"), max_length=64, widget=NameInput("users"))
 
 
 class TableForm(forms.Form):
-    """A table of accounts: a file, or its text as it was sent last and may be mended here."""
+    """A table of accounts: a file, or its text as last sent, to be corrected."""
 
     file = forms.FileField(
         label=_("CSV file"), required=False, widget=forms.FileInput({**TEXT, "accept": ".csv,text/csv"})
@@ -187,7 +187,7 @@ class TableForm(forms.Form):
     )
 
     def clean(self) -> dict[str, Any]:
-        """The file's bytes, or the text's, as ``content``."""
+        """Sets ``content`` to the bytes of the file or text."""
         typed = self.cleaned_data
         file, text = typed.get("file"), typed.get("table") or ""
         if file is not None and file.size > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:

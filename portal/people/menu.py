@@ -1,4 +1,4 @@
-"""What stands under "Manage" in the bar on top: the pages that the reader may see."""
+"""Entries of the "Manage" menu that the reader may see."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from portal.teams.selectors.visible import vcs_of
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A page by its name, and the right that shows it; None: everybody reads there what concerns them."""
+    """A page by its URL name, and the right that shows it; None: everybody, as the page shows each what concerns
+    them."""
 
     name: str
     label: Any
@@ -40,7 +41,7 @@ ENTRIES = (
 
 
 def manage_menu(request: HttpRequest) -> dict[str, Any]:
-    """The entries of whoever is signed in; at most one query, and none where no template asks."""
+    """Context processor with the user's entries; lazy: at most one query, none if no template uses it."""
     return {"manage_menu": SimpleLazyObject(lambda: _entries(getattr(request, "user", None)))}
 
 

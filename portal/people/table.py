@@ -1,4 +1,4 @@
-"""Many accounts as one CSV file: its columns, a template, and reading one."""
+"""CSV files of accounts: columns, template, parsing."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ MOST_ROWS = 200
 
 
 def table_template() -> str:
-    """A file with every column and one row as an example."""
+    """A CSV file with all columns and an example row."""
     out = io.StringIO()
     csv.writer(out).writerows([COLUMNS, EXAMPLE])
     return out.getvalue()
 
 
 def table_of(content: bytes, lines: Container[int]) -> str:
-    """The same table with no other rows than those of these lines."""
+    """The same table with only the rows on these lines."""
     text = content.decode("utf-8-sig")
     out = io.StringIO()
     writer = csv.writer(out, delimiter=_separator(text), lineterminator="\n")
@@ -41,7 +41,7 @@ def table_of(content: bytes, lines: Container[int]) -> str:
 
 
 def table_rows(content: bytes) -> Iterator[ImportRow]:
-    """The file's rows, each with what is wrong with its shape. Raises Invalid for a file that is none."""
+    """Parses the file's rows, each with the faults of its format. Raises Invalid if the file is not valid."""
     try:
         text = content.decode("utf-8-sig")
         reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=_separator(text), strict=True)
@@ -62,7 +62,7 @@ def table_rows(content: bytes) -> Iterator[ImportRow]:
 
 
 def _separator(text: str) -> str:
-    """What stands between the columns' names: where commas are decimal, spreadsheets write semicolons instead."""
+    """The delimiter in the header: spreadsheets write semicolons in locales with decimal commas."""
     first = text.partition("\n")[0]
     return ";" if ";" in first and "," not in first else ","
 

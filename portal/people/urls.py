@@ -1,4 +1,4 @@
-"""Addresses of its pages."""
+"""URLs of accounts, groups and provider sign-in."""
 
 from django.urls import path
 

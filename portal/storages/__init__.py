@@ -1,1 +1,1 @@
-"""Folders that servers mount: which there are, which servers answer for them, and proofs of it."""
+"""Storages: folders that servers mount, which servers are tied to them, and proofs of it."""

@@ -1,4 +1,4 @@
-"""What administrators type about storages."""
+"""Forms for administering storages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from portal.common.names import NAME
 
 
 class _About(forms.Form):
-    """What can be said of every storage."""
+    """Fields of every storage."""
 
     kind = forms.ChoiceField(
         label=_("Kind"), widget=forms.Select(SELECT), choices=[("path", _("Folder on each server")), ("nfs", _("NFS"))],
@@ -68,14 +68,14 @@ class NewStorageForm(_About):
 
     @property
     def about(self) -> dict[str, Any]:
-        """As the service takes it; where what was typed cannot be, as if nothing had been."""
+        """Arguments for the service; what is not valid is as if it were empty."""
         return {"name": "", "root": "", "virtual_clusters": [], "servers": [], **self.cleaned_data}
 
 
 class StorageForm(SeenForm, _About):
-    """What shall be different of a storage."""
+    """Changes to a storage."""
 
     @property
     def changes(self) -> dict[str, Any]:
-        """As the service takes them; virtual clusters are by themselves."""
+        """Arguments for the service, without virtual clusters."""
         return {name: value for name, value in self.cleaned_data.items() if name not in {"seen", "virtual_clusters"}}

@@ -1,4 +1,4 @@
-"""Folders that nodes mount."""
+"""Storages: folders that nodes mount."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from portal.teams.models.teams import VirtualCluster
 
 
 class Storage(models.Model):
-    """A folder tree that nodes mount. ``jobs``: here lie the job folders."""
+    """A folder tree that nodes mount. ``jobs``: the job folders are in it."""
 
     name = models.CharField(max_length=64, unique=True, validators=[NAME])
     kind = models.CharField(max_length=8, choices=[("path", "path"), ("nfs", "nfs")], default="path")
@@ -35,11 +35,11 @@ class Storage(models.Model):
 
     @property
     def only_read(self) -> bool:
-        """Whether jobs that mount it may not write there. Who could write beside job folders could put a link where
-        one is about to be mounted."""
+        """Whether jobs get it read-only. A job that could write beside job folders could put a link where one is about
+        to be mounted."""
         return self.read_only or self.jobs
 
     @property
     def is_mount(self) -> bool:
-        """Whether it is there only where something is mounted at its root."""
+        """Whether it is only available where something is mounted at its root."""
         return self.must_be_mount or bool(self.export)

@@ -1,4 +1,4 @@
-"""Has storages prove themselves: one server writes a random value into a storage, another one is asked to read it
+"""Storage proofs: one server writes a random value into a storage, another is asked to read it
 (docs/decisions/acceptance.md)."""
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ WITHIN_S = 40.0
 
 
 def storages_prove(*, now: datetime) -> int:
-    """Tries the ties whose turn it is, and writes down what came of it. Any number of processes may do it at once.
-    Returns how many it tried."""
+    """Tries the proofs that are due, and records the results. Safe in several processes at once. Returns how many it
+    tried."""
     tried, until = 0, time.monotonic() + WITHIN_S
     for due in proofs_due(now=now, limit=AT_ONCE):
         if time.monotonic() > until:
@@ -36,8 +36,8 @@ def storages_prove(*, now: datetime) -> int:
 
 
 def _proof(storage: Storage, node: Node, writer: Node, until: float) -> tuple[str, str]:
-    """What came of it, and where it could not be tried why. A name is never used twice, so that no file system has
-    kept in mind that there is no such file."""
+    """The result, and why it could not be tried if so. Each file name is new, so that no file system has cached its
+    absence."""
     name, value = secrets.token_hex(16), secrets.token_hex(32)
     mount = Mount(
         storage=storage.name, root=storage.root, source=storage.root, target="", read_only=True,
@@ -55,7 +55,7 @@ def _proof(storage: Storage, node: Node, writer: Node, until: float) -> tuple[st
             found = b""
             for piece in session.pieces():
                 found += piece
-                if len(found) > len(value):  # whatever else it sends
+                if len(found) > len(value):  # ignore whatever else it sends
                     break
     except SessionFailed as failed:
         return (UNSEEN, "") if failed.fault is SessionFault.MISSING else (UNTRIED, f"{node.name}: {failed.message}")

@@ -1,4 +1,4 @@
-"""Addresses of its pages."""
+"""URLs of storage pages."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""Pages of storages: the list with where each is offered, a new one, changing and removing one."""
+"""Storage pages: the list with where each is offered, and creating, changing and deleting one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from portal.teams.selectors.visible import node_get, vcs_named
 @login_required
 @require_safe
 def storages(request: PageRequest) -> HttpResponse:
-    """Administrators and auditors see all, others those that their jobs may mount."""
+    """Lists all storages for administrators and auditors, for others those that their jobs may mount."""
     rows = storages_seen(user=request.user).prefetch_related("vcs").order_by("name").distinct()
     context = {
         "placed": storages_placed(storages=list(rows)),
@@ -50,7 +50,7 @@ def storages(request: PageRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def storage_new(request: PageRequest) -> HttpResponse:
-    """Makes a storage."""
+    """Creates a storage."""
     storage_right(user=request.user)
     form = NewStorageForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and _possible(form):
@@ -67,7 +67,7 @@ def storage_new(request: PageRequest) -> HttpResponse:
 
 
 def _possible(form: NewStorageForm) -> bool:
-    """False with everything that is wrong beside its field."""
+    """Whether the form is valid; if not, every fault is shown at its field."""
     form.is_valid()
     faults = [fault for fault in storage_faults(**form.about) if fault.path not in form.errors]
     refusal_show(form, Invalid(faults))
@@ -110,7 +110,7 @@ def _form(storage: Storage, data: Any) -> StorageForm:
 
 
 def _changed(form: StorageForm, storage: Storage, actor: str) -> bool:
-    """False with everything that is wrong beside its field, or with what somebody else has changed."""
+    """Whether the change was made; if not, faults are shown at their fields, or what somebody else changed."""
     refusal: Refused | None = None
     if form.is_valid():
         try:
@@ -136,7 +136,7 @@ def _changed(form: StorageForm, storage: Storage, actor: str) -> bool:
 @login_required
 @require_POST
 def storage_end(request: PageRequest, name: str) -> HttpResponse:
-    """Forgets a storage; what lies in it stays."""
+    """Deletes a storage; its files stay."""
     storage = storage_to_manage(user=request.user, name=name)
     try:
         storage_remove(storage=storage, now=timezone.now(), actor=request.user.username)

@@ -1,4 +1,4 @@
-"""Names that somebody may see, as they are offered while one types."""
+"""Autocompletion of names that the user may see."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from portal.people.selectors.people import group_restrict, user_restrict
 from portal.teams.selectors.visible import node_restrict, vc_restrict
 
 OFFERED = 20
-"""So many names at most; who types more gets the ones that are meant."""
+"""Suggestions at most; typing more narrows them down."""
 
 
 def names_offered(*, user: User, kind: str, text: str) -> list[str]:
-    """Names with the text in them, first those that begin with it. ``kind``: a key of KINDS; KeyError for another."""
+    """Names that contain the text, those that start with it first. ``kind``: a key of KINDS; else KeyError."""
     return list(islice(KINDS[kind](user, text), OFFERED))
 
 
 def _of(rows: QuerySet[Any], field: str, text: str) -> Iterator[str]:
-    """Two queries at most; a name comes once."""
+    """Distinct names, by at most two queries."""
     begun = rows.filter(**{f"{field}__istartswith": text}).order_by(field).values_list(field, flat=True)
     yield from (first := list(begun[:OFFERED]))
     if text and len(first) < OFFERED:

@@ -1,4 +1,4 @@
-"""Accounts and groups as somebody may see them, with the virtual clusters (VCs) that they are in."""
+"""Accounts and groups visible to a user, with their virtual clusters (VCs)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _REFUSALS = {
 
 @dataclass(frozen=True, slots=True)
 class InVc:
-    """A role in a VC."""
+    """Membership of a VC: its name and the role."""
 
     name: str
     role: str
@@ -36,7 +36,7 @@ class InVc:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """An account, its groups by name, and its role in each VC, by groups too."""
+    """An account, its groups by name, and its role in each VC, including roles by group."""
 
     user: User
     groups: list[str]
@@ -50,7 +50,7 @@ def manage_right(*, user: User, action: Action) -> None:
 
 
 def user_restrict(*, user: User) -> QuerySet[User]:
-    """The accounts that the user may see: all, or one's own and those of the VCs that one leads."""
+    """The accounts visible to the user: all, or their own and those in VCs that they lead."""
     if allowed_everywhere(user, Action.USER_READ):
         return User.objects.all()
     led = Membership.objects.filter(vc__in=vcs_of(user=user, relations=ALLOWED[Action.USER_READ]))
@@ -59,7 +59,7 @@ def user_restrict(*, user: User) -> QuerySet[User]:
 
 
 def user_get(*, user: User, name: str) -> User:
-    """The account of that name; NotFound when there is none that the user may see."""
+    """The account with that name. Raises NotFound if there is none, or the user may not see it."""
     found = user_restrict(user=user).filter(username=name).first()
     if found is None:
         raise NotFound("user", name)
@@ -67,7 +67,7 @@ def user_get(*, user: User, name: str) -> User:
 
 
 def user_to_manage(*, user: User, name: str) -> User:
-    """The account, to change it. NotFound when the user may not even see it, Denied when not more than that."""
+    """The account, for changing it. Raises NotFound if the user may not see it, Denied if they may not change it."""
     found = user_get(user=user, name=name)
     manage_right(user=user, action=Action.USER_MANAGE)
     return found
@@ -105,7 +105,7 @@ _MEMBERSHIPS = Prepared(_memberships)
 
 
 def _roles(users: Iterable[int], groups: Iterable[int]) -> dict[tuple[str, int], list[InVc]]:
-    """Of users and groups, by kind and id."""
+    """VCs and roles of users and groups, by kind and id."""
     roles: dict[tuple[str, int], list[InVc]] = defaultdict(list)
     for user, group, vc, role in _MEMBERSHIPS(users=users, groups=groups):
         roles["group" if user is None else "user", group if user is None else user].append(InVc(vc, role))
@@ -123,7 +123,7 @@ def _highest(found: Iterable[InVc]) -> list[InVc]:
 
 
 def group_restrict(*, user: User) -> QuerySet[Group]:
-    """The groups that the user may see: all, or one's own and those in the VCs that one leads."""
+    """The groups visible to the user: all, or their own and those in VCs that they lead."""
     if allowed_everywhere(user, Action.GROUP_READ):
         return Group.objects.all()
     led = Membership.objects.filter(vc__in=vcs_of(user=user, relations=ALLOWED[Action.GROUP_READ]))
@@ -131,7 +131,7 @@ def group_restrict(*, user: User) -> QuerySet[Group]:
 
 
 def group_get(*, user: User, name: str) -> Group:
-    """The group of that name; NotFound when there is none that the user may see."""
+    """The group with that name. Raises NotFound if there is none, or the user may not see it."""
     found = group_restrict(user=user).select_related("note").filter(name=name).first()
     if found is None:
         raise NotFound("group", name)
@@ -139,15 +139,15 @@ def group_get(*, user: User, name: str) -> Group:
 
 
 def group_to_manage(*, user: User, name: str) -> Group:
-    """The group, to change it. NotFound when the user may not even see it, Denied when not more than that."""
+    """The group, for changing it. Raises NotFound if the user may not see it, Denied if they may not change it."""
     found = group_get(user=user, name=name)
     manage_right(user=user, action=Action.GROUP_MANAGE)
     return found
 
 
 def groups_described(*, groups: Sequence[Group]) -> list[dict[str, Any]]:
-    """The groups, what they are for, how many are in each, and the roles that they give. Two queries for any number
-    of them, which come with their notes."""
+    """The groups with description, number of members, and the roles that they give. Two queries for any number of
+    groups, which must come with their notes."""
     counted = Group.objects.filter(pk__in=[group.pk for group in groups]).order_by()
     counts = dict(counted.values_list("pk").annotate(members=Count("user")))
     roles = _roles([], [group.pk for group in groups])
@@ -163,5 +163,5 @@ def groups_described(*, groups: Sequence[Group]) -> list[dict[str, Any]]:
 
 
 def group_members(*, group: Group) -> list[str]:
-    """The user names of those who are in it; of disabled accounts too."""
+    """User names of its members, including disabled accounts."""
     return list(User.objects.filter(groups=group).order_by("username").values_list("username", flat=True))

@@ -1,4 +1,4 @@
-"""Lists of accounts and groups for the pages."""
+"""Paginated lists of accounts and groups."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ PAGE = 50
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A page of a list by name; ``after``: the name behind which the next one begins, empty: there is none."""
+    """A page of a list by name; ``after``: the last name, if there is a next page; else empty."""
 
     rows: list[Any] = field(default_factory=list)
     after: str = ""
 
 
 def others_seen(*, user: User, action: Action) -> bool:
-    """Whether the user may see people, or groups, beyond the own: who manages or audits, and leads."""
+    """Whether the user may see other people, or groups: administrators, auditors and leads."""
     return allowed_everywhere(user, action) or vcs_of(user=user, relations=ALLOWED[action]).exists()
 
 
 def others_right(*, user: User, action: Action) -> None:
-    """Raises NotFound for those who have nobody else to see."""
+    """Raises NotFound for users who may see nobody else."""
     if not others_seen(user=user, action=action):
         raise NotFound("page")
 
 
 def accounts_in(rows: QuerySet[User], *, vc: str) -> QuerySet[User]:
-    """Of these accounts those in the virtual cluster of that name, also by a group."""
+    """Those of the accounts that are in the virtual cluster, directly or by a group."""
     held = Membership.objects.filter(vc__name=vc, vc__removed_at=None)
     by_group = User.objects.filter(groups__in=held.values("group")).values("pk")
     return rows.filter(Q(pk__in=held.values("user")) | Q(pk__in=by_group))
@@ -47,8 +47,8 @@ def accounts_in(rows: QuerySet[User], *, vc: str) -> QuerySet[User]:
 def users_found(
     *, user: User, text: str = "", role: str = "", active: str = "", vc: str = "", after: str = ""
 ) -> Found:
-    """A page of the accounts that the user may see, by name, with groups and virtual clusters. Three queries, and two
-    more for those who do not see all."""
+    """A page of the visible accounts by name, with groups and virtual clusters. Three queries, two more for users who
+    do not see all."""
     rows = user_restrict(user=user).filter(username__gt=after).order_by("username")
     if text:
         rows = rows.filter(Q(username__icontains=text) | Q(email__icontains=text))
@@ -64,7 +64,7 @@ def users_found(
 
 
 def groups_found(*, user: User, text: str = "", after: str = "") -> Found:
-    """A page of the groups that the user may see, by name, with what they give. Three queries."""
+    """A page of the visible groups by name, with what they give. Three queries."""
     rows: QuerySet[Group] = group_restrict(user=user).select_related("note").filter(name__gt=after).order_by("name")
     if text:
         rows = rows.filter(Q(name__icontains=text) | Q(note__description__icontains=text))

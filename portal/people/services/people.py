@@ -1,4 +1,4 @@
-"""Accounts with the virtual clusters that they are in, and groups with those that they give."""
+"""Writes accounts with their virtual clusters, and groups with those that they give."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from portal.teams.services.teams import member_set, membership_end, membership_s
 def account_create(
     *, groups: Iterable[Group] = (), vcs: Iterable[VirtualCluster] = (), now: datetime, actor: str, **about: Any
 ) -> User:
-    """A new account in these groups, and a member of these virtual clusters; ``about``: see ``user_create``. Raises
+    """Creates an account in these groups, as a member of these virtual clusters; ``about``: see ``user_create``. Raises
     django's ValidationError, NameTaken."""
     with transaction.atomic():
         user = user_create(**about, actor=actor)
@@ -35,7 +35,7 @@ def account_create(
 
 
 def account_faults(*, groups: Iterable[str], virtual_clusters: Iterable[str], **about: Any) -> list[Fault]:
-    """Every reason why this account cannot be made, each at its field; ``about``: see ``user_judged``."""
+    """Every reason why this account cannot be created, each with its field; ``about``: see ``user_judged``."""
     user, wrong = user_judged(**about)
     faults = faults_of(wrong) if wrong else []
     faults += [Fault(one.path, one.message, "taken") for one in users_taken(users=[user])]
@@ -50,7 +50,7 @@ def account_faults(*, groups: Iterable[str], virtual_clusters: Iterable[str], **
 def account_join(
     *, user: User, groups: Iterable[Group], vcs: Iterable[VirtualCluster], now: datetime, actor: str
 ) -> None:
-    """Put a new account into groups and virtual clusters. Inside the caller's transaction."""
+    """Puts a new account into groups and virtual clusters, inside the caller's transaction."""
     if chosen := list(groups):
         groups_set(user=user, groups=chosen, now=now, actor=actor)
     for vc in vcs:
@@ -60,11 +60,11 @@ def account_join(
 # ---------------------------------------------------------------- groups
 
 Roles = Mapping[str, str]
-"""The role that a group's members have, by the name of the virtual cluster."""
+"""Roles that a group gives its members, by virtual cluster name."""
 
 
 def group_told(group: Group) -> dict[str, Any]:
-    """A group as the audit log and its version tell it."""
+    """The group's state for the audit log and its version."""
     rows = Membership.objects.filter(group=group, vc__removed_at=None).order_by("vc__name")
     return {
         "description": group_description(group),
@@ -73,8 +73,8 @@ def group_told(group: Group) -> dict[str, Any]:
 
 
 def group_create(*, name: str, description: str, roles: Roles, now: datetime, actor: str) -> Group:
-    """A group without members. Raises Conflict where a group or a virtual cluster has the name, Invalid for a virtual
-    cluster that is not there."""
+    """Creates a group without members. Raises Conflict if a group or virtual cluster has the name, Invalid for an
+    unknown virtual cluster."""
     with transaction.atomic():
         if VirtualCluster.objects.filter(name=name).exists():
             raise Conflict(
@@ -96,9 +96,8 @@ def group_change(
     now: datetime,
     actor: str,
 ) -> Group:
-    """Another description, or other virtual clusters that it gives; None: as it is. Raises Conflict where ``seen``,
-    the version that the change was made from, is not the present one, and Invalid for a virtual cluster that is not
-    there."""
+    """Changes the description, or the virtual clusters that it gives; None: unchanged. Raises Conflict if ``seen``, the
+    version that the change is based on, is outdated, and Invalid for an unknown virtual cluster."""
     with transaction.atomic():
         row = Group.objects.select_for_update().get(pk=group.pk)
         before = group_told(row)
@@ -115,7 +114,7 @@ def group_change(
 
 
 def group_remove(*, group: Group, now: datetime, actor: str) -> None:
-    """End a group; its members lose what it gave them."""
+    """Deletes a group; its members lose what it gave them."""
     with transaction.atomic():
         members = group.user_set.order_by("username").values_list("username", flat=True)
         before = {**group_told(group), "members": list(members)}

@@ -1,4 +1,4 @@
-"""Many accounts from one table."""
+"""Bulk import of accounts from a table."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from portal.teams.models import VirtualCluster
 
 @dataclass(slots=True)
 class Row:
-    """A line of the table (from 1, the header's included). ``about`` is what ``user_judged`` takes, with ``groups`` and
-    ``virtual_clusters`` by names, as far as it could be read; ``faults`` what was wrong with it then, and what is found
+    """A line of the table (from 1, including the header). ``about`` is the input of ``user_judged``, with ``groups``
+    and ``virtual_clusters`` by name, as far as it could be parsed; ``faults`` are those of parsing, and those found
     here."""
 
     line: int
@@ -38,12 +38,12 @@ class Row:
 
     @property
     def role(self) -> str:
-        """What it becomes in the cluster; empty: not known, since the row cannot be."""
+        """The new account's cluster role; empty if the row is not valid."""
         return self.draft.role if self.draft else ""
 
     @property
     def has_password(self) -> bool:
-        """Without one nobody signs in to the account by a password until it is given one."""
+        """Whether it gets a password; without, nobody can log in by one until it is set."""
         return self.about.get("password") is not None
 
 
@@ -56,9 +56,9 @@ def people_import(
     actor: str,
     told: Steps = lambda done, total: None,
 ) -> Sequence[Row]:
-    """Make the accounts, and tell ``told`` how far it is. Each row says afterwards what became of it. With
-    ``all_or_nothing`` one row that cannot be leaves nothing; then, unless it is a dry run, Invalid is raised with every
-    fault of every row."""
+    """Creates the accounts, reporting progress to ``told``; the rows then tell what became of each. With
+    ``all_or_nothing`` one invalid row prevents all; unless it is a dry run, that raises Invalid with all rows'
+    faults."""
     groups = {group.name: group for group in Group.objects.all()}
     vcs = {vc.name: vc for vc in VirtualCluster.objects.all()}
     _check(rows, groups, vcs)
@@ -101,7 +101,7 @@ def _check(rows: Sequence[Row], groups: dict[str, Group], vcs: dict[str, Virtual
 
 
 def _check_free(users: Sequence[tuple[Row, User]]) -> None:
-    """Names and uids, among all accounts and inside the table: there those of rows with which all is well so far."""
+    """Checks that names and uids are unique, among all accounts and among the table's valid rows."""
     rows = {id(user): row for row, user in users}
     for taken in users_taken(users=[user for _, user in users]):
         row = rows[id(taken.user)]
@@ -129,7 +129,7 @@ def _fault(row: Row, path: str, message: str, code: str) -> Fault:
 
 
 def _hash(rows: Sequence[Row], told: Steps) -> None:
-    """Before anything is written: a hash takes a good part of a second, and no transaction shall stay open for it."""
+    """Hashes the passwords in advance: each takes a good part of a second, too long for an open transaction."""
     passwords = [row.about.get("password") for row in rows]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         hashes = pool.map(make_password, passwords)

@@ -1,7 +1,7 @@
-"""Signing in by a provider: the account, and the rights that its groups there give.
+"""Sign-in by a provider: the account, and the rights granted by its groups there.
 
-What came by a group goes with the group, at the next sign-in. What somebody gave by hand stays, and where a virtual
-cluster knows the person by hand already the groups say nothing there.
+What a group granted goes with the group, at the next sign-in. What was given by hand stays, and in a virtual cluster
+where the person is a member by hand the groups grant nothing.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ _RANK = [ClusterRole.USER, ClusterRole.AUDITOR, ClusterRole.ADMIN]
 
 
 def provider_sign_in(*, person: Person, now: datetime) -> User:
-    """The account of whom the provider knows, with the rights of today's groups. Raises NoAccount, also for an account
-    that is disabled."""
+    """The person's account, with the rights of their present groups. Raises NoAccount, also for a disabled account."""
     try:
         with transaction.atomic():
             identity = identity_of(person=person, now=now)
@@ -63,8 +62,8 @@ def _rights_set(identity: Identity, grants: Iterable[Grant], now: datetime) -> N
 
 
 def _role_set(user: User, came: dict[str, str] | None, wanted: list[Grant], now: datetime) -> dict[str, str] | None:
-    """The cluster role that the groups give from now on, and the one below it that was given by hand; None: the groups
-    give none above that."""
+    """Sets the cluster role, and returns it with the one below it that was set by hand; None if the groups grant no
+    higher one."""
     by_hand = ClusterRole(came["below"] if came and came["role"] == user.role else user.role)
     role = max([by_hand, *(ClusterRole(grant.kind) for grant in wanted if not grant.name)], key=_RANK.index)
     if role != user.role:
@@ -77,7 +76,7 @@ def _role_set(user: User, came: dict[str, str] | None, wanted: list[Grant], now:
 
 
 def _groups_set(user: User, came: list[int], wanted: list[Grant], now: datetime) -> list[int]:
-    """The ids of the groups in which the account is by its groups at the provider."""
+    """Updates the account's groups; returns the ids of those granted by the provider's."""
     names = {grant.name for grant in wanted if grant.kind == "group"}
     groups = {group.name: group for group in Group.objects.filter(name__in=names)}
     _tell_missing("group", names - groups.keys())
@@ -93,7 +92,8 @@ def _groups_set(user: User, came: list[int], wanted: list[Grant], now: datetime)
 
 
 def _memberships_set(user: User, came: dict[str, str], wanted: list[Grant], now: datetime) -> dict[str, str]:
-    """The ids of the memberships that the groups at the provider give, each with its role."""
+    """Updates the account's memberships; returns the ids of those granted by the provider's groups, with their
+    roles."""
     roles: dict[str, str] = {}
     for grant in wanted:
         if grant.kind in VcRole.values and roles.get(grant.name) != VcRole.LEAD:

@@ -1,4 +1,4 @@
-"""Pages of groups: the list, a new one, one with its people."""
+"""Group pages: the list, a new one, one with its members."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from portal.people.services.people import group_change, group_create, group_remo
 @login_required
 @require_safe
 def groups(request: PageRequest) -> HttpResponse:
-    """The groups by name."""
+    """Lists groups by name."""
     user = request.user
     others_right(user=user, action=Action.GROUP_READ)
     text, after = request.GET.get("text", "")[:100], request.GET.get("after", "")[:150]
@@ -47,7 +47,7 @@ def groups(request: PageRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def group_new(request: PageRequest) -> HttpResponse:
-    """Makes a group."""
+    """Creates a group."""
     others_right(user=request.user, action=Action.GROUP_READ)
     manage_right(user=request.user, action=Action.GROUP_MANAGE)
     form = NewGroupForm(request.POST if request.method == "POST" else None)
@@ -65,7 +65,7 @@ def group_new(request: PageRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def group_page(request: PageRequest, group: str) -> HttpResponse:
-    """One group and who is in it; who may changes it here."""
+    """Shows a group and its members, and changes it."""
     row = group_get(user=request.user, name=group)
     if request.method != "POST":
         return _page(request, row)
@@ -117,7 +117,7 @@ def _page(
 @login_required
 @require_POST
 def group_member_add(request: PageRequest, group: str) -> HttpResponse:
-    """Puts somebody into it."""
+    """Adds a member."""
     row = group_to_manage(user=request.user, name=group)
     form = JoinForm(request.POST, auto_id="join-%s")
     if form.is_valid():
@@ -134,7 +134,7 @@ def group_member_add(request: PageRequest, group: str) -> HttpResponse:
 @login_required
 @require_POST
 def group_member_remove(request: PageRequest, group: str, username: str) -> HttpResponse:
-    """Takes somebody out of it."""
+    """Removes a member."""
     row = group_to_manage(user=request.user, name=group)
     user = user_get(user=request.user, name=username)
     group_leave(group=row, user=user, now=timezone.now(), actor=request.user.username)
@@ -144,7 +144,7 @@ def group_member_remove(request: PageRequest, group: str, username: str) -> Http
 @login_required
 @require_POST
 def group_end(request: PageRequest, group: str) -> HttpResponse:
-    """Removes the group."""
+    """Deletes the group."""
     row = group_to_manage(user=request.user, name=group)
     group_remove(group=row, now=timezone.now(), actor=request.user.username)
     messages.success(request, _("The group %(name)s is removed.") % {"name": group})

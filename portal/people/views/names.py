@@ -1,4 +1,4 @@
-"""Names that are offered while one types."""
+"""Autocompletion for name fields."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from portal.people.selectors.names import KINDS, names_offered
 
 LONGEST = 200
 LONGEST_LIST = 10_000
-"""Characters of a list of names; of a longer one nothing is offered."""
+"""Characters; a longer list of names gets no suggestions."""
 BETWEEN = re.compile(r"[,;\s]")
 
 
 @login_required
 @require_safe
 def names(request: PageRequest, kind: str) -> HttpResponse:
-    """The options of a field's list. What is typed comes under the field's own name; with ``several`` it is a list of
-    names, of which the last is looked for."""
+    """Options of a field's datalist. The typed text comes under the field's own name; with ``several`` it is a list, of
+    which the last name is completed."""
     if kind not in KINDS:
         raise Http404
     typed = request.GET.get(next((name for name in request.GET if name != "several"), ""), "").replace("\0", "")

@@ -1,4 +1,4 @@
-"""Pages of accounts: the list, a new one, one from near, its password, its end."""
+"""Account pages: the list, a new one, one account, its password, its deletion."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from portal.teams.selectors.visible import vcs_named
 @login_required
 @require_safe
 def users(request: PageRequest) -> HttpResponse:
-    """The accounts by name: of administrators and auditors all, of leads the people of their teams."""
+    """Lists accounts by name: all for administrators and auditors, their teams' for leads."""
     user = request.user
     others_right(user=user, action=Action.USER_READ)
     form = UserFilterForm(request.GET)
@@ -58,7 +58,7 @@ def users(request: PageRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def user_new(request: PageRequest) -> HttpResponse:
-    """Makes an account."""
+    """Creates an account."""
     others_right(user=request.user, action=Action.USER_READ)
     manage_right(user=request.user, action=Action.USER_MANAGE)
     form = NewUserForm(request.POST if request.method == "POST" else None)
@@ -70,7 +70,7 @@ def user_new(request: PageRequest) -> HttpResponse:
 
 
 def _made(form: NewUserForm, actor: str) -> bool:
-    """Whether it is; else everything that is wrong stands beside its field."""
+    """Creates the account; False if it is not valid, with every fault shown at its field."""
     form.is_valid()
     about = form.about
     faults = [fault for fault in account_faults(**about) if fault.path not in form.errors]
@@ -90,7 +90,7 @@ def _made(form: NewUserForm, actor: str) -> bool:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def user_page(request: PageRequest, username: str) -> HttpResponse:
-    """One account; who may changes it here."""
+    """Shows an account, and changes it."""
     found = user_get(user=request.user, name=username)
     if request.method != "POST":
         return _page(request, found)
@@ -145,7 +145,7 @@ def _page(
 @login_required
 @require_POST
 def user_password(request: PageRequest, username: str) -> HttpResponse:
-    """Gives an account a new password."""
+    """Sets an account's password."""
     found = user_to_manage(user=request.user, name=username)
     form = UserPasswordForm(request.POST, auto_id="password-%s")
     if form.is_valid():
@@ -162,7 +162,7 @@ def user_password(request: PageRequest, username: str) -> HttpResponse:
 @login_required
 @require_POST
 def user_end(request: PageRequest, username: str) -> HttpResponse:
-    """Removes an account that has no jobs."""
+    """Deletes an account that has no jobs."""
     found = user_to_manage(user=request.user, name=username)
     try:
         user_remove(user=found, now=timezone.now(), actor=request.user.username)

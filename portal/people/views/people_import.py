@@ -1,4 +1,4 @@
-"""The page that makes many accounts from one table."""
+"""The page that imports accounts from a table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TICKET = re.compile(r"[0-9a-f]{32}")
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def users_import(request: PageRequest) -> HttpResponse:
-    """A first press shows what would become of each row, a second makes the accounts."""
+    """First previews what would become of each row, then on a second submit creates the accounts."""
     others_right(user=request.user, action=Action.USER_READ)
     manage_right(user=request.user, action=Action.USER_MANAGE)
     form = TableForm(*((request.POST, request.FILES) if request.method == "POST" else ()))
@@ -58,7 +58,7 @@ def users_import(request: PageRequest) -> HttpResponse:
 
 
 def _text_left(content: bytes, rows: list[ImportRow], done: bool) -> str:
-    """The table; after an import what of it is still to be mended, empty where that is nothing."""
+    """The table; after an import only the rows left to correct, empty if there are none."""
     if not done:
         return content.decode("utf-8-sig")
     lines = {row.line for row in rows if row.faults}
@@ -66,7 +66,7 @@ def _text_left(content: bytes, rows: list[ImportRow], done: bool) -> str:
 
 
 def _read_and_do(request: PageRequest, form: TableForm) -> tuple[list[ImportRow], bool]:
-    """The rows with what became of each, or would; and whether accounts were made."""
+    """The rows with their results, actual or previewed; and whether accounts were created."""
     wanted = "apply" in request.POST
     try:
         rows = list(table_rows(form.cleaned_data["content"]))
@@ -82,7 +82,7 @@ def _read_and_do(request: PageRequest, form: TableForm) -> tuple[list[ImportRow]
             rows=rows, dry_run=not wanted, all_or_nothing=not form.cleaned_data["others"], now=timezone.now(),
             actor=request.user.username, told=told,
         )  # fmt: skip
-    except Invalid:  # each row says why
+    except Invalid:  # the rows have the reasons
         return rows, False
     return rows, wanted
 
@@ -90,7 +90,7 @@ def _read_and_do(request: PageRequest, form: TableForm) -> tuple[list[ImportRow]
 @login_required
 @require_safe
 def users_import_progress(request: PageRequest, ticket: str) -> JsonResponse:
-    """How far an import of one's own has come."""
+    """Progress of the user's own import."""
     manage_right(user=request.user, action=Action.USER_MANAGE)
     found = progress_read(_key(request.user, ticket)) if TICKET.fullmatch(ticket) else None
     return JsonResponse(found._asdict() if found else {})

@@ -1,4 +1,4 @@
-"""Signing in by a provider: there, and back."""
+"""Sign-in by a provider: redirect there, and callback."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ log = logging.getLogger(__name__)
 SALT = "portal.sign-in"
 TRIP_S = 600
 MOST_TARGET = 1500
-"""Characters of an address to come back to: it waits in a cookie, which takes no more than 4 kB."""
+"""Longest URL to return to: it is kept in a cookie of at most 4 kB."""
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 
 
 @require_safe
 def oidc_start(request: PageRequest) -> HttpResponse:
-    """To the provider."""
+    """Redirects to the provider."""
     target = target_of(request)
     return _start(request, next=target if len(target) <= MOST_TARGET else "/")
 
@@ -49,7 +49,7 @@ def oidc_start(request: PageRequest) -> HttpResponse:
 @login_required
 @require_POST
 def oidc_tie(request: PageRequest) -> HttpResponse:
-    """To the provider, whose answer is tied to the account that is logged in."""
+    """Sends the logged-in user to the provider, to tie the identity there to their account."""
     return _start(request, next=reverse("profile"), link=request.user.pk)
 
 
@@ -64,7 +64,7 @@ def _start(request: PageRequest, *, next: str, link: int = 0) -> HttpResponse:
     except Refused as refusal:
         return _refused(request, refusal, next)
     context = {"address": address, "provider": provider_name()}
-    # No form may lead away from this site (form-action), so that a link does.
+    # The policy's form-action forbids a redirect away from this site, so the page shows a link.
     answer = render(request, "accounts/tie.html", context) if link else redirect(address)
     answer.set_signed_cookie(
         _cookie(trip.state), signing.dumps(trip), salt=SALT, max_age=TRIP_S, path=reverse("oidc-start"),
@@ -74,19 +74,19 @@ def _start(request: PageRequest, *, next: str, link: int = 0) -> HttpResponse:
 
 
 def _address(request: PageRequest, step: str = "") -> str:
-    """By which what fails is limited. The step to the provider counts for itself: while the provider is away, people of
-    one address shut nobody there out who logs in by password."""
+    """The key for limiting failures. The step to the provider has its own: while the provider is down, its users must
+    not lock those who log in by password out of the same address."""
     return f"{step}{by_address(request.META.get('REMOTE_ADDR', ''))}"
 
 
 def _cookie(state: str) -> str:
-    """Of each sign-in its own, so that two at once do not disturb each other."""
+    """A cookie name for each sign-in, so that two at once do not clash."""
     return f"sign-in-{re.sub(r'[^A-Za-z0-9_-]', '', state)[:12]}"
 
 
 @require_safe
 def oidc_callback(request: PageRequest) -> HttpResponse:
-    """Back from the provider: logged in, or told in one sentence why not."""
+    """Handles the provider's answer: logs in, or says in one sentence why not."""
     if not configured():
         raise NotFound("page")
     trip: Trip | None = None
@@ -114,8 +114,8 @@ def _trip(request: PageRequest) -> Trip:
 def _logged_in(request: PageRequest, trip: Trip, person: Person) -> HttpResponse:
     now = timezone.now()
     login(request, provider_sign_in(person=person, now=now), backend=BACKEND)
-    # The groups are asked for again at the next sign-in. By a moment, not by a number of seconds: these would begin
-    # anew with each change of the session.
+    # Groups are read again at the next sign-in. An absolute expiry, since one in seconds would restart with each change
+    # of the session.
     request.session.set_expiry(now + timedelta(hours=settings.OIDC_HOURS))
     request.session["by_provider"] = True
     return redirect(trip.next)

@@ -1,4 +1,4 @@
-"""Which storages somebody may use, and where they are."""
+"""Which storages a user may use, and which nodes offer them."""
 
 from __future__ import annotations
 
@@ -26,14 +26,13 @@ from portal.teams.models import VirtualCluster
 from portal.teams.selectors.visible import vcs_for_submit
 
 NO_FOLDER = gettext_noop("its agent tells no such folder")
-"""Why a server does not offer a storage of which it says nothing."""
+"""Why a node does not offer a storage about which it reports nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoragePlaces:
-    """A storage, and of the healthy nodes those that offer it now and those that do not, without those that an
-    administrator untied from it; ``unguarded``: those of the former where setuid programs count that jobs leave in it.
-    """
+    """A storage, with the healthy nodes that offer it now and those that do not (``missing``), except those that an
+    administrator untied; ``unguarded``: nodes offering it where setuid programs that jobs leave in it take effect."""
 
     storage: Storage
     nodes: list[str]
@@ -43,19 +42,19 @@ class StoragePlaces:
 
 
 def storage_restrict(*, user: User) -> QuerySet[Storage]:
-    """The storages that the user's jobs may mount: everybody's, and those of the VCs into which the user submits."""
+    """The storages that the user's jobs may mount: those for everybody, and those of VCs they may submit to."""
     granted = Storage.objects.filter(vcs__in=vcs_for_submit(user)).values("pk")
     return Storage.objects.filter(Q(everyone=True) | Q(pk__in=granted))
 
 
 def storages_seen(*, user: User) -> QuerySet[Storage]:
-    """The storages that the user may read of: all, or those that the user's jobs may mount."""
+    """The storages visible to the user: all, or those that their jobs may mount."""
     everything = allowed_everywhere(user, Action.STORAGE_READ)
     return Storage.objects.all() if everything else storage_restrict(user=user)
 
 
 def storage_get(*, user: User, name: str) -> Storage:
-    """The storage of that name; NotFound when there is none that the user may see."""
+    """The storage with that name. Raises NotFound if there is none, or the user may not see it."""
     found = storages_seen(user=user).filter(name=name).first()
     if found is None:
         raise NotFound("storage", name)
@@ -63,31 +62,31 @@ def storage_get(*, user: User, name: str) -> Storage:
 
 
 def storage_right(*, user: User) -> None:
-    """Raises Denied unless the user may make and change storages."""
+    """Raises Denied unless the user may create and change storages."""
     if not allowed_everywhere(user, Action.STORAGE_MANAGE):
         raise Denied(gettext("Only an administrator may make, change and remove storages."))
 
 
 def storage_to_manage(*, user: User, name: str) -> Storage:
-    """The storage, to change it. NotFound when the user may not even see it, Denied when not more than that."""
+    """The storage, for changing it. Raises NotFound if the user may not see it, Denied if they may not change it."""
     found = storage_get(user=user, name=name)
     storage_right(user=user)
     return found
 
 
 Offered = Mapping[tuple[str, str, str], Sequence[str]]
-"""Names of nodes, by what they tell, as JSON, which is the same on many: the folders that they offer, and the storages
-that they do not, each with why; and by their ties."""
+"""Node names by what the nodes report, which is the same for many, as JSON texts: the folders that they offer, the
+storages that they do not, with reasons; and their ties."""
 
 
 def storages_offered() -> Offered:
-    """What healthy nodes tell. One query."""
+    """What healthy nodes report. One query."""
     return {(text, bad, ties): names.split(",") for text, bad, ties, names in _TOLD()}
 
 
 def storages_placed(*, storages: Sequence[Storage], offered: Offered | None = None) -> list[StoragePlaces]:
-    """The storages with the nodes that offer them, in the given order; two queries for any number, none where
-    ``offered`` is at hand, and then nothing is told of who is unguarded."""
+    """The storages with the nodes that offer them, in the given order. Two queries for any number; none if ``offered``
+    is given, and then ``unguarded`` is empty."""
     told = storages_offered() if offered is None else offered
     mounted = [
         (json.loads(text), json.loads(bad), json.loads(ties), names) for (text, bad, ties), names in told.items()
@@ -108,7 +107,7 @@ def storages_placed(*, storages: Sequence[Storage], offered: Offered | None = No
 
 
 def unguarded_roots() -> dict[str, frozenset[str]]:
-    """Of healthy nodes that say so: in which storages setuid programs count that jobs leave there. One query."""
+    """By healthy node, the storage roots where it reports that setuid programs left by jobs take effect. One query."""
     found = Node.objects.filter(health=NodeHealth.HEALTHY, inventory__has_key=UNGUARDED).order_by()
     return {name: frozenset(told[UNGUARDED]) for name, told in found.values_list("name", "inventory")}
 
@@ -121,7 +120,7 @@ def _told() -> QuerySet[Node, tuple[str, str, str, str]]:
 
 
 def _granted() -> QuerySet[Storage]:
-    """Storages that some job may use."""
+    """Query of storages that some job may use."""
     used = Q(everyone=True) | Q(jobs=True) | Q(vcs__isnull=False)
     return Storage.objects.filter(used).distinct().order_by("root")
 
@@ -135,12 +134,12 @@ def storages_granted() -> list[Storage]:
 
 
 def storages_exported() -> list[str]:
-    """Names of those that servers mount for the portal: to accept a server is to tie it to them. One query."""
+    """Names of storages that servers mount for the portal: accepting a server ties it to them. One query."""
     return list(Storage.objects.exclude(export="").order_by("name").values_list("name", flat=True))
 
 
 def storage_wishes(*, node: Node, granted: Sequence[Storage]) -> tuple[StorageWish, ...]:
-    """What of these the node shall have: all that nobody has untied it from, and while it is pending none."""
+    """The storages that the node shall mount: all that nobody untied it from; none while it is pending."""
     if node.pending:
         return ()
     return tuple(
@@ -158,8 +157,8 @@ def storage_wishes(*, node: Node, granted: Sequence[Storage]) -> tuple[StorageWi
 
 
 def roots_of_own_folders() -> frozenset[str]:
-    """Where jobs that write see their user's own folder alone: each has one by the storage's word, or some virtual
-    cluster whose jobs may use it allows root, to which no more is given. One query."""
+    """Roots of storages in which jobs that write see only their user's own folder: by the storage's setting, or because
+    a virtual cluster that may use it allows root, which is given no more. One query."""
     return frozenset(_ROOTS())
 
 
@@ -179,8 +178,8 @@ def storage_offered(*, node: Node, storage: Storage) -> bool:
 
 
 class StorageHere(NamedTuple):
-    """A storage, and why a node does not offer it, or why setuid programs count there that jobs leave in it; empty
-    where that is not so."""
+    """A storage on a node: why the node does not offer it, and why setuid programs left by jobs take effect there; each
+    empty if that is not so."""
 
     name: str
     root: str
@@ -189,7 +188,7 @@ class StorageHere(NamedTuple):
 
 
 def storages_of_node(*, node: Node, user: User) -> list[StorageHere]:
-    """Of the storages that the user may see, what one node says. One query."""
+    """The storages visible to the user, as one node reports them. One query."""
     unguarded = node.inventory.get(UNGUARDED, {})
     return [
         StorageHere(one.name, one.root, _fault(node, one), unguarded.get(one.root, ""))

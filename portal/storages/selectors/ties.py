@@ -1,4 +1,4 @@
-"""Where tasks that need a storage may run, read each second by the scheduler, and what a storage's page shows."""
+"""Where tasks that need a storage may run, read every second by the scheduler; and the servers on a storage's page."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from portal.storages.ties import SEEN, is_tied, is_untied, offers
 
 
 class StorageTies(NamedTuple):
-    """Which accepted nodes a job cannot have its storages on, by the storage's name: in ``apart`` those that are not
-    tied to it, or do not offer it now, where there are any; in ``away`` those of them that are tied, each with why it
-    does not offer it. ``folders``: the storage of job folders, which every job needs; empty where there is none."""
+    """Accepted nodes on which a job cannot have a storage, by its name: ``apart``: those not tied to it, or not
+    offering it now, if any; ``away``: those of them that are tied, each with why it does not offer it. ``folders``: the
+    storage of job folders, which every job needs; empty if there is none."""
 
     apart: Mapping[str, frozenset[str]] = {}
     away: Mapping[str, Mapping[str, str]] = {}
@@ -35,7 +35,7 @@ _storages = KeptRows(Storage.objects.all, ["id", "name", "root", "jobs"], key=in
 
 
 def storage_ties(nodes: Iterable[NodeRow]) -> StorageTies:
-    """Of these nodes. One query, and one more where some storages have changed."""
+    """The ties of these nodes. One query, and another if storages have changed."""
     alike: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
     accepted = [node for node in nodes if node.accepted_roots is not None]
     for node in accepted:
@@ -53,7 +53,7 @@ def storage_ties(nodes: Iterable[NodeRow]) -> StorageTies:
 
 @lru_cache(maxsize=16_384)
 def _lacks(roots: str, ties: str, told: str, faults: str, storage: int, root: str) -> str | None:
-    """Why a node of these texts does not have a storage: empty where it is not tied to it, None where it has it."""
+    """Why a node with these reports lacks a storage: empty if it is not tied to it, None if it has it."""
     if not below(root, json.loads(roots)) or is_untied(json.loads(ties), storage):
         return ""
     wrong = json.loads(faults)
@@ -61,8 +61,8 @@ def _lacks(roots: str, ties: str, told: str, faults: str, storage: int, root: st
 
 
 class StorageServer(NamedTuple):
-    """An accepted server and a storage. ``fault``: why it does not offer it now, in its own words. ``proof``: what came
-    of having it read what the server ``proof_by`` wrote there; empty: it was not tried yet."""
+    """An accepted server's state at a storage. ``fault``: why it does not offer it now, in its own words. ``proof``:
+    the result of reading what the server ``proof_by`` wrote; empty: not tried yet."""
 
     node: Node
     tied: bool
@@ -74,7 +74,7 @@ class StorageServer(NamedTuple):
 
 
 def storage_servers(*, storage: Storage) -> list[StorageServer]:
-    """Every accepted server. One query."""
+    """Every accepted server, for this storage. One query."""
     columns = ("name", "health", "storages", "storage_faults", "accepted", "ties")
     rows = Node.objects.filter(accepted__isnull=False).only(*columns).order_by("name")
     return [
@@ -92,7 +92,7 @@ def _proof(node: Node, storage: Storage) -> tuple[str, str, str]:
 
 
 class ProofDue(NamedTuple):
-    """``node`` shall read in the storage what ``writer`` writes there."""
+    """A proof to try: ``node`` reads in the storage what ``writer`` writes there."""
 
     storage: Storage
     node: Node
@@ -103,8 +103,8 @@ AGAIN = timedelta(minutes=5)
 
 
 def proofs_due(*, now: datetime, limit: int) -> list[ProofDue]:
-    """Ties that were not tried yet, or not seen for a while, of servers that are up and offer the storage. Who was
-    accepted earlier writes: one that comes cannot have others untied. Two queries."""
+    """Ties not proven yet, and not tried for a while, of healthy servers that offer the storage. The server accepted
+    earliest writes, so that a newcomer cannot have others untied. Two queries."""
     up = Node.objects.filter(accepted__isnull=False, health=NodeHealth.HEALTHY).exclude(storages=[])
     columns = ("name", "public_key", "boot", "storages", "storage_faults", "accepted", "ties")
     nodes = list(up.only(*columns).order_by("accepted_at", "pk"))

@@ -1,4 +1,4 @@
-"""Storages: folders that nodes mount and jobs may use."""
+"""Writes storages: folders that nodes mount and jobs may use."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from portal.teams.selectors.visible import vcs_named
 
 COLUMNS = ("kind", "root", "export", "options", "read_only", "per_user", "must_be_mount", "jobs", "everyone")
 PLACE = ("jobs", "kind", "root", "export")
-"""What says where a storage is: not changed under jobs that use it, whose next attempt would find other files. Of
-several that are changed the first is told of."""
+"""Columns that locate a storage: not changed while jobs use it, whose next attempt would find other files. Of several
+that changed the first is reported."""
 NESTING = frozenset({"root", "jobs", "read_only", "per_user"})
-"""What says whether jobs could write where another storage's folder is."""
+"""Columns that decide whether jobs could write where another storage's folder is."""
 SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/root", "/run", "/sbin", "/sys", "/usr", "/var/run")
 _OPTIONS = re.compile(r"([a-z_]+(=[A-Za-z0-9._:-]+)?(,[a-z_]+(=[A-Za-z0-9._:-]+)?)*)?")
 _EXPORT = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Za-z:.%]+\]):/[^\x00-\x1f]*")
 
 
 def storage_told(storage: Storage) -> dict[str, Any]:
-    """A storage as the audit log and its version tell it."""
+    """The storage's state for the audit log and its version."""
     columns = {name: getattr(storage, name) for name in COLUMNS}
     return {**columns, "virtual_clusters": sorted(vc.name for vc in storage.vcs.all())}
 
@@ -45,8 +45,8 @@ def storage_told(storage: Storage) -> dict[str, Any]:
 def storage_faults(
     *, name: str, virtual_clusters: Iterable[str], servers: Sequence[str] = (), **about: Any
 ) -> list[Fault]:
-    """Every reason why there cannot be such a new storage, for these virtual clusters, tied to these servers;
-    ``about``: some of ``COLUMNS``."""
+    """Every reason why such a storage cannot be created, for these virtual clusters, tied to these servers; ``about``:
+    some of ``COLUMNS``."""
     storage = Storage(name=name, **about)
     faults = [*_faults(storage), *_nesting_faults(storage), *_vc_faults(virtual_clusters), *server_faults(servers)]
     if Storage.objects.filter(name=name).exists():
@@ -57,8 +57,8 @@ def storage_faults(
 def storage_change_faults(
     *, storage: Storage, changes: Mapping[str, Any], virtual_clusters: Iterable[str] = ()
 ) -> list[Fault]:
-    """Every reason why the storage cannot be changed so, each at the field that it speaks of: also what is refused for
-    other storages, or for jobs that use it."""
+    """Every reason why the storage cannot be changed so, each at its field: also what conflicts with other storages, or
+    with jobs that use it."""
     row = Storage.objects.get(pk=storage.pk)
     moved = _put(row, changes)
     nesting = _nesting_faults(row) if NESTING & changes.keys() else ()
@@ -88,7 +88,7 @@ def _vc_faults(names: Iterable[str]) -> Sequence[Fault]:
 
 
 def _put(row: Storage, changes: Mapping[str, Any]) -> list[str]:
-    """Changes the row, and says which columns of its place are others now."""
+    """Changes the row; returns which ``PLACE`` columns changed."""
     moved = [name for name in PLACE if name in changes and changes[name] != getattr(row, name)]
     for name, value in changes.items():
         setattr(row, name, value)
@@ -99,9 +99,9 @@ def storage_create(
     *, name: str, vcs: Iterable[VirtualCluster], now: datetime, actor: str, servers: Sequence[str] | None = None,
     **about: Any,
 ) -> Storage:  # fmt: skip
-    """A new storage, which jobs of these virtual clusters may use; ``about``: some of ``COLUMNS``; ``servers``: those
-    that it is tied to, by name (``storage_tie_new``). Raises Invalid with every fault, Conflict where the name is taken
-    or another holds the job folders."""
+    """Creates a storage that jobs of these virtual clusters may use; ``about``: some of ``COLUMNS``; ``servers``: names
+    of those to tie (``storage_tie_new``). Raises Invalid with every fault, Conflict if the name is taken or another
+    storage holds the job folders."""
     storage = Storage(name=name, **about)
     if faults := list(_faults(storage)):
         raise Invalid(faults)
@@ -127,10 +127,10 @@ def storage_change(
     now: datetime,
     actor: str,
 ) -> Storage:
-    """Change some of ``COLUMNS``, and with ``virtual_clusters`` whose jobs may use it; jobs that wait are judged again
-    when they are about to start, and those that have begun keep what they have. Raises Invalid with every fault, and
-    Conflict where ``seen``, the version that the change was made from, is not the present one, or where jobs that are
-    not over use a place that would be another."""
+    """Changes some of ``COLUMNS``, and with ``virtual_clusters`` whose jobs may use it. Waiting jobs are checked again
+    when they are about to start, started ones keep what they have. Raises Invalid with every fault, and Conflict if
+    ``seen``, the version that the change is based on, is outdated, or if unfinished jobs use a location that would
+    change."""
     with _at_one_moment(), transaction.atomic():
         row = Storage.objects.select_for_update().get(pk=storage.pk)
         before = storage_told(row)
@@ -155,7 +155,7 @@ def storage_change(
 
 
 def storage_remove(*, storage: Storage, now: datetime, actor: str) -> None:
-    """Forget a storage; what lies in it stays. Raises Conflict while jobs that are not over use it."""
+    """Deletes a storage; its files stay. Raises Conflict while unfinished jobs use it."""
     with transaction.atomic():
         row = Storage.objects.select_for_update().get(pk=storage.pk)
         _check_unused(row, gettext("it cannot be removed"))
@@ -166,7 +166,7 @@ def storage_remove(*, storage: Storage, now: datetime, actor: str) -> None:
 
 @contextmanager
 def _at_one_moment() -> Iterator[None]:
-    """Of two at one moment the database lets one through."""
+    """Turns an IntegrityError, of two at once, into Conflict."""
     try:
         yield
     except IntegrityError as error:
@@ -190,7 +190,8 @@ def _check_unmoved(storage: Storage) -> None:
 
 
 def _check_unused(storage: Storage, what: str) -> None:
-    """By jobs that wait or run: as named in their files, and where the job folders lie by all of them."""
+    """Raises Conflict if unfinished jobs use it: those that name it in their files, and all jobs if it holds job
+    folders."""
     live = VirtualCluster.objects.filter(jobs__ended_at__isnull=True, jobs__isnull=False).order_by()
     wanted = live.values_list(
         "jobs__user__username", "jobs__name", "jobs__run", KeyTransform("storages", F("jobs__spec"))
@@ -224,8 +225,8 @@ def _faults(storage: Storage) -> Iterator[Fault]:
 
 
 def _nesting_faults(storage: Storage) -> Iterator[Fault]:
-    """Jobs write in none where a folder of another is found by its name: they could put a link in its place at the
-    moment at which it is mounted, which then leads anywhere on the server."""
+    """Faults if jobs could write where another storage's folder is looked up by name: they could replace it by a link
+    just as it is mounted, which then leads anywhere on the server."""
     root = PurePosixPath(storage.root)
     for other in Storage.objects.exclude(pk=storage.pk).order_by("name"):
         place = PurePosixPath(other.root)
@@ -244,8 +245,8 @@ def _nesting_faults(storage: Storage) -> Iterator[Fault]:
 
 
 def _meet(whole: Storage, named: Storage) -> bool:
-    """Whether jobs may write beside each user's folder in the one, and are given that folder by its name in the other:
-    always, or where a virtual cluster allows root."""
+    """Whether jobs may write beside each user's folder in ``whole``, and get that folder by name in ``named``: always,
+    or where a virtual cluster allows root."""
     return not (whole.per_user or whole.only_read) and (named.per_user or not named.only_read)
 
 

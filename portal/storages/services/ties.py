@@ -1,4 +1,4 @@
-"""An administrator ties a server to a storage, or unties it (docs/decisions/acceptance.md)."""
+"""Ties between servers and storages, made and removed by administrators and proofs (docs/decisions/acceptance.md)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from portal.storages.models import Storage
 from portal.storages.ties import UNSEEN, is_tied, is_untied
 
 TRIES = 3
-"""So often in a row a server must not have seen it: a file system may be behind."""
+"""Failed proofs in a row before a server is untied: a file system may lag behind."""
 
 
 def storage_tie(*, storage: Storage, node: Node, tied: bool, actor: str, now: datetime) -> Node:
-    """Say whether the server answers for the storage from now on, and gets tasks that need it; what runs there goes on.
-    Again: no change. Raises Conflict for a pending server."""
+    """Ties the server to the storage or unties it: whether it gets tasks that need it; running ones go on. Idempotent.
+    Raises Conflict for a pending server."""
     with transaction.atomic():
         held = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
         if held.pending:
@@ -34,7 +34,7 @@ def storage_tie(*, storage: Storage, node: Node, tied: bool, actor: str, now: da
             raise Conflict(words % {"node": held.name})
         if is_tied(held, storage) != tied:
             tie_write(held, storage, tied)
-            if tied:  # whatever was seen: who does it by hand knows
+            if tied:  # whatever proofs said: an administrator knows better
                 _ties_put(held, storage, {"by_hand": True})
             message = f"Node {held.name} is tied to the storage {storage.name}."
             if not tied:
@@ -48,8 +48,8 @@ def storage_tie(*, storage: Storage, node: Node, tied: bool, actor: str, now: da
 
 
 def tie_write(node: Node, storage: Storage, tied: bool) -> None:
-    """Write it, in a transaction that holds the node's row. To tie it is to accept its folder. What was planned with it
-    as it was is placed anew."""
+    """Stores a tie, in a transaction that holds the node's row lock. Tying accepts the storage's folder. Placements
+    planned with the old state are planned anew."""
     accepted, ties = dict(node.accepted or {}), dict(node.ties)
     proof = ties.pop(str(storage.pk), {}).get("proof")
     if not tied:
@@ -68,9 +68,9 @@ def _ties_put(node: Node, storage: Storage, said: Mapping[str, Any]) -> None:
 
 
 def tie_proven(*, storage: Storage, node: Node, by: str, result: str, why: str, now: datetime) -> None:
-    """Write down what came of a proof: whether the server read what the server ``by`` had written. One that has not
-    seen it, time and again, of a storage that all servers mount from one export, is untied, unless an administrator
-    tied it by hand. What came of it where the storage has had another place meanwhile says nothing."""
+    """Records a proof's result: whether the server read what the server ``by`` had written. A server that repeatedly
+    failed, at a storage that all servers mount from one export, is untied, unless an administrator tied it by hand. A
+    result is dropped if the storage has moved meanwhile."""
     with transaction.atomic():
         place = {"root": storage.root, "kind": storage.kind, "export": storage.export}
         if not Storage.objects.select_for_update(no_key=True).filter(pk=storage.pk, **place).exists():
@@ -93,7 +93,7 @@ def tie_proven(*, storage: Storage, node: Node, by: str, result: str, why: str, 
 
 
 def server_faults(names: Collection[str]) -> list[Fault]:
-    """Of these names those that no accepted server has."""
+    """Faults for names that no accepted server has."""
     known = Node.objects.filter(name__in=names, accepted__isnull=False).values_list("name", flat=True)
     missing = sorted(set(names) - set(known))
     words = gettext("no accepted server is named %(name)s")
@@ -101,9 +101,9 @@ def server_faults(names: Collection[str]) -> list[Fault]:
 
 
 def storage_tie_new(storage: Storage, names: Sequence[str] | None) -> list[str]:
-    """In the transaction that makes the storage, or gives it another place: tie it to the servers of these names and to
-    no others. Where none is named, one with an export is tied to all that nobody has untied, since they mount it for
-    the portal, another to those whose accepted folders it lies in. Answers with their names. Raises Invalid."""
+    """Ties a new or moved storage, in its transaction, to exactly these servers. If none is named: with an export, to
+    all that nobody untied, since they mount it for the portal; else to those whose accepted folders contain it. Returns
+    their names. Raises Invalid."""
     if faults := server_faults(names or ()):
         raise Invalid(faults)
     tied = []
@@ -116,7 +116,7 @@ def storage_tie_new(storage: Storage, names: Sequence[str] | None) -> list[str]:
 
 
 def storage_proofs_forget(storage: Storage) -> None:
-    """In the transaction that gives the storage another place: nobody has seen that one yet."""
+    """Drops a moved storage's proofs, in its transaction: nobody has seen its new location yet."""
     key = str(storage.pk)
     for node in Node.objects.select_for_update(no_key=True).filter(accepted__isnull=False).order_by("pk"):
         said = dict(node.ties.get(key, {}))
