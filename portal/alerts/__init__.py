@@ -1,1 +1,1 @@
-"""What is wrong now, told and silenced; the gauges for Prometheus; the settings as an administrator reads them."""
+"""Alerts and their silences, the gauges for Prometheus, and the settings page for administrators."""

@@ -1,4 +1,4 @@
-"""What an alert is."""
+"""The type of an alert."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from portal.alerts.models import KEY_LENGTH, AlertSilence
 
 
 class Severity(StrEnum):
-    """How bad it is."""
+    """How bad an alert is, the worst first."""
 
     CRITICAL = "critical"  # work stops, or is about to
     WARNING = "warning"  # something is lost until somebody acts
@@ -25,10 +25,10 @@ SEVERITIES = tuple(Severity)
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Something that is wrong now. ``kind`` and ``name`` say of what; ``since`` is None where no row tells. ``vcs``:
-    the virtual clusters that it concerns by name, whose leads read it too. ``ref`` stands for the name in the key where
-    the name is not the alert's alone, or is worded. ``silence``: that it is not told; None where nobody asked.
-    ``source``: which of the questions found it."""
+    """Something that is wrong now. ``kind`` and ``name`` identify the thing; ``since`` is None if no row tells.
+    ``vcs``: names of the virtual clusters concerned, whose leads see it too. ``ref`` replaces the name in the key where
+    the name is not unique to the alert, or is translated. ``silence``: its silence; None if there is none or it was not
+    looked up. ``source``: the name of the check that found it."""
 
     code: str
     severity: Severity
@@ -44,15 +44,15 @@ class Alert:
 
     @property
     def key(self) -> str:
-        """What it is known by from one look to the next, in every language."""
+        """Identifies it from one look to the next, in every language."""
         return f"{self.code}:{self.kind}:{self.ref or self.name}"[:KEY_LENGTH]
 
     @property
     def node(self) -> str:
-        """The node that it is about; empty where it is about none."""
+        """The node that it is about; empty if none."""
         return self.name.partition("/")[0] if self.kind in {"node", "gpu"} else ""
 
     @property
     def rank(self) -> tuple[bool, int, str, str]:
-        """The worst first, those that are silenced last."""
+        """Sort key: the worst first, silenced ones last."""
         return self.silence is not None, SEVERITIES.index(self.severity), self.code, self.name

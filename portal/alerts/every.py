@@ -1,4 +1,4 @@
-"""All alerts, from wherever they are."""
+"""Collects all alerts."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from portal.storages.selectors.storages import Offered, storages_offered
 log = logging.getLogger(__name__)
 
 UNCLEAR = "alerts_unclear"
-"""One of the questions of which alerts are made fails."""
+"""Code of the alert that one of the checks fails."""
 
 
 def alerts_all(*, now: datetime) -> list[Alert]:
-    """All of them, whoever asks, also those that are silenced. Where no row tells since when something is wrong, it is
-    since the look that found it first. A fixed number of queries. Raises OperationalError, InterfaceError where the
+    """All alerts, silenced ones included, for whichever reader. If no row tells since when something is wrong, the time
+    is that of the look that first found it. A fixed number of queries. Raises OperationalError, InterfaceError if the
     database itself fails."""
     watch = _WATCH.first()
     found = [one for name, ask in _questions(now, watch).items() for one in _answered(name, ask)]
@@ -46,7 +46,7 @@ def alerts_all(*, now: datetime) -> list[Alert]:
 
 
 def _questions(now: datetime, watch: AlertWatch | None) -> dict[str, Callable[[], Iterable[Alert]]]:
-    offered = cache(storages_offered)  # asked once, by the first who wants it
+    offered = cache(storages_offered)  # queried once, by the first that needs it
     return {
         gettext_noop("servers that take jobs"): closed_alerts,
         gettext_noop("servers and GPUs"): lambda: node_alerts(_healthy(offered()), now),
@@ -68,7 +68,7 @@ def _healthy(offered: Offered) -> list[str]:
 
 
 def _answered(name: str, ask: Callable[[], Iterable[Alert]]) -> Iterator[Alert]:
-    """What one of them cannot tell keeps back nothing of another, and is told itself. A database that fails fails for
+    """Runs one check: if it fails, the others go on, and the failure is an alert itself. A failing database fails
     all."""
     try:
         for one in ask():

@@ -1,4 +1,4 @@
-"""Job folders that should have been deleted days ago, and those that unknown containers keep back."""
+"""Alerts of job folders that should have been deleted days ago, or that unknown containers hold back."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from portal.hardware.models import Node
 from portal.hardware.selectors.unknown_containers import node_strangers
 
 SHOWN = 20
-"""Nodes with unknown containers of which the folders are counted: a question for each."""
+"""Nodes with unknown containers whose folders are counted: one query each."""
 ADVICE = gettext_noop(
     "See on the node's page whether its unknown containers are wanted, and have them stopped there where they are not."
 )
 
 
 def folder_alerts(now: datetime) -> Iterator[Alert]:
-    """One for each storage in which some are, and for each node that keeps some back. Two queries, and some more where
-    nodes have unknown containers."""
+    """One alert for each storage with such folders, and one for each node that holds some back. Two queries, and more
+    if nodes have unknown containers."""
     for storage, number, fault in _STUCK():
         message = ngettext(
             "%(number)s job folder could not be deleted for more than two days: %(fault)s",
@@ -43,7 +43,7 @@ def folder_alerts(now: datetime) -> Iterator[Alert]:
 
 
 def _kept_back(node: Node, now: datetime) -> Iterator[Alert]:
-    """What its unknown containers keep, and that they keep nothing any more."""
+    """The folders that a node's unknown containers hold back, or that they no longer can."""
     over = now - timedelta(days=settings.JOB_FOLDER_DAYS)
     number = folders_free().filter(folders_held(now=now, node=node), job__ended_at__lt=over).count()
     since = min((one.seen_at for one in node_strangers(node)), default=now)

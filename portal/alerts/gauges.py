@@ -1,5 +1,5 @@
-"""What the whole portal shows to Prometheus, worked out from rows and the last minute's readings when it asks:
-whichever web process answers says the same. What a process counts of itself stands beside what it does."""
+"""Portal-wide gauges for Prometheus, computed from rows and the last minute's readings on each scrape: every web
+process answers the same. Counters of a single process are defined where they count."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ READINGS = {
 
 
 def gauges(*, now: datetime) -> bytes:
-    """In Prometheus's text form. A fixed number of queries, and one request to Redis."""
+    """Prometheus text format. A fixed number of queries, and one request to Redis."""
     registry = CollectorRegistry()
     registry.register(_Gauges(now))
     return generate_latest(registry)
@@ -44,7 +44,7 @@ class _Gauges(Collector):
         self._now = now
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Nothing is asked for when it is registered."""
+        """Empty, so that registering runs no queries."""
         return iter(())
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -71,7 +71,7 @@ class _Gauges(Collector):
             (self._now - oldest).total_seconds() if oldest else 0,
         )
         open_logs = TaskAttempt.objects.filter(removed_at__isnull=True, log_end__gt=F("archived_to"))
-        behind = Cast(F("log_end") - F("archived_to"), FloatField())  # however many nodes tell of the longest log
+        behind = Cast(F("log_end") - F("archived_to"), FloatField())  # the sum may exceed an integer
         lag = open_logs.aggregate(bytes=Sum(behind))["bytes"]
         yield _one("berth_log_lag_bytes", "Of logs, what nodes have and the archive has not", lag or 0)
 

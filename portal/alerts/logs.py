@@ -1,4 +1,4 @@
-"""Virtual clusters whose logs have soon, or will have, no room."""
+"""Alerts of virtual clusters whose log quota is nearly full, or too small for live jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEPT = Prepared(lambda: KeptLogs.objects.filter(vc__removed_at=None).select_rel
 
 
 def log_alerts() -> Iterator[Alert]:
-    """That logs go soon, or have gone already, before their time. One query."""
+    """One for each virtual cluster whose logs will soon be deleted early, or already are. One query."""
     for kept in _KEPT():
         room, name = log_room(kept), kept.vc.name
         sizes = {"over": size(room.over), "live": size(room.live), "limit": size(room.limit)}

@@ -1,16 +1,16 @@
-"""What was told of alerts, and which are silenced."""
+"""The state of alerting: which alerts were sent, and which are silenced."""
 
 from __future__ import annotations
 
 from django.db import models
 
 KEY_LENGTH = 500
-"""Of an alert: its code, its kind, and the longest name that there is, a job's."""
+"""Fits an alert's code, its kind, and the longest name, a job's."""
 
 
 class AlertWatch(models.Model):
-    """One row: when alerts were looked at last, which those are that lasted, and which of them were told
-    (``telling.Entry`` by the alert's key). Alerts themselves are worked out anew each time."""
+    """A single row: when alerts were last looked at, which of them last, and which of those were sent
+    (``telling.Entry`` by alert key). Alerts themselves are computed anew each time."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     looked_at = models.DateTimeField()
@@ -24,8 +24,8 @@ class AlertWatch(models.Model):
 
 
 class AlertSilence(models.Model):
-    """That an administrator wants no word of an alert until then, by the alert's key, unless it is worse than it was.
-    One without a severity of its own, of a portal that knew none, holds for all."""
+    """An administrator's silence of an alert, by its key, until a time, unless it gets worse. A row without a severity
+    of its own, from an older portal, covers all."""
 
     key = models.CharField(max_length=KEY_LENGTH, unique=True)
     name = models.CharField(max_length=255, help_text="what the alert was of, as it was shown")

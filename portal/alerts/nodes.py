@@ -1,4 +1,4 @@
-"""What is wrong with nodes and GPUs."""
+"""Alerts of nodes and GPUs."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ from portal.teams.selectors.shares import vc_quotas
 log = logging.getLogger(__name__)
 
 LOW, VERY_LOW = 10, 3
-"""Percent of a disk that are free."""
+"""Percent of a disk that is free."""
 SERVERS_CLOSED = "servers_closed"
 NAMED = 10
-"""So many of one kind are named in a message."""
+"""Items named in a message at most."""
 NEVER_CAME = timedelta(minutes=10)
 MOST_EVENTS = 2000
 COLUMNS = ("name", "health", "health_reason", "last_report_at", "joined_at", "clock_skew_ms", "inventory", "intent",
@@ -54,7 +54,7 @@ COLUMNS = ("name", "health", "health_reason", "last_report_at", "joined_at", "cl
            "stuck_words", "accepted", "claims", "cpu_tasks", "sku")  # fmt: skip
 
 STUCK: Mapping[str, str] = {Stuck.ENGINE: "node_engine", Stuck.ORDERS: "node_orders"}
-"""The alert of each cause."""
+"""Alert code by cause."""
 
 AGENT = gettext_noop(
     "See on the server whether it and its agent run (systemctl status berth-node) and reach the portal's Redis."
@@ -89,7 +89,7 @@ BACK = gettext_noop("Once it is good again, put it back on the node's page.")
 
 
 def node_alerts(healthy: Sequence[str], now: datetime) -> Iterator[Alert]:
-    """Of all nodes and their GPUs; ``healthy``: the names of those that are. Three queries, and some more where
+    """Alerts of all nodes and their GPUs; ``healthy``: the names of healthy nodes. Three queries, and some more if
     something is wrong."""
     together = _silent_together(now, len(healthy))
     yield from together
@@ -116,7 +116,7 @@ def _silent() -> Q:
 
 
 def _suspect() -> Q:
-    """Nodes of which there may be something to say: few of many."""
+    """Filter for the few nodes that may have alerts."""
     off = Q(clock_skew_ms__gt=LIMIT_MS) | Q(clock_skew_ms__lt=-LIMIT_MS)
     shut = Q(full_since__isnull=False) | Q(out_since__isnull=False) | Q(stuck_since__isnull=False) | ~Q(strangers={})
     told = Q(inventory__has_key="agent") & ~Q(inventory__agent="")
@@ -131,7 +131,7 @@ def _those(which: Q) -> QuerySet[Node]:
 
 
 def _silent_since() -> QuerySet[Node, tuple[int, datetime]]:
-    """How many, and since when; nothing where none is."""
+    """How many are silent, and since when; no row if none is."""
     rows = Node.objects.filter(_silent()).order_by().values_list("health")
     return rows.annotate(number=Count("pk"), since=Min("last_report_at")).values_list("number", "since")
 
@@ -142,7 +142,7 @@ _SILENT = Prepared(_silent_since)
 
 
 def _silent_together(now: datetime, healthy: int) -> list[Alert]:
-    """Before they are lost; where most are, the fault is not theirs."""
+    """One alert for all if most nodes are silent, before they are lost: the fault is not theirs."""
     number, since = _SILENT.first(late=_late(now)) or (0, None)
     if number <= 1 or number * 2 <= healthy:
         return []
@@ -157,7 +157,7 @@ def _silent_together(now: datetime, healthy: int) -> list[Alert]:
 
 
 def _teams_on(nodes: Sequence[Node]) -> dict[int, tuple[str, ...]]:
-    """Whose tasks are on these nodes, or may still be; none asked where there are none."""
+    """Virtual clusters with tasks that are, or may still be, on these nodes; no query if there are none."""
     if not nodes:
         return {}
     rows = TaskAttempt.objects.filter(node__in=nodes, released_at__isnull=True).order_by()
@@ -168,7 +168,7 @@ def _teams_on(nodes: Sequence[Node]) -> dict[int, tuple[str, ...]]:
 
 
 def _of_node_at_least(node: Node, now: datetime, *, alone: bool) -> Iterator[Alert]:
-    """What of one node cannot be told keeps back no alert of another."""
+    """Alerts of one node; if they cannot be determined, that is an alert, and other nodes are unaffected."""
     try:
         yield from _of_node(node, now, alone=alone)
     except Exception:
@@ -178,7 +178,7 @@ def _of_node_at_least(node: Node, now: datetime, *, alone: bool) -> Iterator[Ale
 
 
 def _of_node(node: Node, now: datetime, *, alone: bool) -> Iterator[Alert]:
-    """``alone``: that it is silent is told of it."""
+    """``alone``: report its silence here, not in the alert for all."""
     reported = node.last_report_at
     if alone and node.health == NodeHealth.HEALTHY and reported and reported < _late(now):
         seconds = int((now - reported).total_seconds())
@@ -227,8 +227,8 @@ def _of_claims(node: Node) -> Iterator[Alert]:
 
 
 def _listener_alerts(nodes: Sequence[Node]) -> Iterator[Alert]:
-    """What tasks with the host network reach and nobody is kept from. Who may place such tasks there is asked once for
-    all; it is told to administrators alone."""
+    """Open services that tasks on the host network can reach. One query for who may place such tasks there; shown only
+    to administrators."""
     found = [(node, node_listeners(node)) for node in nodes if node.health == NodeHealth.HEALTHY and node.accepted]
     open_ones = [(node, listeners) for node, listeners in found if listeners]
     reaching = vcs_reaching(nodes=[node for node, _ in open_ones])
@@ -249,7 +249,7 @@ def _reached(listeners: Sequence[Answering], vcs: Sequence[str]) -> str:
 
 
 def closed_alerts() -> Iterator[Alert]:
-    """No server takes new jobs, or none with a kind of GPU. One query, and three more where it is so."""
+    """No server accepts new jobs, or none with some kind of GPU. One query, and three more if so."""
     closed = servers_closed()
     teams = list(VirtualCluster.objects.order_by("name")) if closed else []
     quotas = vc_quotas(vcs=teams) if closed else {}
@@ -297,7 +297,7 @@ _BAD = Prepared(_bad)
 
 
 def _since(gpus: Sequence[Gpu]) -> dict[int, datetime]:
-    """When each was told to have changed last, by the events of its node."""
+    """When each GPU last changed, from the events of its node."""
     by_node: dict[int, list[tuple[str, datetime]]] = defaultdict(list)
     for node, message, at in _EVENTS(nodes={gpu.node_id for gpu in gpus}):
         by_node[node].append((message, at))
@@ -318,5 +318,5 @@ _EVENTS = Prepared(_events)
 
 
 def _said(gpu: Gpu) -> str:
-    """What its node says, which is said in English."""
+    """The node's own message, which is in English."""
     return gpu.fault.removeprefix(FOUND_BY_NODE) + "."

@@ -1,4 +1,4 @@
-"""What is wrong with quotas, storages, containers, and the portal's backups."""
+"""Alerts of quotas, storages, containers, jobs and backups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAMED = 5
 
 
 def quota_alerts() -> Iterator[Alert]:
-    """Quota that could not be had now."""
+    """Quota that could not be provided now."""
     for vc, cells in sorted((doomed_everywhere() or {}).items()):
         told = _cells(cells)
         message = gettext(
@@ -50,7 +50,7 @@ def _cells(cells: Iterable[DoomedCells]) -> str:
 
 
 def storage_alerts(offered: Offered) -> Iterator[Alert]:
-    """Storages that healthy nodes do not offer. At most three queries."""
+    """Storages that some healthy nodes do not offer. At most three queries."""
     placed = storages_placed(storages=_STORAGES(), offered=offered)
     bad = [one for one in placed if one.missing]
     prefetch_related_objects([one.storage for one in bad], "vcs")
@@ -74,7 +74,7 @@ _TEAMS = Prepared(lambda: VirtualCluster.objects.order_by("name").values_list("n
 
 
 def _how_bad(placed: StoragePlaces) -> Severity:
-    """Data may lie on some nodes only; job folders belong on all."""
+    """Data may be on some nodes only; job folders must be on all."""
     if placed.storage.jobs:
         return Severity.WARNING if placed.nodes else Severity.CRITICAL
     return Severity.INFO if placed.nodes else Severity.WARNING
@@ -87,7 +87,7 @@ def _where(placed: StoragePlaces) -> str:
 
 
 def container_alerts(now: datetime) -> Iterator[Alert]:
-    """Containers that outlive SIGKILL and still hold their GPUs, and those of whose end nothing is heard. At most four
+    """Containers that survive SIGKILL and still hold their GPUs, and those whose end was never reported. At most four
     queries."""
     for row in _UNKILLABLE():
         advice = gettext(
@@ -129,7 +129,7 @@ _OLDEST = Prepared(lambda: User.objects.order_by("pk")[:1])
 
 
 def idle_alerts() -> Iterator[Alert]:
-    """Running jobs that hold GPUs and do not use them. One query."""
+    """Running jobs whose GPUs are idle. One query."""
     for one in _IDLE():
         job = one.job_attempt.job
         numbers = {"number": one.gpus, "percent": one.percent, "time": f"{one.since:%H:%M}"}
@@ -143,7 +143,7 @@ def idle_alerts() -> Iterator[Alert]:
 
 
 def owner_alerts() -> Iterator[Alert]:
-    """Jobs that are held since their owners may not run jobs in their teams any more. One query."""
+    """Jobs held because their owners may no longer run jobs in that virtual cluster. One query."""
     for vc, user, count in _HELD():
         message = ngettext(
             "%(number)s job of %(user)s, who may not run jobs in %(vc)s any more, is held.",
@@ -164,7 +164,7 @@ _HELD = Prepared(_held)
 
 
 def backup_alerts(now: datetime) -> Iterator[Alert]:
-    """That the last backup is too old, or there is none of a portal as old as that. At most two queries."""
+    """The last backup is too old, or a portal of that age has none. At most two queries."""
     days = settings.BACKUP_DAYS
     if not days:
         return

@@ -1,4 +1,4 @@
-"""What is wrong with the parts of the portal that run, and with its disk."""
+"""Alerts of the portal's own processes and disk."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from portal.scheduler.models import CycleLease
 
 STANDS_STILL = timedelta(seconds=30)
 CONTROL_STOPPED = timedelta(minutes=1)
-"""Without a look at the alerts, of which there is one each 15 s."""
+"""Without a look at the alerts, which is due every 15 s."""
 STANDING = timedelta(minutes=5)
-"""Without a cycle that came to its end and could do what it decided. Cycles follow each other by the second, and the
-longest that was measured took some seconds; a restart of the scheduler or of its database takes less than a minute. A
-queue that waits for a full cluster does not stand: its cycles find nothing that they could do, and end well."""
+"""Without a successful cycle. Cycles follow each other by the second, and the longest ever measured took some seconds;
+a restart of the scheduler or its database takes less than a minute. Waiting for a full cluster does not count: such
+cycles decide nothing, and succeed."""
 ANSWERS_WITHIN_S = 2.0
-"""The data folder; a file server that is well answers in milliseconds."""
+"""Deadline for the data folder; a healthy file server answers in milliseconds."""
 
 _LEASE = Prepared(lambda: CycleLease.objects.order_by()[:1])
 _LANE = Prepared(lambda: ReportsLane.objects.order_by()[:1])
 
 
 def portal_alerts(now: datetime, watch: AlertWatch | None) -> Iterator[Alert]:
-    """Parts of the portal that stand still, and its disk. Three queries, and one more where cycles fail."""
+    """Stopped processes of the portal, and its disk. Three queries, and one more if cycles fail."""
     yield from _stopped(now, watch)
     yield from _behind(now)
     yield from _disk()
@@ -84,8 +84,8 @@ def _behind(now: datetime) -> Iterator[Alert]:
 
 
 def _silent(at: datetime, now: datetime, limit: timedelta) -> bool:
-    """Whether who works has not written this time lately. One to come (the clock was set right since) is put right at
-    once by who works; a lease ends a little later than now."""
+    """Whether a process has not written this time lately. A time in the future (the clock was corrected since) is fixed
+    at once by a live process; a lease ends a little after now."""
     return now - at > limit or at - now > max(limit, timedelta(seconds=2 * settings.LEASE_SECONDS))
 
 
@@ -97,7 +97,7 @@ def _disk() -> Iterator[Alert]:
     name, folder = gettext("data folder"), settings.DATA_DIR
     try:
         disk = _USAGE.answer()
-    except OSError as error:  # TimeoutError is one, and has no words of its own
+    except OSError as error:  # includes TimeoutError, which has no strerror
         message = gettext("The data folder %(folder)s cannot be read: %(why)s.")
         advice = gettext(
             "Bring its disk or its file server back, and mount it where it was, on each machine of the portal: logs, "

@@ -1,4 +1,4 @@
-"""Which alerts and silences somebody may read."""
+"""Alerts and silences visible to a user."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from portal.teams.selectors.visible import vcs_of
 
 
 def alerts_seen(*, user: User, now: datetime) -> list[Alert]:
-    """The alerts that the user may read, the worst first and what is silenced last: all, or those of the virtual
-    clusters that one leads. A fixed number of queries."""
+    """The visible alerts, the worst first and silenced ones last: all, or those of virtual clusters that the user
+    leads. A fixed number of queries."""
     everything = allowed_everywhere(user, Action.ALERT_READ)
     led = set() if everything else {vc.name for vc in vcs_of(user=user, relations=ALLOWED[Action.ALERT_READ])}
     if not everything and not led:
@@ -26,8 +26,8 @@ def alerts_seen(*, user: User, now: datetime) -> list[Alert]:
 
 
 def silences_seen(*, user: User, now: datetime, alerts: Sequence[Alert] | None = None) -> Sequence[AlertSilence]:
-    """The silences that are not over, the first to end first, also of what is worse now than it was silenced: all for
-    those who read all alerts, for others those of the alerts that they read (``alerts``, where they are known)."""
+    """Silences in force, the first to end first, even if their alert is worse by now: all for those who see all alerts,
+    else those of the visible alerts (``alerts``, if known)."""
     if allowed_everywhere(user, Action.ALERT_READ):
         return silences_holding(now=now)
     seen = alerts_seen(user=user, now=now) if alerts is None else alerts

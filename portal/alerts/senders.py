@@ -1,4 +1,4 @@
-"""What is wrong with the ways on which the portal tells of things."""
+"""Alerts of failing notification channels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from portal.notices.selectors import Failing, mails_failing, webhook_failing
 
 
 def sender_alerts(now: datetime) -> Iterator[Alert]:
-    """A webhook or a mail server that takes nothing. Each is told by the other, if there is one. At most five
+    """A webhook or mail server that accepts nothing. Each is reported through the other, if there is one. At most five
     queries."""
     if hook := webhook_failing(now=now):
         message = gettext("The webhook has taken nothing for %(minutes)s minutes. Last attempt: %(error)s")

@@ -1,5 +1,5 @@
-"""How the portal was set up, for those who may read it: settings of the environment by name, with what they do. Secrets
-are not among them, and of addresses that carry some only where they lead."""
+"""The settings page: environment variables with meaning and value, for those who may read them. Secrets are left out,
+and URLs that contain any show only where they lead."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from portal.env.values import PERIODS
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A setting: its group, the variable of the environment, what it does, and its value in words."""
+    """A setting: its group, environment variable, meaning, and value as text."""
 
     group: Any
     name: str
@@ -32,7 +32,7 @@ _Row = tuple[str, Any, Callable[[], Any]]
 
 
 def _place(url: str) -> str:
-    """Of an address the kind and the server, never who signs in there."""
+    """Scheme, host and port of a URL, never the user or password."""
     parts = urlsplit(url)
     port = f":{parts.port}" if parts.port else ""
     return f"{parts.scheme}://{parts.hostname or ''}{port}"
@@ -48,7 +48,7 @@ def _set(name: str) -> Callable[[], Any]:
 
 
 def _rate(name: str) -> Callable[[], Any]:
-    """As it is written in the environment: ``10/min``."""
+    """A rate in the format of the environment: ``10/min``."""
 
     def value() -> str:
         count, seconds = getattr(settings, name)
@@ -195,7 +195,7 @@ GROUPS: tuple[tuple[Any, tuple[_Row, ...]], ...] = (
 
 
 def settings_shown(*, user: User) -> list[Shown]:
-    """All of them, by group. Raises NotFound for those who may not read them."""
+    """All settings, by group. Raises NotFound for those who may not read them."""
     if not allowed_everywhere(user, Action.SETTINGS_READ):
         raise NotFound("list of settings")
     return list(_shown())

@@ -1,4 +1,4 @@
-"""Silences: an administrator wants no word of an alert for a while, says why, and until when."""
+"""Silences: an administrator mutes an alert until a time, with a reason."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ from portal.common.errors import Denied, Fault, Invalid, NotFound
 from portal.common.prepared import Prepared, Slot
 
 LONGEST = timedelta(days=90)
-"""Of a silence: nothing is silent for ever because somebody forgot it."""
+"""Longest silence: none lasts for ever because somebody forgot it."""
 
 _HOLDING = Prepared(lambda: AlertSilence.objects.filter(until__gt=Slot("now", datetime)))
 
 
 def silences_holding(*, now: datetime) -> Sequence[AlertSilence]:
-    """Those that hold now, whoever asks; the first to end first. One query."""
+    """Silences in force, the first to end first. One query."""
     return list(_HOLDING(now=now))
 
 
 def silenced(alerts: Iterable[Alert], silences: Iterable[AlertSilence]) -> list[Alert]:
-    """The alerts, each with the silence that holds for it: none for what is worse than it was silenced."""
+    """The alerts, each with the silence that covers it; none if it is worse than when it was silenced."""
     by_key = {one.key: one for one in silences}
     return [replace(one, silence=covering(by_key.get(one.key), one.severity)) for one in alerts]
 
 
 def covering(silence: AlertSilence | None, severity: Severity) -> AlertSilence | None:
-    """The silence, unless something so bad is worse than what was silenced."""
+    """The silence, unless this severity is worse than the silenced one."""
     return None if silence is None or severity.worse_than(Severity(silence.severity)) else silence
 
 
 def silence_right(*, user: User) -> None:
-    """Raises Denied for those who may not silence alerts."""
+    """Raises Denied for users who may not silence alerts."""
     if not allowed_everywhere(user, Action.ALERT_SILENCE):
         raise Denied(gettext("Only an administrator may silence alerts."))
 
 
 def alert_to_silence(*, user: User, key: str, now: datetime) -> Alert:
-    """An alert that there is now. Raises NotFound, Denied."""
+    """A present alert, for silencing. Raises NotFound, Denied."""
     silence_right(user=user)
     return _alert(key, now)
 
@@ -63,7 +63,7 @@ def _alert(key: str, now: datetime) -> Alert:
 
 
 def silence_get(*, user: User, silence_id: int, now: datetime) -> AlertSilence:
-    """One that holds, to be ended by the user. Raises NotFound, Denied."""
+    """A silence in force, for ending it. Raises NotFound, Denied."""
     silence_right(user=user)
     row = AlertSilence.objects.filter(pk=silence_id, until__gt=now).first()
     if row is None:
@@ -72,9 +72,8 @@ def silence_get(*, user: User, silence_id: int, now: datetime) -> AlertSilence:
 
 
 def silence_set(*, key: str, reason: str, until: datetime, actor: str, now: datetime) -> AlertSilence:
-    """Silence an alert that there is now until then, in place of an earlier silence of it: it is shown as silenced,
-    and told neither when it begins nor when it is over, unless it gets worse than it is now. Raises Invalid,
-    NotFound."""
+    """Silences a present alert until then, replacing an earlier silence: it is shown as silenced, and neither its
+    beginning nor its end is sent, unless it gets worse than now. Raises Invalid, NotFound."""
     if until <= now:
         raise Invalid([Fault("until", gettext("This is past."), "past")])
     if until > now + LONGEST:
@@ -95,14 +94,14 @@ def silence_set(*, key: str, reason: str, until: datetime, actor: str, now: date
 
 
 def silence_end(*, silence: AlertSilence, actor: str, now: datetime) -> None:
-    """End it early. Doing it twice is doing it once."""
+    """Ends a silence early; idempotent."""
     with transaction.atomic():
         if AlertSilence.objects.filter(pk=silence.pk).delete()[0]:
             audit_write(Audited.ALERT_SILENCE, actor=actor, target=silence.key, now=now, before=_told(silence))
 
 
 def silences_expire(*, now: datetime) -> None:
-    """Forget those that are over; the audit log has them."""
+    """Deletes expired silences; the audit log keeps them."""
     AlertSilence.objects.filter(until__lte=now).delete()
 
 

@@ -1,8 +1,8 @@
-"""Alerts are told: to administrators by mail, and to the webhook, when they have begun and when they are over.
+"""Sends alerts to administrators by mail, and to the webhook, when they begin and when they end.
 
-What is wrong is worked out anew at each look. Kept from one look to the next is only what lasts, and which of it was
-told (``AlertWatch.known``). What a look finds out, what it tells and what it keeps is one transaction: who is killed
-before its end has told nobody, and the next look tells it.
+Alerts are computed anew at each look. Stored between looks is only which of them last, and which were sent
+(``AlertWatch.known``). A look stores its state and queues its messages in one transaction: if killed before the commit
+nothing was sent, and the next look sends it.
 """
 
 from __future__ import annotations
@@ -24,25 +24,24 @@ from portal.notices.services.alerts import alerts_tell
 from portal.notices.services.bodies import AlertChange, AlertWords
 
 LOOK_S = 15.0
-"""A look each so many seconds, by whichever worker is first."""
+"""Seconds between looks, by whichever worker is first."""
 LEAST_PAUSE = timedelta(seconds=LOOK_S * 0.6)
 BEGUN_AFTER = timedelta(minutes=1)
-"""What is over sooner is not told. A server is silent for half a minute before it is lost (BERTH_NODE_LOST_AFTER), a
-restarted part of the portal is back within seconds: neither is a mail."""
+"""Alerts that end sooner are not sent. A server is silent for half a minute before it is lost (BERTH_NODE_LOST_AFTER),
+a restarted process is back within seconds: neither is worth a mail."""
 OVER_AFTER = timedelta(minutes=5)
-"""What comes back sooner was never over: a fault that comes and goes is told once."""
+"""An alert that returns sooner has not ended: an intermittent fault is sent once."""
 TOLD = frozenset({Severity.CRITICAL, Severity.WARNING})
-"""Information is read on the page; whom it concerns is told otherwise."""
+"""Info is only shown on the page; those concerned are notified otherwise."""
 CLOCK_BACK = timedelta(minutes=1)
 
 Words = Mapping[str, AlertWords]
 
 
 class Entry(TypedDict, total=False):
-    """Of an alert that lasts: since when it is ``seen``; once it was told, since when it was wrong as it was told
-    (``since``), of what it is and what was ``said``; ``gone``: since when it is not there any more; ``worse``,
-    ``milder``: since when it is so than its ``severity``, as which it was told; ``source``: the question that found it
-    last. Moments as in ISO 8601."""
+    """State of a lasting alert, times in ISO 8601. ``seen``: since when it is there; ``source``: the check that found
+    it last. Once it was sent: ``since`` (as sent), what it is and what was ``said``; ``gone``: since when it is absent;
+    ``worse``, ``milder``: since when it differs so from ``severity``, as which it was sent."""
 
     seen: str
     source: str
@@ -60,7 +59,7 @@ Known = Mapping[str, Entry]
 
 
 class Judged(NamedTuple):
-    """What a look makes of what it finds: what lasts, and the keys of what is to be told."""
+    """The result of a look: the lasting alerts, and the keys of those whose beginning or end is to be sent."""
 
     lasting: dict[str, Entry]
     begun: list[str]
@@ -68,8 +67,8 @@ class Judged(NamedTuple):
 
 
 def alerts_look(*, now: datetime) -> bool:
-    """Look at the alerts, and tell what has begun and what is over; False while another looks, or has just looked. One
-    that fails counts as none, so that it shows (``control_stopped``) that nobody is told anything."""
+    """Looks at the alerts, and sends what began and what ended; False if another worker looks, or has just looked. A
+    failed look does not count, so that it shows (``control_stopped``) that nobody is notified."""
     before = _claim(now)
     if before is None:
         return False
@@ -94,14 +93,14 @@ def _look(now: datetime) -> None:
     if judged.lasting == known:
         return
     with transaction.atomic():
-        # Only the last who looked: what another found meanwhile is newer.
+        # Only if nobody has looked since: that state would be newer.
         if AlertWatch.objects.filter(id=1, looked_at=now).update(known=judged.lasting) and changes:
             alerts_tell(changes=sorted(changes, key=_rank), now=now)
 
 
 def _claim(now: datetime) -> datetime | None:
-    """The moment of the look before, where the one that is due is the caller's; a clock that was set back holds it up
-    no longer than a moment."""
+    """Claims the look if it is due, and returns the time of the last one, else None. A last look in the future (the
+    clock was set back) does not block."""
     before = AlertWatch.objects.get_or_create(id=1, defaults={"looked_at": now - LEAST_PAUSE})[0].looked_at
     due = Q(looked_at__lte=now - LEAST_PAUSE) | Q(looked_at__gt=now + CLOCK_BACK)
     claimed = AlertWatch.objects.filter(due, id=1, looked_at=before).update(looked_at=now)
@@ -114,9 +113,9 @@ def _found(now: datetime) -> dict[str, Alert]:
 
 
 def judge(found: Mapping[str, Alert], known: Known, silences: Mapping[str, AlertSilence], now: datetime) -> Judged:
-    """By keys, severities and sources alone. What is silenced is as if it were not there, and is told anew if it is
-    when the silence ends, or when it gets worse than it was silenced. Whether that is over which a question found that
-    fails now, nobody knows: it stays as it was."""
+    """Compares found with known alerts, by keys, severities and sources alone. A silenced alert counts as absent, and
+    begins anew if it is there when the silence ends, or when it gets worse than it was silenced. An alert whose check
+    fails now stays as it was: it may or may not have ended."""
     unclear = {one.source for one in found.values() if one.code == UNCLEAR}
     there = {key: one.severity for key, one in found.items() if not covering(silences.get(key), one.severity)}
     judged = Judged({}, [], [])
@@ -140,8 +139,8 @@ def judge(found: Mapping[str, Alert], known: Known, silences: Mapping[str, Alert
 
 
 def _going_on(known: Entry, severity: Severity, now: datetime) -> Entry:
-    """What is known of an alert that is there. What was told is told anew once it is worse; once it has been milder for
-    as long as it takes to be over, it counts as told so, and a relapse is worse again."""
+    """The entry of a present alert. If it got worse than it was sent, it is to be sent again; once it has been milder
+    for ``OVER_AFTER``, the milder severity counts as sent, and a relapse is worse again."""
     entry = known.copy()
     entry.pop("gone", None)
     entry.pop("worse", None)
@@ -163,7 +162,7 @@ def _lasted(since: str | None, long: timedelta, now: datetime) -> bool:
 
 
 def _said(keys: Iterable[str], found: Mapping[str, Alert], now: datetime) -> dict[str, dict[str, AlertWords]]:
-    """What each of these says in every language of the portal. Where nothing is to be told, nothing is asked."""
+    """The alerts' texts in every language of the portal; no queries if there are none to send."""
     said = {key: {settings.LANGUAGE_CODE: _words(found[key])} for key in keys}
     for language, _name in settings.LANGUAGES:
         if said and language != settings.LANGUAGE_CODE:
@@ -184,7 +183,7 @@ def _begun(alert: Alert, said: Words, entry: Entry, now: datetime) -> AlertChang
 
 
 def _told(change: AlertChange, entry: Entry) -> Entry:
-    """What is kept of it, to tell its end."""
+    """The entry of an alert that was sent, with what is needed to send its end."""
     said = {language: list(words) for language, words in change.said.items()}
     return Entry(seen=entry["seen"], source=entry["source"], since=change.since.isoformat(), code=change.code,
                  severity=change.severity, kind=change.kind, said=said)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Addresses of its pages."""
+"""URLs of the alert and settings pages."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""Pages of what is wrong now, and of how the portal was set up."""
+"""Pages of alerts and of the portal's settings."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ BRIEF = 3
 @login_required
 @require_safe
 def alerts(request: PageRequest) -> HttpResponse:
-    """What is wrong now, the worst first, each with what to do."""
+    """Lists present alerts, the worst first, each with advice."""
     others_right(user=request.user, action=Action.ALERT_READ)
     user, now = request.user, timezone.now()
     found = alerts_seen(user=user, now=now)
     shown = {one.silence.pk for one in found if one.silence}
     context = {
         "alerts": found,
-        # Of what is not there now, or is worse: it may come back, or get better.
+        # Silences that cover no present alert: it may come back, or get milder.
         "silences": [one for one in silences_seen(user=user, now=now, alerts=found) if one.pk not in shown],
         "may_silence": allowed_everywhere(user, Action.ALERT_SILENCE),
     }
@@ -45,8 +45,8 @@ def alerts(request: PageRequest) -> HttpResponse:
 @login_required
 @require_safe
 def alerts_brief(request: PageRequest) -> HttpResponse:
-    """The worst that concern the reader, as a part of the home page, which says itself that no server takes new jobs;
-    none that is silenced; empty for who may read none."""
+    """The worst alerts that concern the reader, as a part of the home page, which has its own notice if no server takes
+    new jobs. Silenced ones are left out; empty for users who see no alerts."""
     seen = alerts_seen(user=request.user, now=timezone.now())
     found = [one for one in seen if one.code != SERVERS_CLOSED and one.silence is None]
     shown = {"alerts": found[:BRIEF], "more": len(found) - BRIEF, "closed": not found and bool(servers_closed())}
@@ -56,7 +56,7 @@ def alerts_brief(request: PageRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def alert_silence(request: PageRequest) -> HttpResponse:
-    """Silences an alert: it is shown beside the form that asks why and for how long."""
+    """Silences an alert: shows it with a form that asks why and for how long."""
     now = timezone.now()
     typed = request.POST if request.method == "POST" else None
     alert = alert_to_silence(user=request.user, key=(typed or request.GET).get("key", ""), now=now)
@@ -85,7 +85,7 @@ def alert_silence_end(request: PageRequest, silence_id: int) -> HttpResponse:
 @login_required
 @require_safe
 def settings(request: PageRequest) -> HttpResponse:
-    """The values that came from the environment."""
+    """Lists the settings from the environment."""
     shown = settings_shown(user=request.user)
     groups = [(group, list(rows)) for group, rows in groupby(shown, key=lambda one: one.group)]
     return render(request, "alerts/settings.html", {"groups": groups})

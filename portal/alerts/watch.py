@@ -1,7 +1,6 @@
-"""Looks at the alerts again and again, in a thread of the workers that take the ``control`` queue.
+"""Looks at alerts periodically, in a thread of the workers that take the ``control`` queue.
 
-That the scheduler has stopped, or Redis is away, is what must be told, so that this waits for neither, and sends what
-it tells by itself.
+It must report a stopped scheduler or a dead Redis, so it depends on neither, and sends its messages itself.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from portal.notices.lanes import send_deliveries, send_mails
 
 
 class AlertThread(ControlThread):
-    """One look each ``pause_s`` seconds, until it is closed."""
+    """One look every ``pause_s`` seconds, until closed."""
 
     name = "alerts"
 
@@ -25,7 +24,7 @@ class AlertThread(ControlThread):
         if alerts_look(now=timezone.now()):
             try:
                 send_mails()
-            finally:  # one way out does not wait for the other
+            finally:  # one channel must not block the other
                 send_deliveries()
 
 

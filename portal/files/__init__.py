@@ -1,1 +1,1 @@
-"""The files of job folders: looked at, downloaded, kept and deleted."""
+"""Files in job folders: listing, download, retention and deletion."""

@@ -1,4 +1,4 @@
-"""Asks nodes to delete job folders whose time is over."""
+"""Asks nodes to delete expired job folders."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ GONE = "gone"
 
 
 def folders_expire(*, now: datetime) -> int:
-    """Asks one node of each folder that is due, and writes down what it says. Any number of processes may do it at
-    once. Returns how many folders are known to be gone by it."""
+    """Asks one node for each folder that is due, and records the answer. Safe in several processes at once. Returns how
+    many folders are now known to be gone."""
     gone, busy, until = 0, set[int](), time.monotonic() + WITHIN_S
     for row, folder in folders_due(now=now, limit=AT_ONCE):
         if not folder.nodes:
@@ -29,7 +29,7 @@ def folders_expire(*, now: datetime) -> int:
             continue
         node = next((node for node in folder.nodes if node.pk not in busy), None)
         if node is None or time.monotonic() > until:
-            continue  # they have enough to do, or this has taken long enough: the next time
+            continue  # nodes busy, or out of time: left to the next round
         try:
             said = _ask(FolderSession(node, _request(folder), min(until, time.monotonic() + TOGETHER_S)))
         except SessionFailed as failed:
@@ -50,6 +50,6 @@ def _request(folder: JobFolder) -> DeleteRequest:
 
 
 def _ask(session: FolderSession) -> str:
-    """What the node says. Raises SessionFailed."""
+    """The node's answer. Raises SessionFailed."""
     with session:
         return session.open().kind

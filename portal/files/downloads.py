@@ -1,4 +1,4 @@
-"""What lies in a job's folder, for whoever may see it: found, listed and sent, for pages and the API alike."""
+"""Finds, lists and sends files of a job's folder, for pages and the API."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ NEVER_SHOWN = {"Content-Security-Policy": "sandbox; default-src 'none'", "X-Cont
 
 
 def folder_open(*, user: User, job_id: int, now: datetime) -> JobFolder:
-    """The job's folder, once the audit log knows of it where it is another's. Raises NotFound, Denied, Absent,
-    Unavailable."""
+    """The job's folder; access to another user's is audited first. Raises NotFound, Denied, Absent, Unavailable."""
     job = job_with_right(user=user, job_id=job_id, action=Action.JOB_FILES)
     folder = job_folder(job=job)
     files_read(user=user, job=job, now=now)
@@ -40,7 +39,7 @@ def folder_open(*, user: User, job_id: int, now: datetime) -> JobFolder:
 
 
 def listing_of(found: Answered, path: bytes) -> FolderListing:
-    """What is in the folder; of a file, that file alone. Raises Unavailable."""
+    """The folder's entries; of a file, that file alone. Raises Unavailable."""
     if found.there.kind == "folder":
         try:
             return found.session.listing()
@@ -53,15 +52,15 @@ def listing_of(found: Answered, path: bytes) -> FolderListing:
 
 
 def files_still(request: HttpRequest | Request, job_id: int) -> Callable[[], bool]:
-    """Whether who sent the request may still see the job's files; to be asked again while some are sent."""
+    """A callable to poll during a download: whether the requester may still see the job's files."""
     return still_may(request, lambda user: job_with_right(user=user, job_id=job_id, action=Action.JOB_FILES))
 
 
 def download(
     user: User, folder: JobFolder, path: bytes, *, still: Callable[[], bool], asked: Asked = WHOLE
 ) -> HttpResponseBase:
-    """A file as it is, the part of it that is asked for, or a folder as an archive; to be saved and never shown. Raises
-    Absent, Conflict, Unavailable, TooManyAtOnce."""
+    """Sends a file, the requested part of it, or a folder as an archive; always as an attachment, never rendered.
+    Raises Absent, Conflict, Unavailable, TooManyAtOnce."""
     seat = DOWNLOADS.take(user.pk)
     try:
         with WAITING.take(user.pk):
@@ -73,7 +72,7 @@ def download(
         seat.give_back()
         raise
     session, is_folder = found.session, found.there.kind == "folder"
-    session.until = math.inf  # as long as the seat
+    session.until = math.inf  # limited by the seat
     answer = Download(
         session.pieces(), seat=seat, still=still, let_go=session.close, status=200 if part is None else 206,
         content_type=ARCHIVE if is_folder else BYTES, headers=NEVER_SHOWN,
@@ -85,8 +84,8 @@ def download(
 
 
 def _opened(folder: JobFolder, path: bytes, asked: Asked) -> tuple[Answered, Part | None]:
-    """What is sent, and which part of a file it is; None: all. A part is of the file that was looked at: one that is
-    written to in that moment is sent whole."""
+    """What to send, and which part of the file; None: all. A part is of the version that was looked at: a file that is
+    written to meanwhile is sent whole."""
     part = None
     if asked.span:
         looked = folder_ask(folder, lambda mount: ListRequest(mount=mount, path=path, limit=1))

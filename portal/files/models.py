@@ -1,4 +1,4 @@
-"""Where a job's folder lies, and what became of it."""
+"""Location and fate of job folders."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from portal.storages.models import Storage
 
 
 class KeptFolder(models.Model):
-    """The folder that a job's tasks were given. A job that began before there were such rows has none, and one whose
-    folder was its container's own: nothing is ever deleted of them."""
+    """The folder that a job's tasks were given. Jobs older than this table have no row, nor have jobs whose folder was
+    inside their container: nothing of theirs is ever deleted."""
 
     job = models.OneToOneField(Job, on_delete=models.CASCADE, related_name="kept_folder", primary_key=True)
     storage = models.ForeignKey(

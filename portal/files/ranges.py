@@ -1,4 +1,4 @@
-"""A part of a file (RFC 9110, section 14): which bytes a request asks for, so that a broken download goes on."""
+"""Range requests (RFC 9110, section 14), so that a broken download can resume."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The headers Range and If-Range of a request."""
+    """A request's Range and If-Range headers."""
 
     span: str = ""
     only_if: str = ""
@@ -26,14 +26,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """``length`` bytes from ``first`` on."""
+    """A byte range: ``length`` bytes from ``first`` on."""
 
     first: int
     length: int
 
 
 class Outside(Exception):
-    """No byte of the file is in what is asked for."""
+    """The range contains no byte of the file."""
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
@@ -41,13 +41,13 @@ class Outside(Exception):
 
 
 def mark_of(there: SessionAnswer) -> str:
-    """The file's version, as an ETag: another as soon as it is written to."""
+    """The file's ETag: changes with every write."""
     return f'"{there.changed_ms:x}-{there.size:x}"'
 
 
 def part_of(asked: Asked, there: SessionAnswer) -> Part | None:
-    """None: all of it, also of what is no file, where the file is another than ``If-Range`` says, and where several
-    parts are asked for or what is none. Raises Outside."""
+    """The part to send; None for all: if it is no file, has changed since ``If-Range``, or the range is malformed or
+    has several parts. Raises Outside."""
     found = _RANGE.fullmatch(asked.span)
     if there.kind != "file" or found is None or asked.only_if not in ("", mark_of(there)):
         return None

@@ -1,4 +1,4 @@
-"""Where a job's folder lies, which nodes can reach it, and until when it is kept."""
+"""Where a job's folder is, which nodes can reach it, and how long it is kept."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from portal.storages.selectors.storages import storage_offered
 from portal.storages.ties import is_tied
 
 JOB_DIR = "/berth/job"
-"""What a container calls the job's folder."""
+"""The job folder's path inside containers."""
 FAR = timedelta(days=2)
 HELD = timedelta(days=7)
-"""So long after its time an unknown container can keep a folder at most, whatever its node tells of it."""
+"""How long after its expiry an unknown container can hold a folder at most, whatever its node reports."""
 FAILED_FOR_DAYS = 7
-"""Failures one after another, which take more than two days (``folder_stays``)."""
+"""Number of failures in a row; they span more than two days (``folder_stays``)."""
 NODE_COLUMNS = ("name", "public_key", "boot", "storages", "storage_faults", "accepted", "ties")
 
 
 @dataclass(frozen=True, slots=True)
 class FolderFate:
-    """What becomes of a job's folder. ``kept_until``: when it is deleted, None where Berth deletes none or it is not
-    known yet; ``fault``: why it is still there though that is past."""
+    """Retention of a job's folder. ``kept_until``: when it is deleted, None if never or not known yet; ``fault``: why
+    it still exists after that."""
 
     kept_until: datetime | None = None
     deleted_at: datetime | None = None
@@ -47,12 +47,12 @@ class FolderFate:
 
 
 def folder_of(job: Job) -> KeptFolder | None:
-    """What is stored of it; one query, unless the job was loaded with it."""
+    """The job's stored folder, if any; one query, unless the job was loaded with it."""
     return getattr(job, "kept_folder", None)
 
 
 def job_folder_path(*, storage: Storage, job: Job) -> str:
-    """The folder on every node that mounts the storage: the one that the job's tasks were given first."""
+    """The folder's path on every node that mounts the storage: the one that the job's tasks were first given."""
     kept = folder_of(job)
     if kept is not None and kept.storage_id == storage.pk:
         return kept.path
@@ -60,8 +60,8 @@ def job_folder_path(*, storage: Storage, job: Job) -> str:
 
 
 def job_folder(*, job: Job) -> JobFolder:
-    """Raises Absent where jobs have no folders or this one's was deleted, Unavailable where no node that has them is
-    up."""
+    """The job's folder, with the nodes that can reach it. Raises Absent if jobs have no folders or this one was
+    deleted, Unavailable if no node that can reach it is up."""
     kept = folder_of(job)
     if kept is not None and kept.deleted_at is not None:
         raise Absent(_deleted_words(job, kept.deleted_at))
@@ -76,7 +76,7 @@ def job_folder(*, job: Job) -> JobFolder:
 
 
 def nobody_up(folder: JobFolder) -> str:
-    """That no node can reach it."""
+    """The message that no node can reach it."""
     words = gettext("No node that has the storage %(storage)s, where job folders lie, is up now.")
     return words % {"storage": folder.mount.storage}
 
@@ -92,7 +92,7 @@ def _deleted_words(job: Job, at: datetime) -> str:
 
 
 def _placed(folders: Sequence[tuple[int, Storage, str]], up: Sequence[Node]) -> list[JobFolder]:
-    """Folders of jobs in storages at paths, with the nodes of those that are up. One query."""
+    """Folders by job, storage and path, each with those of the ``up`` nodes that can reach it. One query."""
     ran_on: dict[int, set[int]] = defaultdict(set)
     runs = TaskAttempt.objects.filter(task__job__in=[job for job, _, _ in folders]).order_by()
     for job, node in runs.values_list("task__job", "node").distinct():
@@ -108,17 +108,17 @@ def _mount(storage: Storage, path: str) -> Mount:
 
 
 def _nodes(up: Sequence[Node], storage: Storage, first: Collection[int]) -> list[Node]:
-    """Of those that offer the storage the ones on which the job ran, and the ones that answer for it."""
+    """Nodes that offer the storage, and on which the job ran or which are tied to it; the former first."""
     nodes = [node for node in up if storage_offered(node=node, storage=storage)]
     nodes = [node for node in nodes if node.pk in first or is_tied(node, storage)]
     return sorted(nodes, key=lambda node: (node.pk not in first, node.name))
 
 
-# ------------------------------------------------------------ how long it is kept
+# ------------------------------------------------------------ retention
 
 
 def folder_fate(*, job: Job, now: datetime) -> FolderFate:
-    """At most five queries."""
+    """What becomes of the job's folder, and when. At most five queries."""
     kept = folder_of(job)
     if kept is None or kept.deleted_at is not None:
         return FolderFate(deleted_at=kept.deleted_at if kept else None)
@@ -138,12 +138,12 @@ def folder_fate(*, job: Job, now: datetime) -> FolderFate:
 
 
 def folders_due(*, now: datetime, limit: int) -> list[tuple[KeptFolder, JobFolder]]:
-    """Folders whose time is over, the oldest first, and the nodes that can delete them: none where Berth deletes none,
-    and for a while none that an unknown container may write in. At most five queries."""
+    """Expired folders, the oldest first, with the nodes that can delete them; none if deletion is off. Those that an
+    unknown container may write in are held back for a while. At most five queries."""
     if not settings.JOB_FOLDER_DAYS:
         return []
     over = Q(job__ended_at__lt=now - timedelta(days=settings.JOB_FOLDER_DAYS))
-    # A moment that is far ahead was written down by a clock that went wrong.
+    # A retry time further ahead than this was written by a wrong clock; treat it as due.
     asked_again = Q(next_at=None) | Q(next_at__lte=now) | Q(next_at__gt=now + FAR)
     free = folders_free().exclude(folders_held(now=now))
     rows = free.filter(over, asked_again).select_related("storage").order_by("job__ended_at", "job")
@@ -173,8 +173,8 @@ def folders_free() -> QuerySet[KeptFolder]:
 
 
 def folders_held(*, now: datetime, node: Node | None = None) -> Q:
-    """Folders that a container may write in of which the database knows nothing: in a storage that its node offers, of
-    a job that ran there, and for ``HELD`` after their time. ``node``: by that one's alone. At most two queries."""
+    """Folders that an unknown container may write in: in a storage that its node offers, of a job that ran there, and
+    for ``HELD`` after their expiry. ``node``: by that one's containers alone. At most two queries."""
     nodes = [node] if node else list(Node.objects.exclude(strangers={}).only("name", "storages", "storage_faults"))
     storages = list(Storage.objects.all()) if nodes else []
     of_storages: dict[frozenset[int], list[int]] = defaultdict(list)

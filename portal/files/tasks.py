@@ -1,4 +1,4 @@
-"""Celery's way in: fetch, call the service, return."""
+"""Celery tasks for job folders: fetch, call the service, return."""
 
 from __future__ import annotations
 

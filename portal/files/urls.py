@@ -1,4 +1,4 @@
-"""Addresses of its pages."""
+"""URLs of files in job folders."""
 
 from django.urls import path
 

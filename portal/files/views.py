@@ -1,4 +1,4 @@
-"""The files of a job's page: its folder, a look into small ones, and the download."""
+"""The files section of a job's page: its folder, previews of small files, downloads."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ MAGIC = {
     b"GIF87a": "image/gif",
     b"GIF89a": "image/gif",
 }
-"""What a browser draws without running anything that is in it. What a file is called says nothing."""
+"""Formats that a browser renders without running anything in them. File names are not trusted."""
 UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Characters that are no text, or turn the direction in which it is read: a name must not look like another one."""
+"""Characters that are not printable, or change the text direction: a name must not look like another."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A name in the folder. ``path``: its query; empty where it can be neither opened nor downloaded."""
+    """An entry of the folder. ``path``: its query; empty if it can be neither opened nor downloaded."""
 
     name: str
     kind: str
@@ -57,14 +57,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of the way from the job's folder to what is shown."""
+    """A breadcrumb from the job's folder to what is shown."""
 
     name: str
     path: str
 
 
 def files_shown(request: PageRequest, job: Job) -> dict[str, Any]:
-    """What ``files/parts/files.html`` shows: a folder, a file, or why neither can be shown."""
+    """Context of ``files/parts/files.html``: a folder, a file, or why neither can be shown."""
     text = request.GET.get("path", "")
     try:
         path, after = path_bytes(text), path_bytes(request.GET.get("after", ""))
@@ -95,7 +95,7 @@ def _found(folder: JobFolder, path: bytes, after: bytes) -> dict[str, Any]:
 
 
 def _rows(listing: FolderListing, path: bytes, whole: bool) -> list[Row]:
-    """Folders first where all names are there to be sorted."""
+    """Sorts folders first, if all entries are there to be sorted."""
     entries = list(listing.entries)
     if whole and not listing.more:
         entries.sort(key=lambda entry: (entry.kind != "folder", entry.name.lower(), entry.name))
@@ -137,11 +137,11 @@ def _trouble(refused: Refused, path: bytes) -> str:
     return _("There are no files of this job.")
 
 
-# ------------------------------------------------------------ a look into a file
+# ------------------------------------------------------------ preview of a file
 
 
 def _file(folder: JobFolder, there: SessionAnswer, path: bytes) -> dict[str, Any]:
-    """Its size and time, and its beginning where that is text, or that it is a picture."""
+    """A file's size and time, its beginning if that is text, and whether it is a picture to show."""
     head = _read(folder, path, TEXT_SHOWN)
     text = _text(head)
     return {
@@ -161,7 +161,7 @@ def _read(folder: JobFolder, path: bytes, length: int) -> bytes:
 
 
 def _answered(answer: Callable[[], T]) -> T:
-    """What the node answers; Unavailable where it breaks off."""
+    """The node's answer; raises Unavailable if it breaks off."""
     try:
         return answer()
     except SessionFailed as failed:
@@ -177,7 +177,7 @@ def _ask(folder: JobFolder, asked: Callable[[Mount], ReadRequest]) -> Answered:
 
 
 def _text(head: bytes) -> str | None:
-    """None for what is no text. A character that is cut at the end is left out."""
+    """The beginning as text, without a character cut at the end; None if it is not text."""
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:
@@ -191,13 +191,13 @@ def _image_type(head: bytes) -> str | None:
     return next((kind for magic, kind in MAGIC.items() if head.startswith(magic)), None)
 
 
-# ------------------------------------------------------------ addresses of their own
+# ------------------------------------------------------------ URLs of their own
 
 
 @login_required
 @require_safe
 def job_file_download(request: PageRequest, job_id: int) -> HttpResponseBase:
-    """A file, or a folder as an archive, to be saved."""
+    """Sends a file, or a folder as an archive, to be saved."""
     folder, path = _asked(request, job_id)
     return download(request.user, folder, path, still=files_still(request, job_id), asked=Asked.of(request))
 
@@ -205,7 +205,7 @@ def job_file_download(request: PageRequest, job_id: int) -> HttpResponseBase:
 @login_required
 @require_safe
 def job_file_image(request: PageRequest, job_id: int) -> HttpResponse:
-    """A picture for the page of the file. Whoever opens its address gets it as an attachment."""
+    """Sends a picture for the file's page; opened by itself, it is an attachment."""
     folder, path = _asked(request, job_id)
     with WAITING.take(request.user.pk):
         content = _read(folder, path, IMAGE_SHOWN)
@@ -216,7 +216,7 @@ def job_file_image(request: PageRequest, job_id: int) -> HttpResponse:
 
 
 def _asked(request: PageRequest, job_id: int) -> tuple[JobFolder, bytes]:
-    """Whose files, and which of them. Raises NotFound, Denied."""
+    """The job's folder and the path in it. Raises NotFound, Denied."""
     try:
         path = path_bytes(request.GET.get("path", ""))
     except ValueError:

@@ -1,1 +1,1 @@
-"""Servers that join: tokens, keys, and an administrator's acceptance."""
+"""Servers that join: join tokens, node keys, and acceptance by an administrator."""

@@ -1,4 +1,4 @@
-"""What administrators type about servers that join."""
+"""Forms for joining servers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _cpu_tasks_at_once() -> forms.BooleanField:
 
 
 class JoiningForm(forms.Form):
-    """A server that shall join."""
+    """A server to register."""
 
     name = forms.CharField(
         label=_("Name"), max_length=63, widget=forms.TextInput({**TEXT, "placeholder": "gpu01", "autocomplete": "off"}),
@@ -34,7 +34,7 @@ class JoiningForm(forms.Form):
 
 
 class JoinTokenForm(forms.Form):
-    """A token by which servers join. The rules are the service's."""
+    """A join token; validated by the service."""
 
     uses = forms.IntegerField(
         label=_("Servers"), initial=1, widget=forms.NumberInput(TEXT), help_text=_("So many may join by it.")

@@ -1,4 +1,4 @@
-"""Tokens by which servers join."""
+"""Join tokens."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from django.db.models import F, Q
 
 
 class JoinToken(models.Model):
-    """Lets ``uses`` servers join until ``expires_at``. Only its hash is kept; ``prefix`` lets administrators recognise
-    it. ``rack`` is told to the servers that come with it. ``accept``: whoever brings it is accepted with what its first
-    report says; with ``cpu_tasks`` tasks without GPUs are placed there, too."""
+    """Lets ``uses`` servers join until ``expires_at``. Only its hash is stored; ``prefix`` lets administrators
+    recognise it. ``rack`` is passed on to the servers. ``accept``: servers that bring it are accepted with what their
+    first report says; with ``cpu_tasks`` tasks without GPUs are placed there, too."""
 
     prefix = models.CharField(max_length=16)
     digest = models.CharField(max_length=64, unique=True)

@@ -1,4 +1,4 @@
-"""Addresses of its pages."""
+"""URLs of joining servers."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""An administrator accepts a server, or what it claims beyond what was accepted (docs/decisions/acceptance.md)."""
+"""Acceptance of a server, or of claims beyond what was accepted, by an administrator (docs/decisions/acceptance.md)."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from portal.storages.models import Storage
 def node_accept(
     *, node: Node, claims: Mapping[str, Any] | None, actor: str, now: datetime, cpu_tasks: bool | None = None
 ) -> Node:
-    """Let what the server claims count; it does so with its next report. ``claims``: what the administrator was shown
-    (``offer_checked``), so that nothing counts that was claimed since; None: what it claims now. ``cpu_tasks``: whether
-    tasks without GPUs may be placed there; None: it stays, on a pending one true unless a configuration said otherwise.
-    Raises Conflict where there is nothing to accept."""
+    """Accepts what the server claims; in force from its next report. ``claims``: what the administrator was shown
+    (``offer_checked``), so that nothing claimed since is accepted; None: its present claims. ``cpu_tasks``: whether
+    tasks without GPUs may be placed there; None: unchanged, on a pending node true unless a configuration said
+    otherwise. Raises Conflict if there is nothing to accept."""
     with transaction.atomic():
         held = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
         shown = held.claims if claims is None else claims
         if not shown:
             raise Conflict(_nothing(held))
         before, after = held.accepted, offer_joined(held.accepted, shown)
-        if held.pending:  # it mounts them once it is told to, which is after this
+        if held.pending:  # it mounts them only once it is accepted
             exported = Storage.objects.exclude(export="").values_list("root", flat=True)
             after["storages"] = sorted({*after["storages"], *exported})
         Node.objects.filter(pk=held.pk).update(accepted=after, accepted_at=held.accepted_at or now, claims={})
@@ -49,8 +49,8 @@ def node_accept(
 
 
 def node_set_cpu_tasks(*, node: Node, cpu_tasks: bool, actor: str, now: datetime) -> Node:
-    """Say whether tasks without GPUs may be placed on it from now on. Again: no change. Raises Conflict for a pending
-    node, of which it is said when it is accepted."""
+    """Sets whether tasks without GPUs may be placed on the node; idempotent. Raises Conflict for a pending node, where
+    acceptance decides it."""
     with transaction.atomic():
         held = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
         if held.pending:

@@ -1,5 +1,5 @@
-"""Joining by one line: an administrator makes a token, and a server that brings it registers itself with a key of its
-own making (docs/decisions/joining.md)."""
+"""Joining with one command: an administrator makes a token, and a server that brings it registers itself with a key of
+its own (docs/decisions/joining.md)."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ SHOWN = len(MARK) + 5
 HOURS_MOST, USES_MOST = 24 * 30, 1000
 RACK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 TRIES = RateLimit("join", Rate(30, 60))
-"""Of one address: a rack of servers may come at once, guessing a token of 256 bits may not."""
+"""Per address: a whole rack may join at once, but a token of 256 bits cannot be guessed."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewJoinToken:
-    """``secret`` is told here and nowhere kept."""
+    """A new join token with its ``secret``, which is not stored."""
 
     token: JoinToken
     secret: str = field(repr=False)
@@ -45,8 +45,9 @@ class NewJoinToken:
 def join_token_create(
     *, uses: int, hours: int, labels: str, actor: str, now: datetime, accept: bool = False, cpu_tasks: bool = False
 ) -> NewJoinToken:
-    """A token for so many servers and hours. ``labels``: ``rack=3``, or nothing. ``accept``: whoever brings it gets
-    jobs at once, with all that its first report says; with ``cpu_tasks`` also tasks without GPUs. Raises Invalid."""
+    """Makes a join token for so many servers and hours. ``labels``: ``rack=3``, or nothing. ``accept``: servers that
+    bring it get jobs at once, with all that their first report says; with ``cpu_tasks`` also tasks without GPUs. Raises
+    Invalid."""
     if faults := [*_faults(uses, hours, labels), *at_once_faults(accept, cpu_tasks)]:
         raise Invalid(faults)
     secret, rack = MARK + secrets.token_urlsafe(32), labels.strip().partition("=")[2]
@@ -75,7 +76,7 @@ def _faults(uses: int, hours: int, labels: str) -> Iterator[Fault]:
 
 
 def join_token_revoke(*, token: JoinToken, actor: str, now: datetime) -> None:
-    """From now on nobody joins by it. Doing it twice is doing it once."""
+    """Revokes a join token; idempotent."""
     with transaction.atomic():
         if JoinToken.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=now):
             before = {"uses": token.uses, "used": token.used, "labels": f"rack={token.rack}" if token.rack else ""}
@@ -84,18 +85,18 @@ def join_token_revoke(*, token: JoinToken, actor: str, now: datetime) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """``sealed``: what the server is told, as JSON that only its own key opens."""
+    """A server that joined. ``sealed``: its settings, as JSON that only its own key opens."""
 
     node: Node
     sealed: str
 
 
 def node_join(*, token: str, name: str, public_key: str, address: str, now: datetime) -> Joined:
-    """Registers the server that brings the token. The same server with the same key again: the same answer, and no use
-    more. Raises RateLimited, Denied for a token that does not hold, Invalid and Conflict as ``node_register``."""
+    """Registers the server that brings the token. The same server with the same key again gets the same answer, and
+    uses up nothing. Raises RateLimited, Denied for an invalid token, Invalid and Conflict as ``node_register``."""
     TRIES.take(by_address(address), now=now)
     with transaction.atomic():
-        # Held to the end: a server that asks twice at one moment is one server.
+        # Locked to the end: a server that asks twice at once is one server.
         row = JoinToken.objects.select_for_update().filter(digest=_digest(token)).first()
         if row is None or row.revoked_at is not None:
             raise Denied(gettext("This join token is not known or was revoked. Ask an administrator for another one."))
@@ -110,12 +111,12 @@ def node_join(*, token: str, name: str, public_key: str, address: str, now: date
             audit_write(Audited.JOIN_TOKEN, actor=row.created_by, target=row.prefix, now=now, after=after)
     environment = agent_environment(node=node, secret=True) | ({"BERTH_NODE_RACK": row.rack} if row.rack else {})
     told = {"environment": environment, "redis_ca": redis_authority()}
-    # Nobody else can read the account: not who has the token and names a key that is not theirs.
+    # Nobody else can read the credentials, not even a token's holder who names somebody else's key.
     return Joined(node, PortalKey.seal_for(node.public_key, json.dumps(told).encode()))
 
 
 def _use(token: JoinToken, now: datetime) -> None:
-    """Counts one; the row is held."""
+    """Counts one use; the row is locked."""
     if token.expires_at <= now:
         raise Denied(gettext("This join token has expired. Ask an administrator for another one."))
     if token.used >= token.uses:
@@ -129,22 +130,22 @@ def _use(token: JoinToken, now: datetime) -> None:
 
 
 def join_line(secret: str) -> str:
-    """What is run on the server."""
+    """The command to run on the server."""
     return f"sudo /opt/berth/nodes/berth-node join {_words(secret)}"
 
 
 def join_line_in_container(secret: str) -> str:
-    """The same by the agent's image, in a clone of the repository."""
+    """The same with the agent's image, in a clone of the repository."""
     return f"docker compose run --rm --build berth-node join {_words(secret)}"
 
 
 def _words(secret: str) -> str:
-    """With the digest of the portal's authority, where it has one: the server fetches it, and takes no other."""
+    """The command's arguments; with the digest of the portal's CA if it has one, which the server fetches and pins."""
     authority = portal_authority()
     known = f" --ca-sha256 {hashlib.sha256(authority.encode()).hexdigest()}" if authority else ""
     return f"{settings.URL} {secret}{known}"
 
 
 def _digest(secret: str) -> str:
-    """256 random bits need no salt."""
+    """The stored hash of a secret; 256 random bits need no salt."""
     return hashlib.sha256(secret.strip().encode("utf-8", "replace")).hexdigest()

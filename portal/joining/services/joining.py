@@ -1,5 +1,5 @@
-"""A server joins without a terminal at the portal: it is registered, and its key is made here, told once to who
-registers it and kept nowhere. docs/decisions/joining.md says why so."""
+"""Registers a server that joins without a terminal at the portal; its key is made here, shown once to whoever registers
+it, and not stored. Why: docs/decisions/joining.md."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from portal.hardware.silences import silent_way_out
 from portal.hardware.states import NodeHealth
 
 AGENTS_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
-"""What an agent takes for its name; it is part of host names inside jobs."""
+"""Names that an agent accepts for itself; they are part of host names inside jobs."""
 PASSWORD = "PASSWORD"  # noqa: S105  # what stands in its place
 
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """What a server needs to report as this node. ``key``: its private key, which nobody can be told again; empty: the
-    server has made its own."""
+    """What a server needs to report as this node. ``key``: its private key, which cannot be shown again; empty: the
+    server made its own."""
 
     node: Node
     key: str = field(repr=False)
@@ -44,8 +44,8 @@ class Joining:
 def node_register(
     *, name: str, actor: str, now: datetime, public_key: str = "", accept: bool = False, cpu_tasks: bool = False
 ) -> Joining:
-    """Let a server of this name join, by a key that is made here, or by its own. ``accept``, ``cpu_tasks``: as
-    ``node_add``. Raises Invalid for what is no name or no key, Conflict where the name has another key."""
+    """Registers a server under this name, with a key made here or its own. ``accept``, ``cpu_tasks``: as ``node_add``.
+    Raises Invalid for an invalid name or key, Conflict if the name has another key."""
     if not AGENTS_NAME.fullmatch(name):
         words = gettext("Small letters, digits, dots and dashes, at most 63, a letter or digit first and last.")
         raise Invalid([Fault("name", words, "invalid")])
@@ -56,8 +56,8 @@ def node_register(
 
 
 def node_new_key(*, node: Node, actor: str, now: datetime) -> Joining:
-    """Give the node another key; from then on what the old one signs is refused. Raises Conflict while tasks are there,
-    whose orders are sealed to the old one and whose logs it signs."""
+    """Replaces the node's key; from then on signatures by the old one are refused. Raises Conflict while it has tasks,
+    whose orders are sealed to the old key and whose logs it signs."""
     made = NodeKey.generate()
     with transaction.atomic():
         row = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
@@ -70,16 +70,16 @@ def node_new_key(*, node: Node, actor: str, now: datetime) -> Joining:
 
 
 def node_key_lost(*, node: Node, public_key: str, now: datetime) -> None:
-    """The node whose state folder is gone, and with it its key and what it knew of tasks, has made another. Of tasks
-    that its caller gave up nobody is left who could sign."""
+    """Registers the new key of a node that lost its state folder, and with it its old key and all it knew of tasks.
+    Nobody is left to sign for tasks that its caller gave up."""
     with transaction.atomic():
         before = Node.objects.select_for_update(no_key=True).values_list("public_key", flat=True).get(pk=node.pk)
         _key_put(node, before=before, public_key=public_key, actor="", now=now)
 
 
 def _key_put(node: Node, *, before: str, public_key: str, actor: str, now: datetime) -> None:
-    # What is being placed there meanwhile is placed anew. Who has the new key counts its starts anew, whatever the old
-    # one's clock was; what that one signed is refused for its key.
+    # Placements under way are planned anew. The new key's holder starts counting boots anew, whatever the old one's
+    # clock was; what the old key signed is refused anyway.
     Node.objects.filter(pk=node.pk).update(
         public_key=public_key, placement_version=F("placement_version") + 1, boot=0, seq=0
     )
@@ -94,8 +94,8 @@ def _key_put(node: Node, *, before: str, public_key: str, actor: str, now: datet
 
 
 def _tasks_known(node: Node) -> bool:
-    """Whether the server has something of a task that it was not given up with. One that is lost says no more of tasks
-    that had ended there: neither the rest of their logs, nor that a container which outlived SIGKILL is gone."""
+    """Whether the server still has something of a task that was not given up with it. A lost server reports nothing
+    more of ended tasks: neither the rest of their logs, nor that a container which survived SIGKILL is gone."""
     known = node.task_attempts.filter(removed_at__isnull=True, lost_at__isnull=True)
     if node.health == NodeHealth.LOST:
         known = known.exclude(state=ContainerState.TERMINATED)
@@ -104,13 +104,12 @@ def _tasks_known(node: Node) -> bool:
 
 STATE_DIR = "/var/lib/berth-node"
 REDIS_CA_FILE = f"{STATE_DIR}/redis-ca.pem"
-"""Where the lines that are shown put the authority of Redis's certificate."""
+"""Where the shown commands store the CA of Redis's certificate."""
 
 
 def agent_environment(*, node: Node, secret: bool) -> dict[str, str]:
-    """The variables of the node's agent, where nothing else is wanted of it. The password of its account in Redis is
-    among them only for who has just registered it (``secret``), else ``PASSWORD`` stands in its place; so it does where
-    nodes have no accounts of their own."""
+    """The agent's environment variables, with default settings. The password of its Redis account is included only
+    right after registration (``secret``); else, or if nodes have no accounts of their own, ``PASSWORD`` replaces it."""
     address = redis_address(node) if settings.REDIS_ACCOUNTS else settings.REDIS_NODES_URL
     url = _without_tls(address)
     return {
@@ -124,7 +123,7 @@ def agent_environment(*, node: Node, secret: bool) -> dict[str, str]:
 
 
 def agent_lines(environment: Mapping[str, str], *, key: str = "") -> str:
-    """What is typed on the server, so that its agent finds key, authority and settings; no ``key``: it has its own."""
+    """Shell commands that install key, CA and settings for the agent; no ``key``: it has its own."""
     made = f"sudo install -d -m 0700 {STATE_DIR}\n"
     lines = f"{made}{_file(f'{STATE_DIR}/node.key', key, private=True)}" if key else ""
     if "BERTH_NODE_REDIS_CA" in environment:
@@ -138,24 +137,24 @@ def _file(path: str, text: str, *, private: bool) -> str:
 
 
 def redis_authority() -> str:
-    """The certificates (PEM) by which nodes know the portal's Redis; empty: the system's own authorities."""
+    """CA certificates (PEM) by which nodes verify the portal's Redis; empty: the system's."""
     if not settings.REDIS_CA or urlsplit(settings.REDIS_NODES_URL).scheme != "rediss":
         return ""
     return Path(settings.REDIS_CA).read_text(encoding="ascii", errors="replace").strip()
 
 
 def portal_authority() -> str:
-    """The certificates (PEM) by which servers know the portal itself; empty: the system's own authorities."""
+    """CA certificates (PEM) by which servers verify the portal itself; empty: the system's."""
     return Path(settings.PORTAL_CA).read_text(encoding="ascii", errors="replace") if settings.PORTAL_CA else ""
 
 
 def redis_is_out_of_reach() -> bool:
-    """Whether the address of the portal's Redis leads nowhere from another server."""
+    """Whether the URL of the portal's Redis is unusable from another server."""
     return redis_is_local(settings.REDIS_NODES_URL)
 
 
 def _without_tls(url: str) -> str:
-    """What an agent adds by itself, or has at another path."""
+    """The URL without its query, which an agent adds by itself, or has at another path."""
     return urlsplit(url)._replace(query="").geturl()
 
 

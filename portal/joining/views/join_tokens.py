@@ -1,4 +1,4 @@
-"""Tokens by which servers join: made, shown once, revoked."""
+"""Join token pages: made, shown once, revoked."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from portal.joining.services.joining import portal_authority, redis_is_out_of_re
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def join_tokens(request: PageRequest) -> HttpResponse:
-    """The tokens that there are; a new one with the line that is run on the servers, this once."""
+    """Lists the tokens; shows a new one once, with the command to run on the servers."""
     tokens = join_tokens_of(user=request.user)
     form = JoinTokenForm(request.POST if request.method == "POST" else None)
     made = _made(form, request.user.username) if form.is_valid() else None
@@ -45,7 +45,7 @@ def join_tokens(request: PageRequest) -> HttpResponse:
 
 
 def _made(form: JoinTokenForm, actor: str) -> NewJoinToken | None:
-    """None with everything that is wrong beside its field."""
+    """Makes the token; None if the form is not valid, with every fault shown at its field."""
     try:
         return join_token_create(**form.cleaned_data, actor=actor, now=timezone.now())
     except Refused as refusal:
@@ -56,7 +56,7 @@ def _made(form: JoinTokenForm, actor: str) -> NewJoinToken | None:
 @login_required
 @require_POST
 def join_token_end(request: PageRequest, token_id: int) -> HttpResponse:
-    """Revokes one."""
+    """Revokes a token."""
     token = join_token_get(user=request.user, token_id=token_id)
     join_token_revoke(token=token, actor=request.user.username, now=timezone.now())
     messages.success(request, _("The token is revoked; servers that have joined stay."))
@@ -65,8 +65,8 @@ def join_token_end(request: PageRequest, token_id: int) -> HttpResponse:
 
 @require_safe
 def authority(request: HttpRequest) -> HttpResponse:
-    """The authority of the portal's own certificate (PEM), for servers that join and browsers that do not know it: no
-    secret. Who fetches it must compare its digest. 404 where the system's authorities do."""
+    """The CA of the portal's own certificate (PEM), for joining servers and browsers that lack it: no secret. Whoever
+    fetches it must compare its digest. 404 if the system's CAs suffice."""
     text = portal_authority()
     if not text:
         words = "The certificate of this portal is of an authority that systems know.\n"

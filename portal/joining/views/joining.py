@@ -1,4 +1,4 @@
-"""A server joins: it is registered in the browser, is told what to do, and one sees whether it has come."""
+"""Pages to register a server, show what to run on it, and see whether it reports."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from portal.teams.selectors.visible import node_add_right, node_get
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def node_new(request: PageRequest) -> HttpResponse:
-    """Registers a server and shows its key, this once."""
+    """Registers a server and shows its key once."""
     node_add_right(user=request.user)
     form = JoiningForm(request.POST if request.method == "POST" else None)
     if form.is_valid():
@@ -45,8 +45,7 @@ def node_new(request: PageRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def node_join(request: PageRequest, name: str) -> HttpResponse:
-    """Says how the server is connected and whether it reports; makes a new key where the old one is not known any
-    more, and shows it, this once."""
+    """Shows how to connect the server and whether it reports; replaces a lost key, and shows the new one once."""
     node = node_get(user=request.user, name=name)
     node_add_right(user=request.user)
     if request.htmx:
