@@ -17,8 +17,8 @@ MOST_WAITING = 256
 
 
 class EventsConsumer(SignedInConsumer):
-    """Messages are ``{"kind": "job", "id": …, "vc": …, "user": …}``, ``{"kind": "node", "name": …}``,
-    ``{"kind": "queue"}`` and, to a browser too slow to take all, ``{"kind": "skipped"}``: read the rows again."""
+    """Sends ``{"kind": "job", "id": …, "vc": …, "user": …}``, ``{"kind": "node", "name": …}``, ``{"kind": "queue"}``
+    and, to a browser too slow to take all, ``{"kind": "skipped"}``: read the rows again."""
 
     sight: JobSight
     skipped = False

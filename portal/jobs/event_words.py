@@ -172,7 +172,7 @@ OWNER_HELD = gettext_noop(
     "its owner %(user)s may not run jobs in %(vc)s any more; a lead of %(vc)s or an administrator lets it run for the "
     "team, or stops it"
 )
-"""Why a job waits whose owner has left its team."""
+"""Why a job is held whose owner has left its team."""
 _PARTS = (
     OWNER_HELD,
     gettext_noop("%(number)s task"),

@@ -70,7 +70,7 @@ TASK_MOVES: dict[str, frozenset[str]] = {
 
 
 class EndReason(models.TextChoices):
-    """Why an attempt of a job ended. Set once."""
+    """Why a job attempt ended. Set once."""
 
     SUCCEEDED = "succeeded", _("Succeeded")
     FAILED = "failed", _("A task failed")

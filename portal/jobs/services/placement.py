@@ -18,7 +18,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where one task goes."""
+    """A task's placement on a node."""
 
     task_id: int
     role: str

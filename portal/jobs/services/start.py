@@ -35,7 +35,7 @@ QUEUED_SECONDS = Histogram(
 
 @dataclass(frozen=True, slots=True)
 class Starting:
-    """A job, and where its tasks go."""
+    """A job and its tasks' placements."""
 
     job: Job
     placed: tuple[Placed, ...]

@@ -62,7 +62,7 @@ class _Offered:
         self._vcs = list(vcs)
 
     def kinds(self, job: Job, named: Iterable[Named]) -> Kinds:
-        """The kinds for what roles of the job's virtual cluster and class name."""
+        """The kinds that these roles, of the job's virtual cluster and class, may have."""
         found = set[str]()
         for sku, pin in named:
             if sku is not None:
