@@ -1,4 +1,4 @@
-"""What every address of the REST API is made of."""
+"""Base classes of the REST API's endpoints."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ IF_MATCH = OpenApiParameter(
 
 
 class ApiView(GenericAPIView[Any]):
-    """A view of the API. ``scope`` is what a token needs for anything but reading, ``problems`` the statuses of its
-    own problem documents (those that every view may answer are known to the OpenAPI document). Of a list: ``orders``
-    are the columns by which it can be ordered besides its key, ``filterset_class`` its filters, ``parameters`` the
-    names of others."""
+    """Base view of the API. ``scope``: what a token needs for anything but reading; ``problems``: statuses of its own
+    problem documents (those of every view are known to the OpenAPI document). For lists: ``orders``: columns to order
+    by, besides the key; ``filterset_class``: the filters; ``parameters``: names of further parameters."""
 
     scope: Scope = Scope.ADMIN
     problems: tuple[int, ...] = ()
@@ -56,23 +55,23 @@ class ApiView(GenericAPIView[Any]):
 
     def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
         if "HTTP_TRANSFER_ENCODING" in request.META:
-            # A body sent in chunks names no length, and Django REST framework would take it for none.
+            # A chunked body has no Content-Length, and Django REST framework would take it for empty.
             request.META.setdefault("CONTENT_LENGTH", "-1")
         return super().initialize_request(request, *args, **kwargs)
 
     @property
     def user(self) -> User:
-        """Who asks."""
+        """The requesting user."""
         return cast(User, self.request.user)
 
     def body(self, shape: type[Body]) -> dict[str, Any]:
-        """The request's body, checked. Raises ValidationError with every problem."""
+        """The validated request body. Raises ValidationError with every problem."""
         body = shape(data=self.request.data)
         body.is_valid(raise_exception=True)
         return cast(dict[str, Any], body.validated_data)
 
     def seen(self) -> str | None:
-        """The version in ``If-Match``, from which a change was made; None where the request names none or any."""
+        """The version in ``If-Match`` that the change is based on; None if it is absent or ``*``."""
         text = self.request.headers.get("If-Match")
         if text is None or text.strip() == "*":
             return None
@@ -87,8 +86,8 @@ class ApiView(GenericAPIView[Any]):
         prepare: Callable[[list[Any]], Iterable[Any]] | None = None,
         order: Callable[[QuerySet[Any]], Sequence[Any] | QuerySet[Any, Any]] | None = None,
     ) -> Response:
-        """The asked-for page of the rows, after the view's filters. ``order`` puts the rows into an order of its own;
-        ``prepare`` adds to a page what it needs, with a fixed number of queries."""
+        """The requested page of the rows, filtered. ``order`` applies an order of its own; ``prepare`` adds what a page
+        needs, with a fixed number of queries."""
         unknown_refuse(self.request, self._parameters())
         asked = self.request.query_params.keys() & self.filterset_class.base_filters if self.filterset_class else ()
         filtered = self.filter_queryset(rows) if asked else rows
@@ -98,12 +97,12 @@ class ApiView(GenericAPIView[Any]):
         return self.get_paginated_response(answer.data)
 
     def listed(self, rows: Iterable[Any], shape: type[Answer]) -> Response:
-        """A short list, all of it: what of it the request asks for."""
+        """A short, unpaginated list, filtered and ordered as the request asks."""
         answer = shape(list(rows), many=True, context=self.get_serializer_context())
         return Response(rows_chosen(list(answer.data), shape, self.request))
 
     def _parameters(self) -> Iterator[str]:
-        """The names of the parameters that the view's list takes."""
+        """Names of the query parameters that the list accepts."""
         yield FIELDS_PARAMETER
         yield from self.parameters
         if self.paginator:
@@ -113,7 +112,7 @@ class ApiView(GenericAPIView[Any]):
 
 
 class BearerTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # its registering
-    """How the OpenAPI document names it."""
+    """The security scheme of bearer tokens in the OpenAPI document."""
 
     target_class = BearerToken
     name = "token"

@@ -7,7 +7,7 @@ from django.http import HttpRequest
 
 
 def site(request: HttpRequest) -> dict[str, object]:
-    """The cluster's name, the version, where static files are served, and the languages by their own names."""
+    """Cluster name, version, URL of static files, and the languages under their own names."""
     return {
         "cluster_name": settings.CLUSTER_NAME,
         "version": settings.VERSION,

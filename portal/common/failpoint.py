@@ -20,7 +20,7 @@ _left = 0
 
 
 def failpoint_arm(text: str) -> None:
-    """Arm one fail-point, in place of any other; an empty text arms none."""
+    """Arms one fail-point, replacing any other; an empty text disarms."""
     global _armed, _left
     found = re.fullmatch(r"(.*?)(?::(\d+))?", text)
     assert found is not None

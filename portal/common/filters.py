@@ -49,8 +49,8 @@ class NamedFilter(django_filters.CharFilter):
 
 
 class ChoicesFilter(django_filters.MultipleChoiceFilter):
-    """Rows with one of several values in a column of their own. Without the library's ``DISTINCT``, which would make
-    the database sort all rows before it gives the first page."""
+    """Rows with one of several values in a column of their own. Each is found once even without the library's
+    ``DISTINCT``, for which the database would sort all rows before it gives the first page."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(distinct=False, **more)

@@ -1,4 +1,4 @@
-"""Which disk is full, and the setting that names it."""
+"""Explains which disk is full, and the setting that names it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes that the whole API shares: strict bodies, answers of which one may ask for parts, problem documents."""
+"""Serializer bases of the API: strict request bodies, answers with a choice of fields, problem documents."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class RateLimit:
     rate: Rate
 
     def take(self, key: str, *, now: datetime) -> None:
-        """Counts one; raises RateLimited with the seconds to wait when the window's count is used up."""
+        """Counts one use. Raises RateLimited, with the seconds to wait, if the window's count is used up."""
         place = self._place(key, now)
         try:
             taken = self._count(place)

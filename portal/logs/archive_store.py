@@ -91,7 +91,7 @@ class Archive:
         return (self.segment_end(attempt, firsts[-1]) or firsts[-1]) if firsts else 0
 
     def segments(self, attempt: str) -> list[int]:
-        """First offsets of a log's segments, in order."""
+        """The first offsets of a log's segments, in order."""
         try:
             names = os.listdir(self.path(attempt))
         except FileNotFoundError:

@@ -172,7 +172,7 @@ class LogsConsumer(SignedInConsumer):
         label = f'{{"log": "{source.attempt}", '
 
         async def send(text: str) -> None:
-            """The message that is made once for everybody, with whose it is put in front."""
+            """Sends the message made once for all viewers, prefixed with its log."""
             await self.send(label + text[1:])
 
         async def joined() -> None:

@@ -34,7 +34,8 @@ class CellState:
     leaf: the node's number above the bit), `home` (the block it lies on). `virtual_of` is the inverse of all pairs.
     Per quota cell: `place` (its physical cell) and `leaves_used` (how many).
     Per virtual cluster: `virtual_leaves_by_job` (masks by cell node); `changed_jobs`, where it has an entry, collects
-    the jobs for which that changed; `freed` counts what was given back (on nodes: `given_back`).
+    the jobs for which that changed. `freed` counts how often something in its quota came free, `given_back` on any
+    node: while a count is the same, nothing has come free since.
     Equal numbers of `binding` mean equal bindings, of `virtual_state` equal use of a virtual cluster's leaves.
     """
 
