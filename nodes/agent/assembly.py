@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from celery import Celery
 
+from nodes.agent.attempts.context import NodeServices
 from nodes.agent.attempts.journal import Journal, boot_next
 from nodes.agent.attempts.reporter import Reporter
 from nodes.agent.attempts.supervisor import Supervisor
@@ -99,25 +100,27 @@ class Agent:
         self._supervisor = Supervisor(
             cluster=options.cluster,
             node=options.name,
-            key=key,
-            runtime=self._runtime,
-            logs=self._logs,
             gpus=self._gpus,
-            journal=Journal(options.state_dir / "attempts"),
-            code=self._code,
-            policy=policy,
             machine=machine,
-            clock=clock,
-            contact=contact,
-            lease_still_s=options.lease_still_s,
-            # Until the watch for foreign processes has seen what is left of a task, told it, and had it reported.
-            gpu_release_timeout_s=options.foreign_after_s + 3 * options.report_every_s,
-            shells=options.shells > 0,
-            layers=LayerLimit(int(options.layer_gb * GB), options.layer_grace_s),
-            disk_full=lambda: self._disk.state.full,
-            storage_available=self._storages.is_available,
-            guard_mount=lambda mount: guards.guard_now(mount.root, is_mount=mount.must_be_mount),
-            changed=lambda at_once: self._reporter.change(at_once),
+            services=NodeServices(
+                key=key,
+                runtime=self._runtime,
+                logs=self._logs,
+                journal=Journal(options.state_dir / "attempts"),
+                code=self._code,
+                policy=policy,
+                clock=clock,
+                contact=contact,
+                lease_still_s=options.lease_still_s,
+                # Until the watch for foreign processes has seen what is left of a task, told it, and had it reported.
+                gpu_release_timeout_s=options.foreign_after_s + 3 * options.report_every_s,
+                shells=options.shells > 0,
+                layers=LayerLimit(int(options.layer_gb * GB), options.layer_grace_s),
+                disk_full=lambda: self._disk.state.full,
+                storage_available=self._storages.is_available,
+                guard_mount=lambda mount: guards.guard_now(mount.root, is_mount=mount.must_be_mount),
+                changed=lambda at_once: self._reporter.change(at_once),
+            ),
         )
         boot = boot_next(options.state_dir / "boot", clock.now_ms())
         self._sessions = SessionServer(

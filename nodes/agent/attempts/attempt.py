@@ -236,7 +236,7 @@ class AttemptController:
 
     def _code_address(self) -> str | None:
         sealed = self._order.code if self._order else None
-        return self._context.unseal(sealed).decode() if sealed else None
+        return self._context.key.unseal(sealed).decode() if sealed else None
 
     def _start(self, spec: ContainerSpec) -> bool:
         """Starts the created container. False while the portal is out of contact: a node that was given up and does
@@ -249,7 +249,7 @@ class AttemptController:
         self._preparation.folders(spec)
         # Last, for all before may take its time. And before the order is looked at once more: an answer counts as soon
         # as its orders are given.
-        if not self._context.in_contact():
+        if not self._context.contact.holds():
             waits = "waits for the portal, which may have given this server up"
             self._state.show(Progress(code="portal", message=waits))
             return False

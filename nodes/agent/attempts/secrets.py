@@ -40,7 +40,7 @@ class AttemptSecrets:
         if not sealed:
             return None if sealed is None else ()
         try:
-            hidden: list[str] = json.loads(self._context.unseal(sealed))
+            hidden: list[str] = json.loads(self._context.key.unseal(sealed))
             return hidden
         except EnvelopeForged:
             return None

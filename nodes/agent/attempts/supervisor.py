@@ -8,30 +8,24 @@ which is read every few seconds.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 import msgspec
 import structlog
 
 from nodes.agent.attempts.attempt import AttemptController
-from nodes.agent.attempts.context import POLL_EVERY_S, AttemptContext
-from nodes.agent.attempts.journal import Journal, Record, attempt_is_safe
-from nodes.agent.clock import Clock
-from nodes.agent.config.policy import Policy
-from nodes.agent.contact import Contact
-from nodes.agent.disk.layer_limit import LayerLimit, LayerSize
+from nodes.agent.attempts.context import POLL_EVERY_S, AttemptContext, NodeServices
+from nodes.agent.attempts.journal import Record, attempt_is_safe
+from nodes.agent.disk.layer_limit import LayerSize
 from nodes.agent.hardware.gpus.base import GpuBackend
 from nodes.agent.hardware.machine import Machine
 from nodes.agent.log_throttle import LogThrottle
-from nodes.agent.logs.pipeline import LogPipeline
-from nodes.agent.runtimes.base import Runtime, RuntimeContainer, RuntimeUnavailable, Status
+from nodes.agent.runtimes.base import RuntimeContainer, RuntimeUnavailable, Status
 from nodes.agent.runtimes.engine_watch import EngineWatch
 from nodes.agent.storage.background import BackgroundCalls
-from nodes.agent.storage.code_cache import CodeCache
-from nodes.protocol.envelope import EnvelopeForged, NodeKey, PortalKey
-from nodes.protocol.messages import ContainerReport, ContainerSpec, Desired, Exit, Mount, Order, decode, spec_digest
+from nodes.protocol.envelope import EnvelopeForged
+from nodes.protocol.messages import ContainerReport, ContainerSpec, Desired, Exit, Order, decode, spec_digest
 from nodes.protocol.states import Cause, ContainerState, Phase, reached
 
 log = structlog.get_logger(__name__)
@@ -57,29 +51,14 @@ class Supervisor:
         *,
         cluster: str,
         node: str,
-        key: NodeKey,
-        runtime: Runtime,
-        logs: LogPipeline,
         gpus: GpuBackend,
-        journal: Journal,
-        code: CodeCache,
-        policy: Policy,
         machine: Machine,
-        clock: Clock,
-        contact: Contact,
-        lease_still_s: float,
-        gpu_release_timeout_s: float,
-        shells: bool,
-        layers: LayerLimit,
-        disk_full: Callable[[], bool],
-        storage_available: Callable[[str], bool],
-        guard_mount: Callable[[Mount], None],
-        changed: Callable[[bool], None],
+        services: NodeServices,
     ) -> None:
-        self._cluster, self._node, self._key = cluster, node, key
-        self._runtime, self._gpus, self._journal, self._clock = runtime, gpus, journal, clock
-        self._machine, self._contact, self._changed = machine, contact, changed
-        self._background, self._engine = BackgroundCalls(), EngineWatch(clock)
+        self._cluster, self._node, self._gpus, self._machine = cluster, node, gpus, machine
+        self._key, self._runtime, self._journal = services.key, services.runtime, services.journal
+        self._clock, self._contact, self._changed = services.clock, services.contact, services.changed
+        self._background, self._engine = BackgroundCalls(), EngineWatch(services.clock)
         self._lock = threading.RLock()
         self._controllers: dict[str, AttemptController] = {}
         self._removed: dict[str, Record] = {}
@@ -88,33 +67,17 @@ class Supervisor:
         self._mirrors: Mapping[str, str] = {}
         self._ready = False
         self._waiting: Desired | None = None
-        self._throttle = LogThrottle(clock.monotonic)
+        self._throttle = LogThrottle(services.clock.monotonic)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
         self._context = AttemptContext(
-            runtime=runtime,
-            logs=logs,
-            journal=journal,
-            code=code,
-            policy=policy,
-            clock=clock,
+            **vars(services),
             background=self._background,
-            lease_still_s=lease_still_s,
-            shells=shells,
-            layers=layers,
-            disk_full=disk_full,
-            storage_available=storage_available,
-            guard_mount=guard_mount,
-            in_contact=contact.holds,
-            mirrors=lambda: self._mirrors,
             spec=self._specs.get,
-            seal=partial(PortalKey.seal_for, key.public),
-            unseal=key.unseal,
             gpu_faults=self._gpu_faults,
             gpu_conflict=self._gpu_conflict,
             processes_on_gpus=self._processes_on_gpus,
-            gpu_release_timeout_s=gpu_release_timeout_s,
-            changed=changed,
+            mirrors=lambda: self._mirrors,
             on_removed=self._on_removed,
         )
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from nodes.agent.attempts.context import NodeServices
 from nodes.agent.attempts.journal import Journal
 from nodes.agent.attempts.supervisor import Supervisor
 from nodes.agent.clock import SystemClock
@@ -82,24 +83,26 @@ class Node:
         supervisor = Supervisor(
             cluster="berth",
             node="gpu01",
-            key=KEY,
-            runtime=self.runtime,
-            logs=logs,
             gpus=self.gpus,
-            journal=Journal(self.folder / "attempts"),
-            code=CodeCache(self.folder / "code", 1 << 30),
-            policy=self.policy,
             machine=Machine(),
-            clock=self.clock,
-            contact=self.contact,
-            lease_still_s=0,
-            gpu_release_timeout_s=GPUS_WAITED_S,
-            shells=True,
-            layers=self.layers,
-            disk_full=lambda: self.full,
-            storage_available=lambda root: root not in self.away,
-            guard_mount=self.guard,
-            changed=lambda at_once: None,
+            services=NodeServices(
+                key=KEY,
+                runtime=self.runtime,
+                logs=logs,
+                journal=Journal(self.folder / "attempts"),
+                code=CodeCache(self.folder / "code", 1 << 30),
+                policy=self.policy,
+                clock=self.clock,
+                contact=self.contact,
+                lease_still_s=0,
+                gpu_release_timeout_s=GPUS_WAITED_S,
+                shells=True,
+                layers=self.layers,
+                disk_full=lambda: self.full,
+                storage_available=lambda root: root not in self.away,
+                guard_mount=self.guard,
+                changed=lambda at_once: None,
+            ),
         )
         supervisor.open()
         try:
