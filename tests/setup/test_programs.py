@@ -59,9 +59,9 @@ def test_every_program_that_a_test_starts_is_listed_with_its_package() -> None:
 def machine(services: Services) -> Path:
     """A folder of the programs that a machine has: those of the smallest one."""
     folder = services.new_folder("machine")
-    (folder / "berth/tests/support").mkdir(parents=True)
+    (folder / "berth/tests/support/run").mkdir(parents=True)
     shutil.copytree(ROOT / "scripts", folder / "berth/scripts")
-    shutil.copy(LIST, folder / "berth/tests/support")
+    shutil.copy(LIST, folder / "berth/tests/support/run")
     (folder / "berth/.venv/bin").mkdir(parents=True)
     (folder / "berth/.venv/bin/python").symlink_to(Path(sys.executable).resolve())  # which nobody may run, too
     (folder / "bin").mkdir()
