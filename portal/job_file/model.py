@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Self
 
 from portal.common.priorities import DEFAULT_PRIORITY_CLASS, PRIORITY_CLASSES, PriorityClass
-from portal.job_file import codec
+from portal.job_file import codec, raw
 
 DEFAULT_VIRTUAL_CLUSTER = "default"
 
@@ -141,7 +141,7 @@ class RuntimePlugin:
     @property
     def asks_ssh(self) -> bool:
         """Whether people may log in to the tasks: implied by own keys as well as by `jobssh`."""
-        kind = self.parameters.get("userssh", {}).get("type", "none")
+        kind = raw.mapping(self.parameters, "userssh").get("type", "none")
         return self.asks_job_ssh or (self.plugin == "ssh" and kind != "none")
 
     @property

@@ -127,6 +127,11 @@ def test_ssh_is_asked_for_as_openpai_s_pages_write_it(
     assert (job.asks_ssh("train"), job.job_ssh("train") is not None) == (asks, among_tasks)
 
 
+def test_a_parameter_of_ssh_that_another_plugin_has_is_nothing_to_it() -> None:
+    job = spec((PLUGINS, [{"plugin": "cmd", "parameters": {"preCommands": ["before"], "userssh": "x"}}]))
+    assert not job.asks_ssh("train")
+
+
 def test_a_key_that_a_plugin_does_not_read_is_told() -> None:
     (told,) = unused_keys(job_file(*of_prerequisite("git", repo_uri="x", clone_dirs="y")))
     assert told.startswith("prerequisites[1].clone_dirs")
