@@ -12,12 +12,11 @@ from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.models import Audited, Scope
 from portal.accounts.resets import MOST_TYPED
-from portal.common.forms import NameInput
+from portal.common.forms import TEXT, NameInput
 
-_TEXT = {"class": "form-control"}
-_SEARCH = {**_TEXT, "type": "search"}
+_SEARCH = {**TEXT, "type": "search"}
 _YEARS = [MinValueValidator(date(1970, 1, 1)), MaxValueValidator(date(2999, 12, 31))]
-_DATE = {**_TEXT, "type": "date"}
+_DATE = {**TEXT, "type": "date"}
 
 
 class LoginForm(forms.Form):
@@ -26,13 +25,13 @@ class LoginForm(forms.Form):
     username = forms.CharField(
         label=_("User name"),
         max_length=64,
-        widget=forms.TextInput({**_TEXT, "autocomplete": "username", "autofocus": True}),
+        widget=forms.TextInput({**TEXT, "autocomplete": "username", "autofocus": True}),
     )
     password = forms.CharField(
         label=_("Password"),
         strip=False,
         max_length=1000,
-        widget=forms.PasswordInput({**_TEXT, "autocomplete": "current-password"}),
+        widget=forms.PasswordInput({**TEXT, "autocomplete": "current-password"}),
     )
 
 
@@ -42,12 +41,12 @@ class PasswordForm(forms.Form):
     old = forms.CharField(
         label=_("Current password"),
         strip=False,
-        widget=forms.PasswordInput({**_TEXT, "autocomplete": "current-password"}),
+        widget=forms.PasswordInput({**TEXT, "autocomplete": "current-password"}),
     )
     new = forms.CharField(
         label=_("New password"),
         strip=False,
-        widget=forms.PasswordInput({**_TEXT, "autocomplete": "new-password"}),
+        widget=forms.PasswordInput({**TEXT, "autocomplete": "new-password"}),
     )
 
 
@@ -57,7 +56,7 @@ class ForgottenForm(forms.Form):
     typed = forms.CharField(
         label=_("User name or e-mail address"),
         max_length=MOST_TYPED,
-        widget=forms.TextInput({**_TEXT, "autocomplete": "username", "autofocus": True}),
+        widget=forms.TextInput({**TEXT, "autocomplete": "username", "autofocus": True}),
     )
 
 
@@ -68,7 +67,7 @@ class NewPasswordForm(forms.Form):
         label=_("New password"),
         strip=False,
         max_length=1000,
-        widget=forms.PasswordInput({**_TEXT, "autocomplete": "new-password", "autofocus": True}),
+        widget=forms.PasswordInput({**TEXT, "autocomplete": "new-password", "autofocus": True}),
     )
 
 
@@ -79,16 +78,16 @@ class FirstForm(forms.Form):
         label=_("Code"),
         max_length=100,
         help_text=_("It stands at the end of the log of the portal's web process."),
-        widget=forms.TextInput({**_TEXT, "autocomplete": "off", "autofocus": True}),
+        widget=forms.TextInput({**TEXT, "autocomplete": "off", "autofocus": True}),
     )
     username = forms.CharField(
-        label=_("User name"), max_length=64, widget=forms.TextInput({**_TEXT, "autocomplete": "username"})
+        label=_("User name"), max_length=64, widget=forms.TextInput({**TEXT, "autocomplete": "username"})
     )
     password = forms.CharField(
         label=_("Password"),
         strip=False,
         max_length=1000,
-        widget=forms.PasswordInput({**_TEXT, "autocomplete": "new-password"}),
+        widget=forms.PasswordInput({**TEXT, "autocomplete": "new-password"}),
     )
 
 
@@ -96,7 +95,7 @@ class TokenForm(forms.Form):
     """A new token: its purpose, scope and expiry."""
 
     name = forms.CharField(
-        label=_("What it is for"), max_length=100, widget=forms.TextInput({**_TEXT, "placeholder": _("laptop")})
+        label=_("What it is for"), max_length=100, widget=forms.TextInput({**TEXT, "placeholder": _("laptop")})
     )
     scope = forms.ChoiceField(
         label=_("Permissions"),
@@ -145,7 +144,7 @@ class SshKeyForm(forms.Form):
         required=False,
         max_length=100,
         help_text=_("Empty: the comment at the end of the key."),
-        widget=forms.TextInput({**_TEXT, "placeholder": _("laptop")}),
+        widget=forms.TextInput({**TEXT, "placeholder": _("laptop")}),
     )
 
 

@@ -14,13 +14,13 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action, allowed_everywhere
+from portal.alerts.forms import SilenceForm
 from portal.alerts.nodes import SERVERS_CLOSED
 from portal.alerts.seen import alerts_seen, silences_seen
 from portal.alerts.settings_overview import settings_shown
 from portal.alerts.silences import alert_to_silence, silence_end, silence_get, silence_set
 from portal.hardware.selectors.closed import servers_closed
 from portal.people.selectors.people_pages import others_right
-from portal.scheduler.forms import SilenceForm
 
 BRIEF = 3
 

@@ -102,7 +102,7 @@ def _values(fields: Sequence[Any], values: Iterable[Any]) -> list[Any]:
 
 
 def _value(field: Any, value: Any) -> Any:
-    return _json(value) if isinstance(field, JSONField) else field.get_db_prep_save(value, connection)
+    return _json_of(value) if isinstance(field, JSONField) else field.get_db_prep_save(value, connection)
 
 
 def _listed(fields: Sequence[Any], rows: Rows) -> tuple[str, list[str]]:
@@ -123,6 +123,19 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value, enc_hook=str).decode()
 
 
+def _json_of(value: Any) -> str:
+    """A JSON column's value. Raises TypeError for what is not JSON."""
+    return msgspec.json.encode(value, enc_hook=_as_base).decode()
+
+
+def _as_base(value: Any) -> Any:
+    """An object of a class derived from a JSON type (a marked text, say) as that type."""
+    for base in (str, int, float):
+        if isinstance(value, base):
+            return base(value)
+    raise TypeError(f"a JSON column cannot hold {value!r}")
+
+
 def _is_plain(field: Any) -> bool:
     return isinstance(getattr(field, "target_field", field), CharField | TextField | IntegerField)
 
@@ -130,7 +143,7 @@ def _is_plain(field: Any) -> bool:
 def _column(field: Any, column: Sequence[Any]) -> Sequence[Any]:
     """Converts each distinct value once: times are mostly equal, ids are shared."""
     if isinstance(field, JSONField):
-        return [_json(value) for value in column]
+        return [_json_of(value) for value in column]
     ready = {value: _value(field, value) for value in {*column}}
     return [ready[value] for value in column]
 

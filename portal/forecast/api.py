@@ -15,13 +15,13 @@ from portal.accounts.models import Scope
 from portal.accounts.rest import ApiView
 from portal.common.languages import asked_language
 from portal.common.shapes import Shape
+from portal.forecast.limits import WHAT_IFS
 from portal.forecast.what_if import WhatIf, job_what_if
 from portal.job_file.problems import SpecInvalid
 from portal.job_pages.api.answers import FreeObject, ScoreAnswer
 from portal.job_pages.api.requests import JOB_FILE_SCHEMA, JOB_FILES, faults_of, job_file
 from portal.queue.api.answers import StartAnswer
 from portal.queue.wait_translations import no_start_words, reason_words
-from portal.scheduler.limits import WHAT_IFS
 
 
 class WouldWaitAnswer(Shape):

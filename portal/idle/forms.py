@@ -7,14 +7,11 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from portal.common.forms import NameInput
+from portal.common.forms import SELECT, TEXT, NameInput
 from portal.common.moments import MomentField
 from portal.idle.limits import LONGEST, MOST_EXTENSIONS
 from portal.jobs.models import TAG_LENGTH
 from portal.jobs.states import IdleAction
-
-_SELECT = {"class": "form-select"}
-_TEXT = {"class": "form-control"}
 
 
 def _number(label: Any, help_text: Any, *, least: int = 1, most: int = LONGEST) -> forms.IntegerField:
@@ -27,7 +24,7 @@ class IdlePolicyForm(forms.Form):
     unseen."""
 
     action = forms.ChoiceField(
-        label=_("What happens to an idle job"), choices=IdleAction.choices, widget=forms.Select(_SELECT)
+        label=_("What happens to an idle job"), choices=IdleAction.choices, widget=forms.Select(SELECT)
     )
     percent = _number(_("Idle is GPU use below, in percent"), _("All GPUs of a job, by the minute."), most=100)
     minutes = _number(_("Warn after, in minutes"), _("In a row; the first minutes of a task do not count."))
@@ -55,15 +52,15 @@ class IdleExemptionForm(forms.Form):
     user = forms.CharField(label=_("User"), required=False, max_length=64, widget=NameInput("users"))
     pattern = forms.CharField(
         label=_("Name of the job"), required=False, max_length=255, help_text=_("* for any text: notebook-*"),
-        widget=forms.TextInput(_TEXT),
+        widget=forms.TextInput(TEXT),
     )  # fmt: skip
     tag = forms.CharField(
-        label=_("Tag of the job"), required=False, max_length=TAG_LENGTH, widget=forms.TextInput(_TEXT),
+        label=_("Tag of the job"), required=False, max_length=TAG_LENGTH, widget=forms.TextInput(TEXT),
         help_text=_("Whoever may tag a job can except it by this."),
     )  # fmt: skip
     job = forms.IntegerField(
         label=_("Number of the job"), required=False, min_value=1, max_value=2**53,
-        help_text=_("As in its address."), widget=forms.NumberInput(_TEXT),
+        help_text=_("As in its address."), widget=forms.NumberInput(TEXT),
     )  # fmt: skip
     until = MomentField(label=_("Until"), required=False, help_text=_("Empty: until it is removed."))
-    reason = forms.CharField(label=_("Reason"), max_length=500, widget=forms.TextInput(_TEXT))
+    reason = forms.CharField(label=_("Reason"), max_length=500, widget=forms.TextInput(TEXT))

@@ -14,7 +14,7 @@ from portal.accounts.rest import ApiView
 from portal.common.moments import Moment
 from portal.common.serializers import Answer, Ready
 from portal.common.shapes import Shape
-from portal.jobs.chosen_task import ChosenTask, chosen_task
+from portal.jobs.api import ChosenTask, chosen_task
 from portal.jobs.models import TaskAttempt
 from portal.logs.stream import streams_client
 from portal.metrics.points import BUCKET_S, OF_GPU, OF_TASK, Band

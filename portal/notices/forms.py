@@ -5,9 +5,8 @@ from __future__ import annotations
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from portal.common.forms import TEXT
 from portal.notices.states import JobNotice, Told
-
-_TEXT = {"class": "form-control"}
 
 
 class ChoiceForm(forms.Form):
@@ -33,12 +32,12 @@ class WebhookForm(forms.Form):
 
     url = forms.CharField(
         label=_("Address"), max_length=2000,
-        widget=forms.URLInput({**_TEXT, "placeholder": "https://hooks.example.org/berth"}),
+        widget=forms.URLInput({**TEXT, "placeholder": "https://hooks.example.org/berth"}),
     )  # fmt: skip
     secret = forms.CharField(
         label=_("Secret"), max_length=200, required=False,
         help_text=_("whsec_ and 24 to 64 random bytes in base64: let one be made, or type your own. Empty: as it is."),
-        widget=forms.PasswordInput({**_TEXT, "autocomplete": "new-password"}),
+        widget=forms.PasswordInput({**TEXT, "autocomplete": "new-password"}),
     )  # fmt: skip
     kinds = forms.MultipleChoiceField(
         label=_("Tell it when"), choices=Told.choices, required=False,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import Any
 
 import yaml
@@ -13,15 +12,13 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from portal.common.errors import Fault, Invalid, Refused
-from portal.common.forms import SeenForm
+from portal.common.forms import TEXT, SeenForm
 from portal.common.moments import MomentField
 from portal.common.plain_yaml import PlainLoader
 from portal.common.sentences import sentence
 from portal.teams.models import VirtualCluster
 from portal.teams.selectors.details import Kind
 from portal.teams.selectors.quotas import Chains, LineKey, Lines
-
-_TEXT = {"class": "form-control"}
 
 
 class QuotaForm(SeenForm):
@@ -32,7 +29,7 @@ class QuotaForm(SeenForm):
         label=_("Until"), required=False,
         help_text=_("Then the quota of today comes back by itself. Empty: for good."),
     )  # fmt: skip
-    reason = forms.CharField(label=_("Reason"), required=False, max_length=500, widget=forms.TextInput(_TEXT))
+    reason = forms.CharField(label=_("Reason"), required=False, max_length=500, widget=forms.TextInput(TEXT))
 
     def __init__(
         self,
@@ -73,7 +70,7 @@ class QuotaForm(SeenForm):
         gpus = "" if kind.gpus == 1 else _(" of %(gpus)s GPUs each") % {"gpus": kind.gpus}
         self.fields[name] = forms.IntegerField(
             label=f"{kind.row.name}{where}{gpus}", min_value=0, max_value=1_000_000, initial=now.get(key, 0),
-            widget=forms.NumberInput(_TEXT), show_hidden_initial=True, help_text=self._known(kind.row.sku.name),
+            widget=forms.NumberInput(TEXT), show_hidden_initial=True, help_text=self._known(kind.row.sku.name),
         )  # fmt: skip
 
     def _known(self, sku: str) -> str:
@@ -141,30 +138,17 @@ def _lengths() -> list[tuple[int, Any]]:
     return hours + days
 
 
-class SilenceForm(forms.Form):
-    """Why to silence an alert, and how long."""
-
-    reason = forms.CharField(
-        label=_("Reason"), max_length=500, widget=forms.TextInput({**_TEXT, "autocomplete": "off"}),
-        help_text=_("For whoever reads the alert; it stands in the audit log."),
-    )  # fmt: skip
-    hours = forms.TypedChoiceField(
-        label=_("For"), choices=_lengths, initial=24, coerce=lambda hours: timedelta(hours=int(hours)),
-        widget=forms.Select({"class": "form-select"}),
-    )  # fmt: skip
-
-
 class ConfigurationForm(forms.Form):
     """A HiveD-style configuration: as a file or text."""
 
     seen = forms.IntegerField(required=False, min_value=0, max_value=2**62, widget=forms.HiddenInput)
     file = forms.FileField(
-        label=_("A file"), required=False, widget=forms.FileInput({**_TEXT, "accept": ".yaml,.yml,.json"}),
+        label=_("A file"), required=False, widget=forms.FileInput({**TEXT, "accept": ".yaml,.yml,.json"}),
         help_text=_("YAML or JSON; it takes the place of the text."),
     )  # fmt: skip
     document = forms.CharField(
         label=_("Configuration"), required=False, strip=False, max_length=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
-        widget=forms.Textarea({**_TEXT, "class": "form-control mono", "rows": 24, "spellcheck": "false",
+        widget=forms.Textarea({**TEXT, "class": "form-control mono", "rows": 24, "spellcheck": "false",
                                "wrap": "off"}),
     )  # fmt: skip
 

@@ -20,10 +20,10 @@ from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action
 from portal.common.errors import Refused
 from portal.common.forms import refusal_show
+from portal.secrets.forms import LoginForm, SecretForm
 from portal.secrets.models import SecretKind
 from portal.secrets.selectors import secrets_of
 from portal.secrets.services import secret_delete, secret_set
-from portal.teams.forms import LoginForm, SecretForm
 from portal.teams.models import VirtualCluster
 from portal.teams.selectors.visible import may, vc_with_right
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.core.validators import RegexValidator
 from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 
-from portal.common.converters import SecretName, Server
-from portal.common.forms import NameInput
+from portal.common.forms import SELECT, TEXT, NameInput
 from portal.common.names import NAME
 from portal.common.priorities import PRIORITY_CLASSES, priority_name
 from portal.hardware.models import Sku
@@ -18,15 +16,13 @@ from portal.hardware.states import Borrow, VcRole
 from portal.teams.models import VirtualCluster
 from portal.teams.services.rules import CAPS, Limit
 
-_TEXT = {"class": "form-control"}
-_SELECT = {"class": "form-select"}
 _CLASSES = [(name, _(priority_name(number))) for name, number in PRIORITY_CLASSES.items()]
 MOST = 1_000_000
 
 
 def _number(label: Any, help_text: Any) -> forms.IntegerField:
     return forms.IntegerField(
-        label=label, help_text=help_text, required=False, min_value=0, max_value=MOST, widget=forms.NumberInput(_TEXT)
+        label=label, help_text=help_text, required=False, min_value=0, max_value=MOST, widget=forms.NumberInput(TEXT)
     )
 
 
@@ -44,7 +40,7 @@ def _host_network(*before: tuple[Any, Any]) -> forms.TypedChoiceField:
             (True, capfirst(_("accepted, on the host network"))),
         ],
         coerce=lambda value: value == "True",
-        widget=forms.Select(_SELECT),
+        widget=forms.Select(SELECT),
     )
 
 
@@ -64,25 +60,23 @@ class RulesForm(forms.Form):
         required=False,
         min_value=0.001,
         max_value=1000,
-        widget=forms.NumberInput({**_TEXT, "step": "any"}),
+        widget=forms.NumberInput({**TEXT, "step": "any"}),
     )
     default_borrow = forms.ChoiceField(
         label=_("Jobs borrow"),
         help_text=_("Start on idle GPUs before the quota is free, for jobs that say nothing about it."),
         choices=Borrow.choices,
-        widget=forms.Select(_SELECT),
+        widget=forms.Select(SELECT),
     )
-    member_class = forms.ChoiceField(
-        label=_("Highest class of members"), choices=_CLASSES, widget=forms.Select(_SELECT)
-    )
-    lead_class = forms.ChoiceField(label=_("Highest class of leads"), choices=_CLASSES, widget=forms.Select(_SELECT))
+    member_class = forms.ChoiceField(label=_("Highest class of members"), choices=_CLASSES, widget=forms.Select(SELECT))
+    lead_class = forms.ChoiceField(label=_("Highest class of leads"), choices=_CLASSES, widget=forms.Select(SELECT))
     class_gpus = _number(_("GPUs of Production and Critical"), _("All such jobs together; empty: no limit."))
     weight = forms.IntegerField(
         label=_("Weight"),
         help_text=_("Its share of idle GPUs beside others'."),
         min_value=1,
         max_value=MOST,
-        widget=forms.NumberInput(_TEXT),
+        widget=forms.NumberInput(TEXT),
     )
     log_quota_gb = _number(
         _("GB of logs that are kept"),
@@ -92,12 +86,10 @@ class RulesForm(forms.Form):
         label=_("Containers run as"),
         help_text=_("As root a job reads every file of a storage that it mounts read-only."),
         choices=[("root", capfirst(_("root, unless the job says user"))), ("user", capfirst(_("the user, always")))],
-        widget=forms.Select(_SELECT),
+        widget=forms.Select(SELECT),
     )
     host_network = _host_network()
-    description = forms.CharField(
-        label=_("Description"), required=False, max_length=1000, widget=forms.TextInput(_TEXT)
-    )
+    description = forms.CharField(label=_("Description"), required=False, max_length=1000, widget=forms.TextInput(TEXT))
 
     def __init__(self, data: Any, *, vc: VirtualCluster, every: bool) -> None:
         super().__init__(data, initial={name: getattr(vc, name) for name in self.base_fields})
@@ -136,43 +128,11 @@ class NewVcForm(forms.Form):
     """A new virtual cluster. The right to the host network must be chosen: nobody has it unasked."""
 
     name = forms.CharField(
-        label=_("Name"), max_length=64, validators=[NAME], widget=forms.TextInput(_TEXT),
+        label=_("Name"), max_length=64, validators=[NAME], widget=forms.TextInput(TEXT),
         help_text=_("Letters, digits, dot, dash and underscore. Job files call it so."),
     )  # fmt: skip
-    description = forms.CharField(
-        label=_("Description"), required=False, max_length=1000, widget=forms.TextInput(_TEXT)
-    )
+    description = forms.CharField(label=_("Description"), required=False, max_length=1000, widget=forms.TextInput(TEXT))
     host_network = _host_network(("", _("Choose …")))
-
-
-class SecretForm(forms.Form):
-    """A secret that job files refer to. Its value is write-only."""
-
-    name = forms.CharField(
-        label=_("Name"), max_length=64, widget=forms.TextInput({**_TEXT, "autocomplete": "off"}),
-        validators=[RegexValidator(f"^{SecretName.regex}\\Z", _("Letters, digits, dash and underscore only."))],
-        help_text=_("Job files refer to it as <% $secrets.NAME %>."),
-    )  # fmt: skip
-    value = forms.CharField(
-        label=_("Value"), strip=False, max_length=65_536, widget=forms.PasswordInput({**_TEXT, "autocomplete": "off"})
-    )
-
-
-class LoginForm(forms.Form):
-    """Credentials of an image registry."""
-
-    server = forms.CharField(
-        label=_("Registry"), max_length=260,
-        widget=forms.TextInput({**_TEXT, "autocomplete": "off", "placeholder": "registry.example.org"}),
-        validators=[RegexValidator(f"^{Server.regex}\\Z", _("A host, with its port where it has one of its own."))],
-    )  # fmt: skip
-    username = forms.CharField(
-        label=_("User name at the registry"), max_length=255, widget=forms.TextInput({**_TEXT, "autocomplete": "off"})
-    )
-    password = forms.CharField(
-        label=_("Password or token"), strip=False, max_length=65_536,
-        widget=forms.PasswordInput({**_TEXT, "autocomplete": "off"}),
-    )  # fmt: skip
 
 
 class MemberForm(forms.Form):
@@ -180,14 +140,14 @@ class MemberForm(forms.Form):
 
     name = forms.CharField(label=_("Name"), max_length=150, widget=NameInput("members"))
     kind = forms.ChoiceField(
-        label=_("Type"), choices=[("user", _("User")), ("group", _("Group"))], widget=forms.Select(_SELECT)
+        label=_("Type"), choices=[("user", _("User")), ("group", _("Group"))], widget=forms.Select(SELECT)
     )
-    role = forms.ChoiceField(label=_("Role"), choices=VcRole.choices, widget=forms.Select(_SELECT))
+    role = forms.ChoiceField(label=_("Role"), choices=VcRole.choices, widget=forms.Select(SELECT))
 
 
 class FirmRightForm(forms.Form):
     """A user's right to non-preemptible jobs."""
 
     username = forms.CharField(label=_("User"), max_length=64, widget=NameInput("users"))
-    gpus = forms.IntegerField(label=_("GPUs"), min_value=1, max_value=MOST, widget=forms.NumberInput(_TEXT))
-    last_day = forms.DateField(label=_("Last day"), widget=forms.DateInput({**_TEXT, "type": "date"}))
+    gpus = forms.IntegerField(label=_("GPUs"), min_value=1, max_value=MOST, widget=forms.NumberInput(TEXT))
+    last_day = forms.DateField(label=_("Last day"), widget=forms.DateInput({**TEXT, "type": "date"}))

@@ -11,21 +11,19 @@ from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.models import User
 from portal.accounts.rights import Action
-from portal.common.forms import NameInput
+from portal.common.forms import SELECT, TEXT, NameInput
 from portal.hardware.models import Sku
 from portal.teams.selectors.visible import vc_restrict
 from portal.usage.selectors.usage_report import UsageQuery
 
 MOST_DAYS = 3660
 MOST_BARS = 400
-_SELECT = {"class": "form-select"}
-_TEXT = {"class": "form-control"}
 GROUPS = [("vc", _("Virtual cluster")), ("user", _("User")), ("sku", _("SKU"))]
 PERIODS = [("day", _("Day")), ("week", _("Week")), ("month", _("Month"))]
 
 
 def _day(label: Any) -> forms.DateField:
-    return forms.DateField(label=label, required=False, widget=forms.DateInput({**_TEXT, "type": "date"}))
+    return forms.DateField(label=label, required=False, widget=forms.DateInput({**TEXT, "type": "date"}))
 
 
 LAST_YEAR = 2999
@@ -36,10 +34,10 @@ class UsageForm(forms.Form):
 
     first = _day(_("From"))
     last = _day(_("To"))
-    by = forms.ChoiceField(label=_("Group by"), choices=GROUPS, required=False, widget=forms.Select(_SELECT))
-    per = forms.ChoiceField(label=_("Interval"), choices=PERIODS, required=False, widget=forms.Select(_SELECT))
-    vc = forms.ChoiceField(label=_("Virtual cluster"), required=False, widget=forms.Select(_SELECT))
-    sku = forms.ChoiceField(label=_("SKU"), required=False, widget=forms.Select(_SELECT))
+    by = forms.ChoiceField(label=_("Group by"), choices=GROUPS, required=False, widget=forms.Select(SELECT))
+    per = forms.ChoiceField(label=_("Interval"), choices=PERIODS, required=False, widget=forms.Select(SELECT))
+    vc = forms.ChoiceField(label=_("Virtual cluster"), required=False, widget=forms.Select(SELECT))
+    sku = forms.ChoiceField(label=_("SKU"), required=False, widget=forms.Select(SELECT))
     user = forms.CharField(label=_("User"), required=False, max_length=64, widget=NameInput("users"))
 
     def __init__(self, given: Mapping[str, Any], *, user: User, today: date) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from portal.common.forms import TEXT
 from portal.hardware.states import NodeIntent
-from portal.teams.forms import _TEXT
 
 
 class PutBackForm(forms.Form):
@@ -15,7 +15,7 @@ class PutBackForm(forms.Form):
     reason = forms.CharField(
         label=_("Reason"),
         max_length=500,
-        widget=forms.TextInput({**_TEXT, "autocomplete": "off"}),
+        widget=forms.TextInput({**TEXT, "autocomplete": "off"}),
         help_text=_("What was done, or why it is no matter: it stands among the node's events and in the audit log."),
     )
 
@@ -26,7 +26,7 @@ class GiveUpForm(forms.Form):
     reason = forms.CharField(
         label=_("Reason"),
         max_length=500,
-        widget=forms.TextInput({**_TEXT, "autocomplete": "off"}),
+        widget=forms.TextInput({**TEXT, "autocomplete": "off"}),
         help_text=_("What became of it: it stands among the node's events and in the audit log."),
     )
 
@@ -38,7 +38,7 @@ class StrangerForm(forms.Form):
         label=_("Reason"),
         required=False,
         max_length=500,
-        widget=forms.TextInput({**_TEXT, "autocomplete": "off"}),
+        widget=forms.TextInput({**TEXT, "autocomplete": "off"}),
         help_text=_("It stands among the node's events and in the audit log."),
     )
 
@@ -56,6 +56,6 @@ class IntentForm(forms.Form):
         label=_("Reason"),
         required=False,
         max_length=500,
-        widget=forms.TextInput({**_TEXT, "autocomplete": "off"}),
+        widget=forms.TextInput({**TEXT, "autocomplete": "off"}),
         help_text=_("Everybody reads it on the map and on this page."),
     )

@@ -17,7 +17,7 @@ from portal.accounts.rest import ApiView
 from portal.common.errors import Unavailable
 from portal.common.serializers import Text
 from portal.common.shapes import Shape
-from portal.jobs.chosen_task import ChosenTask, chosen_task
+from portal.jobs.api import ChosenTask, chosen_task
 from portal.jobs.limits import SEARCHES
 from portal.jobs.services.read_audit import log_read
 from portal.logs.archive_store import Archive

@@ -21,7 +21,7 @@ from portal.accounts.rest import ApiView
 from portal.common.errors import Unavailable
 from portal.common.negotiation import Unnegotiated
 from portal.common.streaming import DOWNLOADS, Download
-from portal.jobs.chosen_task import ChosenTask, chosen_task
+from portal.jobs.api import ChosenTask, chosen_task
 from portal.jobs.models import TaskAttempt
 from portal.jobs.selectors.visible import job_get
 from portal.jobs.services.read_audit import log_read

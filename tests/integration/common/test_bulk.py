@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pytest
 from django.utils import timezone
+from django.utils.safestring import mark_safe
 
 from portal.accounts.models import AuditEntry, Token
 from portal.common.bulk import keys_listed, rows_insert, rows_update
@@ -39,6 +40,14 @@ def test_json_and_ids_are_what_was_given() -> None:
     epoch = uuid4()
     rows_insert(UsageMark, ("id", "epoch"), [(1, epoch)])
     assert UsageMark.objects.get().epoch == epoch
+
+
+def test_what_is_no_json_is_refused_and_a_derived_text_is_a_text() -> None:
+    columns = ("at", "action", "before")
+    rows_insert(AuditEntry, columns, [(timezone.now(), "change", {"words": mark_safe("<b>")})])
+    assert AuditEntry.objects.get().before == {"words": "<b>"}
+    with pytest.raises(TypeError, match="a JSON column cannot hold"):
+        rows_insert(AuditEntry, columns, [(timezone.now(), "change", {"words": object()})])
 
 
 def test_new_rows_tell_their_keys() -> None:

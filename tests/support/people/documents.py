@@ -19,7 +19,7 @@ NOT_RUN = {
     ): "scripts/fresh-try runs it on systems of its own",
     ("README.md", "make test"): "this run is it",
     ("CONTRIBUTING.md", "BERTH_TEST_SKIP=docker,browser make test"): "this run is it",
-    ("CONTRIBUTING.md", ".venv/bin/python -m pytest tests/unit/scheduling"): "a part of this run",
+    ("CONTRIBUTING.md", ".venv/bin/python -m pytest tests/integration/jobs"): "a part of this run",
     (
         "CONTRIBUTING.md",
         "BERTH_TEST_DATABASE=sqlite .venv/bin/python -m pytest tests/integration/jobs",

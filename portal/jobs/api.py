@@ -1,4 +1,4 @@
-"""Choosing the task attempt that a request is about."""
+"""REST: the task attempt that a request is about, for the APIs of logs and readings."""
 
 from __future__ import annotations
 
