@@ -120,7 +120,12 @@ def _listed(fields: Sequence[Any], rows: Rows) -> tuple[str, list[str]]:
 
 
 def _json(value: Any) -> str:
-    return msgspec.json.encode(value, enc_hook=str).decode()
+    return msgspec.json.encode(value, enc_hook=_as_text).decode()
+
+
+def _as_text(value: Any) -> str:
+    # `str()` of a marked text is that text again.
+    return str.__str__(value) if isinstance(value, str) else str(value)
 
 
 def _json_of(value: Any) -> str:
@@ -130,7 +135,9 @@ def _json_of(value: Any) -> str:
 
 def _as_base(value: Any) -> Any:
     """An object of a class derived from a JSON type (a marked text, say) as that type."""
-    for base in (str, int, float):
+    if isinstance(value, str):
+        return _as_text(value)
+    for base in (int, float):
         if isinstance(value, base):
             return base(value)
     raise TypeError(f"a JSON column cannot hold {value!r}")

@@ -43,11 +43,13 @@ def test_json_and_ids_are_what_was_given() -> None:
 
 
 def test_what_is_no_json_is_refused_and_a_derived_text_is_a_text() -> None:
-    columns = ("at", "action", "before")
-    rows_insert(AuditEntry, columns, [(timezone.now(), "change", {"words": mark_safe("<b>")})])
+    columns, now = ("at", "action", "before"), timezone.now()
+    rows_insert(AuditEntry, columns, [(now, "change", {"words": mark_safe("<b>")})])
     assert AuditEntry.objects.get().before == {"words": "<b>"}
+    rows_insert(Token, ("user", "digest", "name", "created_at"), [(person("bob").pk, "d", mark_safe("<i>"), now)])
+    assert Token.objects.get().name == "<i>"
     with pytest.raises(TypeError, match="a JSON column cannot hold"):
-        rows_insert(AuditEntry, columns, [(timezone.now(), "change", {"words": object()})])
+        rows_insert(AuditEntry, columns, [(now, "change", {"words": object()})])
 
 
 def test_new_rows_tell_their_keys() -> None:
