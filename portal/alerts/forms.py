@@ -7,8 +7,6 @@ from datetime import timedelta
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from portal.scheduler.forms import TEXT, _lengths
-
 
 class SilenceForm(forms.Form):
     """Why to silence an alert, and how long."""
