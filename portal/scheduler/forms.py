@@ -9,7 +9,6 @@ import yaml
 from django import forms
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
 from portal.common.errors import Fault, Invalid, Refused
 from portal.common.forms import TEXT, SeenForm
@@ -125,17 +124,6 @@ class QuotaForm(SeenForm):
             return changed
         level = [name for name in changed if self._types[name] == short]
         return level or [name for name in changed if self._skus[self._types[name]] == self._skus[short]] or changed
-
-
-def _lengths() -> list[tuple[int, Any]]:
-    """Choices of hours."""
-    hours = [
-        (hours, ngettext("%(number)s hour", "%(number)s hours", hours) % {"number": hours}) for hours in (1, 4, 12)
-    ]
-    days = [
-        (24 * days, ngettext("%(number)s day", "%(number)s days", days) % {"number": days}) for days in (1, 3, 7, 30)
-    ]
-    return hours + days
 
 
 class ConfigurationForm(forms.Form):
