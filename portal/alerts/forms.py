@@ -9,20 +9,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from portal.common.forms import TEXT
-
-
-class SilenceForm(forms.Form):
-    """Why to silence an alert, and how long."""
-
-    reason = forms.CharField(
-        label=_("Reason"), max_length=500, widget=forms.TextInput({**TEXT, "autocomplete": "off"}),
-        help_text=_("For whoever reads the alert; it stands in the audit log."),
-    )  # fmt: skip
-    hours = forms.TypedChoiceField(
-        label=_("For"), choices=_lengths, initial=24, coerce=lambda hours: timedelta(hours=int(hours)),
-        widget=forms.Select({"class": "form-select"}),
-    )  # fmt: skip
+from portal.common.forms import SELECT, TEXT
 
 
 def _lengths() -> list[tuple[int, Any]]:
@@ -34,3 +21,16 @@ def _lengths() -> list[tuple[int, Any]]:
         (24 * days, ngettext("%(number)s day", "%(number)s days", days) % {"number": days}) for days in (1, 3, 7, 30)
     ]
     return hours + days
+
+
+class SilenceForm(forms.Form):
+    """Why to silence an alert, and how long."""
+
+    reason = forms.CharField(
+        label=_("Reason"), max_length=500, widget=forms.TextInput({**TEXT, "autocomplete": "off"}),
+        help_text=_("For whoever reads the alert; it stands in the audit log."),
+    )  # fmt: skip
+    hours = forms.TypedChoiceField(
+        label=_("For"), choices=_lengths, initial=24, coerce=lambda hours: timedelta(hours=int(hours)),
+        widget=forms.Select(SELECT),
+    )  # fmt: skip
