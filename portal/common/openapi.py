@@ -32,6 +32,8 @@ class Schema(AutoSchema):
 
     def _map_basic_serializer(self, serializer: Any, direction: str) -> dict[str, Any]:
         mapped: dict[str, Any] = super()._map_basic_serializer(serializer, direction)  # type: ignore[no-untyped-call]
+        if not vars(type(serializer)).get("__doc__"):
+            mapped.pop("description", None)  # a base class's: it speaks of that, and to us
         if isinstance(serializer, Body):
             mapped["additionalProperties"] = False
         if isinstance(serializer, Answer) and not serializer.whole:
