@@ -20,8 +20,8 @@ from portal.common.serializers import Body, Text, Whole
 from portal.scheduler.api.answers import QuotaChangeAnswer, QuotaChangePlannedAnswer, QuotasAnswer, QuotasChangedAnswer
 from portal.scheduler.changes import PlannedChange, quota_change_plan, quotas_change, returns_of
 from portal.teams.models import QuotaChange
-from portal.teams.selectors.details import as_lines, change_lines, lines_named, quota_changes
-from portal.teams.selectors.quotas import quota_lines
+from portal.teams.selectors.details import change_lines, lines_named, quota_changes
+from portal.teams.selectors.quotas import as_lines, quota_lines
 from portal.teams.selectors.visible import cluster_right
 from portal.teams.services.cluster_version import cluster_version
 from portal.teams.services.quotas import Wish, lines_resolve, quota_change_withdraw

@@ -15,11 +15,11 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from portal.accounts.pages import PageRequest
+from portal.cluster.forms.configuration import ConfigurationForm
 from portal.cluster.services.configuration import configuration_export, configuration_read
 from portal.common.errors import ChangedMeanwhile, Conflict, Invalid
 from portal.hardware.selectors.changed import quotas_changed_last
 from portal.scheduler.changes import configuration_change
-from portal.scheduler.forms import ConfigurationForm
 from portal.scheduler.views.quota import Look
 from portal.teams.selectors.visible import configuration_right
 from portal.teams.services.cluster_version import cluster_version

@@ -17,8 +17,8 @@ from portal.accounts.pages import PageRequest
 from portal.common.errors import ChangedMeanwhile, Conflict, Invalid, NotFound
 from portal.hardware.selectors.changed import quotas_changed_last
 from portal.scheduler.changes import quota_change_plan, quotas_change
-from portal.scheduler.forms import QuotaForm
 from portal.scheduler.quota_dry_run import Effect
+from portal.teams.forms.quota import QuotaForm
 from portal.teams.models import VirtualCluster
 from portal.teams.selectors.details import Line, cell_types, quota_changes
 from portal.teams.selectors.quotas import quota_lines

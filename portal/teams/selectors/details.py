@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ from portal.hardware.models import CellType
 from portal.hardware.states import VcRole
 from portal.teams.models import FirmRight, LoanLimit, Membership, PinnedCell, QuotaChange, VcEvent, VirtualCluster
 from portal.teams.selectors.engine_cluster import cluster_read, sites_of
-from portal.teams.selectors.quotas import LineKey, Lines, QuotaBook, leaves_by_cell_type, quota_book
+from portal.teams.selectors.quotas import LineKey, Lines, QuotaBook, as_lines, leaves_by_cell_type, quota_book
 
 _RULES = ("weight", "user_factor", "user_gpus", "class_gpus", "default_borrow", "member_class", "lead_class",
           "log_quota_gb", "default_profile", "host_network")  # fmt: skip
@@ -90,11 +89,6 @@ def quota_changes(*, over: bool = False) -> QuerySet[QuotaChange]:
 def change_lines(change: QuotaChange) -> list[Line]:
     """A change's lines by names."""
     return lines_named(as_lines(change.lines.all()))
-
-
-def as_lines(rows: Iterable[Any]) -> Lines:
-    """Quota line rows as a mapping."""
-    return {LineKey(row.vc_id, row.cell_type_id, row.chain): row.count for row in rows}
 
 
 def vc_members(*, vc: VirtualCluster) -> list[Membership]:

@@ -60,16 +60,17 @@ def quota_lines() -> Lines:
     """The quotas in force: the lines, overridden by those of the changes that have begun. Two queries."""
     lines = base_lines()
     held = QuotaChangeLine.objects.filter(change__begun_at__isnull=False, change__over_at__isnull=True)
-    lines.update(_as_lines(held.order_by("id")))
+    lines.update(as_lines(held.order_by("id")))
     return lines
 
 
 def base_lines() -> Lines:
     """The quotas without temporary changes."""
-    return _as_lines(QuotaLine.objects.order_by("id"))
+    return as_lines(QuotaLine.objects.order_by("id"))
 
 
-def _as_lines(rows: Iterable[QuotaLine | QuotaChangeLine]) -> Lines:
+def as_lines(rows: Iterable[QuotaLine | QuotaChangeLine]) -> Lines:
+    """Rows of lines by their keys."""
     return {LineKey(row.vc_id, row.cell_type_id, row.chain): row.count for row in rows}
 
 
@@ -89,7 +90,7 @@ class Planned:
 def changes_planned() -> list[Planned]:
     """Changes that are not over, in the order of their start. Two queries."""
     rows = QuotaChange.objects.filter(over_at__isnull=True).prefetch_related("lines").order_by("starts_at", "id")
-    return [Planned(row.starts_at, row.ends_at, _as_lines(row.lines.all())) for row in rows]
+    return [Planned(row.starts_at, row.ends_at, as_lines(row.lines.all())) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)

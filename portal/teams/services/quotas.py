@@ -30,6 +30,7 @@ from portal.teams.selectors.quotas import (
     Planned,
     QuotaBook,
     Quotas,
+    as_lines,
     base_lines,
     changes_planned,
     quota_book,
@@ -234,14 +235,14 @@ def quota_change_withdraw(*, change: QuotaChange, now: datetime, actor: str) -> 
     """Withdraw a change; one that has begun ends now. Raises Conflict if it is over, Invalid if the quotas that would
     return are impossible."""
     with cluster_change():
-        old = Quotas.read()
-        rest = [one for one in old.planned if one.lines != _lines(change) or one.starts_at != change.starts_at]
+        old, lines = Quotas.read(), as_lines(change.lines.all())
+        rest = [one for one in old.planned if one.lines != lines or one.starts_at != change.starts_at]
         if faults := quota_faults(replace(old, planned=rest), old, here=cluster_read(), now=now):
             raise Invalid(faults)
         rows = QuotaChange.objects.filter(pk=change.pk, over_at__isnull=True)
         if not rows.update(over_at=now, withdrawn=True):
             raise Conflict(gettext("This change is over already."))
-        _events(_lines(change), "quota_withdrawn", "The change to {count} {type} of {vc} is withdrawn.", now, actor)
+        _events(lines, "quota_withdrawn", "The change to {count} {type} of {vc} is withdrawn.", now, actor)
         audit_write(Audited.QUOTA_CHANGE, actor=actor, target=f"change {change.pk}", now=now, before=_told(change))
 
 
@@ -260,13 +261,9 @@ def _told(change: QuotaChange) -> dict[str, object]:
     return {
         "from": change.starts_at.isoformat(),
         "until": ends,
-        "quotas": told_by_vc(_lines(change), quota_book()),
+        "quotas": told_by_vc(as_lines(change.lines.all()), quota_book()),
         **why,
     }
-
-
-def _lines(change: QuotaChange) -> Lines:
-    return {LineKey(row.vc_id, row.cell_type_id, row.chain): row.count for row in change.lines.all()}
 
 
 def quota_changes_apply(*, now: datetime) -> int:
@@ -301,11 +298,11 @@ def _begin(change: QuotaChange, now: datetime) -> bool:
         if not fresh.update(begun_at=now, over_at=now if for_good else None):
             return False
         if for_good:
-            lines_write(_lines(change), base_lines(), cluster_read(), now, change.actor, change.reason)
+            lines_write(as_lines(change.lines.all()), base_lines(), cluster_read(), now, change.actor, change.reason)
         else:
             end = f"{timezone.localtime(change.ends_at):%Y-%m-%d %H:%M}"
             _events(
-                _lines(change),
+                as_lines(change.lines.all()),
                 "quota_begun",
                 f"{{vc}} has {{count}} {{type}} until {end}.",
                 now,
@@ -320,6 +317,6 @@ def _end(change: QuotaChange, now: datetime) -> bool:
         if not QuotaChange.objects.filter(pk=change.pk, over_at__isnull=True).update(over_at=now):
             return False
         base = base_lines()
-        back = {key: base.get(key, 0) for key in _lines(change)}
+        back = {key: base.get(key, 0) for key in as_lines(change.lines.all())}
         _events(back, "quota_returned", "{vc} has {count} {type} again.", now, "")
     return True

@@ -20,7 +20,7 @@ from portal.accounts.rights import Action, allowed_everywhere
 from portal.common.errors import Invalid, NotFound
 from portal.common.forms import refusal_show
 from portal.hardware.states import VcRole
-from portal.teams.forms import FirmRightForm, LoanForm, MemberForm, RulesForm
+from portal.teams.forms.vcs import FirmRightForm, LoanForm, MemberForm, RulesForm
 from portal.teams.models import VirtualCluster
 from portal.teams.selectors.details import change_lines, quota_changes, vc_detail, vc_events, vc_members
 from portal.teams.selectors.fairness import UserShare, user_shares

@@ -14,7 +14,7 @@ from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.common.errors import Refused
 from portal.common.forms import refusal_show
-from portal.teams.forms import NewVcForm
+from portal.teams.forms.vcs import NewVcForm
 from portal.teams.selectors.vc_pages import vc_cards
 from portal.teams.selectors.visible import vc_make_right, vc_with_right
 from portal.teams.services.teams import vc_create, vc_remove, vc_remove_refusal
