@@ -132,7 +132,7 @@ def idle_alerts() -> Iterator[Alert]:
     """Running jobs whose GPUs are idle. One query."""
     for one in _IDLE():
         job = one.job_attempt.job
-        numbers = {"number": one.gpus, "percent": one.percent, "time": f"{one.since:%H:%M}"}
+        numbers = {"number": one.gpus, "percent": one.percent, "time": f"{one.since:%Y-%m-%d %H:%M}"}
         message = ngettext(
             "Its %(number)s GPU is below %(percent)s %% since %(time)s UTC.",
             "Its %(number)s GPUs are below %(percent)s %% since %(time)s UTC.",

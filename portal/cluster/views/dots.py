@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from typing import TypeVar
 
 import msgspec
 
@@ -61,19 +62,27 @@ class Dots(msgspec.Struct, frozen=True):
 def dots_written(found: Overview, *, vcs: Iterable[str], sight: JobSight) -> bytes:
     """The map as JSON, for a reader's sight. One Redis request."""
     live = gpus_live(nodes=[one.node.name for one in found.nodes])
-    sections = list(dict.fromkeys(one.section for one in found.nodes))
-    shapes = list(dict.fromkeys(one.node.shape_id for one in found.nodes))
+    sections = _numbered(one.section for one in found.nodes)
+    shapes = _numbered(one.node.shape_id for one in found.nodes)
     holders = _Holders(sight)
     nodes = [
         NodeDot(
-            one.node.name, one.node.state, one.node.why, sections.index(one.section), shapes.index(one.node.shape_id),
+            one.node.name, one.node.state, one.node.why, sections[one.section], shapes[one.node.shape_id],
             _sku(one, found.skus),
             [_gpu(spot, holders, live.get((one.node.name, spot.gpu.uuid))) for spot in one.gpus],
         )
         for one in found.nodes
     ]  # fmt: skip
     groups = [found.groups.get(shape, []) if shape is not None else [] for shape in shapes]
-    return msgspec.json.encode(Dots(list(vcs), sections, groups, holders.dots, nodes))
+    return msgspec.json.encode(Dots(list(vcs), list(sections), groups, holders.dots, nodes))
+
+
+Value = TypeVar("Value", bound=Hashable)
+
+
+def _numbered(values: Iterable[Value]) -> dict[Value, int]:
+    """Each distinct value's index, in the order of their first appearance."""
+    return {value: number for number, value in enumerate(dict.fromkeys(values))}
 
 
 def _sku(one: NodeSpot, skus: Mapping[int, str]) -> str:

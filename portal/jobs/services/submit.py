@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import Max
 from django.utils.translation import gettext
 
@@ -27,8 +27,6 @@ from portal.jobs.services.transitions import job_event
 from portal.jobs.states import JOB_LIVE, TaskState
 from portal.teams.models import VirtualCluster
 
-RUN_TRIES = 5
-
 
 class NameTaken(Conflict):
     """The user asked for a new name but already has a job of this name."""
@@ -45,21 +43,21 @@ def job_submit(*, user: User, text: str | bytes, now: datetime, submit_key: str 
     NameTaken if ``new_name`` was asked for and the name is taken; TooManyAtOnce if too many of the user's tasks would
     wait.
     """
-    if submit_key and (earlier := Job.objects.filter(user=user, submit_key=submit_key).first()):
+    if submit_key and (earlier := _submitted(user, submit_key)):
         return earlier
     spec = job_check(user=user, text=text)
-    _check_waiting(user, spec.task_count)
     source = text.decode() if isinstance(text, bytes) else text
-    for _ in range(RUN_TRIES):
-        try:
-            with transaction.atomic():
-                return _store(user, spec, mask_secrets(source), submit_key, now, new_name)
-        except IntegrityError:
-            # A concurrent submission of the same user took this run number or key.
-            if submit_key and (earlier := Job.objects.filter(user=user, submit_key=submit_key).first()):
-                return earlier
     with transaction.atomic():
+        # One submission of a user at a time: run numbers follow each other, a key is used once, the limit holds.
+        User.objects.select_for_update(no_key=True).get(pk=user.pk)
+        if submit_key and (earlier := _submitted(user, submit_key)):
+            return earlier
+        _check_waiting(user, spec.task_count)
         return _store(user, spec, mask_secrets(source), submit_key, now, new_name)
+
+
+def _submitted(user: User, submit_key: str) -> Job | None:
+    return Job.objects.filter(user=user, submit_key=submit_key).first()
 
 
 def job_draft(*, user: User, spec: JobSpec, now: datetime) -> tuple[Job, list[TaskRole]]:
@@ -78,7 +76,7 @@ def job_draft(*, user: User, spec: JobSpec, now: datetime) -> tuple[Job, list[Ta
 
 
 def _check_waiting(user: User, tasks: int) -> None:
-    """Limits the user's waiting tasks, since every cycle reads each one. Concurrent submissions may exceed it."""
+    """Limits the user's waiting tasks, since every cycle reads each one."""
     waiting = Task.objects.filter(job__user=user, job__state__in=JOB_LIVE, state=TaskState.WAITING).count()
     if waiting + tasks > settings.WAITING_TASKS:
         words = gettext(
