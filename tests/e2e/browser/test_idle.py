@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -13,8 +12,8 @@ from playwright.sync_api import Page, expect
 from tests.e2e.browser.looking import looked_at
 from tests.e2e.browser.site import Site
 from tests.support.cluster.stack import Agent, Stack
+from tests.support.gpu.machine import Machine
 from tests.support.people.person import Person, alice, carol
-from tests.support.services import nvml_double as double
 from tests.support.services.docker_engine import DockerEngine
 from tests.support.services.migrated import postgres_copy
 from tests.support.services.postgres import PostgresServer
@@ -29,17 +28,9 @@ WARNED_S = 240
 
 
 @pytest.fixture(scope="module")
-def doubles(services: Services) -> Path:
-    """The folder with NVIDIA's library and the state of its GPUs."""
-    folder = services.new_folder("nvml")
-    double.build(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def machine(doubles: Path) -> double.Machine:
+def machine(services: Services) -> Machine:
     """A server's two GPUs, which have work."""
-    made = double.Machine(doubles / "state")
+    made = Machine(services.new_folder("gpus"))
     for index in range(2):
         made.gpu(index).gpu_util = BUSY
     return made
@@ -50,13 +41,11 @@ def served(
     services: Services,
     postgres: PostgresServer,
     running_docker: DockerEngine,
-    doubles: Path,
-    machine: double.Machine,
+    machine: Machine,
 ) -> Iterator[Stack]:
     """A node whose agent reads these GPUs, and one whose GPUs always have work; the first minutes of a task count."""
-    env = (("LD_LIBRARY_PATH", str(doubles)), ("FAKE_NVML_STATE", str(doubles / "state")))
     agents = [
-        Agent(name="gpu01", gpus="nvml", ports="21000-21499", env=env),
+        Agent(name="gpu01", gpus="nvml", ports="21000-21499", env=tuple(machine.env.items())),
         Agent(name="gpu02", gpus="simulated:2xA100-80GB", ports="21500-21999"),
     ]
     url = postgres_copy(postgres, "stack_idle")
@@ -78,7 +67,7 @@ def of_sku(name: str) -> dict[str, object]:
     return {"hivedScheduler": {"taskRoles": {"worker": {"skuType": name}}}}
 
 
-def rest(machine: double.Machine, person: Person, job: int) -> None:
+def rest(machine: Machine, person: Person, job: int) -> None:
     """The GPUs of this job do next to nothing from now on."""
     held = {gpu["uuid"] for gpu in person.get("/gpus")["results"] if gpu["holder"] and gpu["holder"]["job"] == job}
     assert held
@@ -93,7 +82,7 @@ def codes(person: Person, job: int) -> list[str]:
 
 
 def test_idle_jobs_are_warned_put_off_and_then_stopped_or_lent_out_while_a_busy_one_goes_on(
-    page: Page, served: Stack, user: Person, machine: double.Machine
+    page: Page, served: Stack, user: Person, machine: Machine
 ) -> None:
     root, other = served.client("root"), carol(served)
     for vc, action in (("research", "stop"), ("vision", "opportunistic")):

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tests.support.cluster.stack import Agent, Stack
+from tests.support.gpu.machine import Machine
 from tests.support.people.person import Person, alice
 from tests.support.run.waiting import wait_until
-from tests.support.services import nvml_double as double
 from tests.support.services.migrated import sqlite_copy
 from tests.support.services.services import Services
 
@@ -21,18 +21,15 @@ OFF_THE_BUS = 79
 
 
 @pytest.fixture
-def machine(services: Services) -> double.Machine:
+def machine(services: Services) -> Machine:
     """A server's two GPUs."""
-    folder = services.new_folder("nvml")
-    double.build(folder)
-    return double.Machine(folder / "state")
+    return Machine(services.new_folder("gpus"))
 
 
 @pytest.fixture
-def user(services: Services, machine: double.Machine) -> Iterator[Person]:
+def user(services: Services, machine: Machine) -> Iterator[Person]:
     """Of a node whose agent reads these GPUs; tasks are plain processes there."""
-    env = (("LD_LIBRARY_PATH", str(machine.path.parent)), ("FAKE_NVML_STATE", str(machine.path)))
-    agents = [Agent(name="here", gpus="nvml", runtime="process", env=env)]
+    agents = [Agent(name="here", gpus="nvml", runtime="process", env=tuple(machine.env.items()))]
     database = sqlite_copy(services.new_folder("sqlite") / "berth.sqlite3")
     with closing(Stack(services, database_url=database, agents=agents)) as made:
         made.start()
@@ -40,7 +37,7 @@ def user(services: Services, machine: double.Machine) -> Iterator[Person]:
 
 
 def test_a_gpu_with_a_hardware_error_loses_its_job_which_goes_on_beside_it_and_comes_back_with_a_reason(
-    user: Person, machine: double.Machine
+    user: Person, machine: Machine
 ) -> None:
     with user.stack.client("root") as root:
 

@@ -19,11 +19,11 @@ from portal.jobs.models import Job
 from portal.jobs.states import JobState
 from tests.support.cluster.scripted_node import ScriptedNode
 from tests.support.cluster.world import World
+from tests.support.gpu.machine import Machine
 from tests.support.people.cast import Api, person
 from tests.support.run.waiting import wait_until
-from tests.support.services.nvml_double import Machine
 from tests.unit.nodes.hardware.conftest import machine as machine
-from tests.unit.nodes.hardware.conftest import nvml_double as nvml_double
+from tests.unit.nodes.hardware.conftest import made_machine as made_machine
 
 Sicken = Callable[[Machine], None]
 

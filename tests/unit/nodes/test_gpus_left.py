@@ -30,10 +30,10 @@ from tests.support.cluster.supervised_node import (
     soon,
     wait_for,
 )
+from tests.support.gpu.machine import Machine
 from tests.support.run.waiting import wait_until
-from tests.support.services.nvml_double import Machine
 from tests.unit.nodes.hardware.conftest import machine as machine
-from tests.unit.nodes.hardware.conftest import nvml_double as nvml_double
+from tests.unit.nodes.hardware.conftest import made_machine as made_machine
 
 TRAINER = 4711
 ENDED = in_state(ContainerState.TERMINATED)
@@ -128,7 +128,7 @@ def test_processes_of_others_hold_nothing_for_it(node: Held) -> None:
 def test_a_driver_that_cannot_list_processes_holds_nothing(node: Held) -> None:
     with node.life() as supervisor:
         node.begin(supervisor)
-        node.machine.faults.processes = pynvml.NVML_ERROR_NOT_SUPPORTED
+        node.machine.fail("nvmlDeviceGetComputeRunningProcesses_v3", pynvml.NVML_ERROR_NOT_SUPPORTED)
         assert is_free(node.end(supervisor))
 
 

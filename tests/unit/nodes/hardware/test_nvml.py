@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import pynvml
 import pytest
 
 from nodes.agent.check.finding import Finding, Verdict
@@ -18,8 +19,8 @@ from nodes.agent.hardware.gpus.health import Signs, Xid, fault_of
 from nodes.agent.hardware.gpus.nvml import NvmlBackend
 from nodes.protocol.envelope import PortalKey
 from nodes.protocol.messages import GpuProcess
+from tests.support.gpu.machine import Machine
 from tests.support.run.waiting import wait_until
-from tests.support.services.nvml_double import Machine
 
 FIRST, SECOND = "GPU-fa4e0000-0000-4000-8000-000000000000", "GPU-fa4e0001-0000-4000-8000-000000000001"
 
@@ -57,7 +58,13 @@ def test_a_reading_tells_load_memory_heat_power_and_whose_processes(backend: Nvm
         GpuProcess(pid=4712, memory_mb=900, attempt=None),
     )
     assert second.processes == ()
-    assert first.sm_clock_mhz is None  # this machine's library has no such call
+    assert first.sm_clock_mhz == 1980
+
+
+def test_what_a_driver_has_no_call_for_is_unknown(backend: NvmlBackend, machine: Machine) -> None:
+    machine.fail("nvmlDeviceGetClockInfo", pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+
+    assert backend.sample(lambda pid: None)[0].sm_clock_mhz is None
 
 
 def test_the_holders_of_a_gpu_are_its_processes(backend: NvmlBackend, machine: Machine) -> None:

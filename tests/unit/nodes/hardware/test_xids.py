@@ -14,8 +14,8 @@ from structlog.testing import capture_logs
 from nodes.agent.hardware.gpus.health import LOST, Xid
 from nodes.agent.hardware.gpus.nvml import NvmlBackend
 from nodes.agent.hardware.gpus.xids import XidWatch
+from tests.support.gpu.machine import Machine
 from tests.support.run.waiting import wait_until
-from tests.support.services.nvml_double import Machine
 from tests.unit.nodes.hardware.test_nvml import FIRST, SECOND
 
 ECC, OFF_THE_BUS = 48, 79
@@ -55,7 +55,7 @@ def test_errors_are_heard_after_another_driver_was_loaded(machine: Machine, back
 def test_a_gpu_that_fell_off_the_bus_with_its_error_is_known_by_its_handle(
     machine: Machine, backend: NvmlBackend
 ) -> None:
-    wait_until(lambda: machine.faults.waits > 0, "the watch to wait")
+    wait_until(lambda: machine.state.waits > 0, "the watch to wait")
     machine.gpu(0).lost = 1
     machine.raise_xid(0, OFF_THE_BUS)
     wait_until(lambda: backend._xids.newest(FIRST) == Xid(OFF_THE_BUS), "its error")
@@ -77,19 +77,19 @@ def tell(watch: XidWatch) -> None:
     watch.watch({uuid: pynvml.nvmlDeviceGetHandleByIndex(index) for index, uuid in enumerate((FIRST, SECOND))})
 
 
-@pytest.mark.parametrize("call", ["wait", "set"])
+@pytest.mark.parametrize("call", ["nvmlEventSetWait_v2", "nvmlEventSetCreate"])
 def test_events_that_fail_are_told_once_asked_for_less_and_less_often_and_heard_again(
     machine: Machine, call: str
 ) -> None:
     pynvml.nvmlInit()
-    setattr(machine.faults, call, pynvml.NVML_ERROR_GPU_IS_LOST)
+    machine.fail(call, pynvml.NVML_ERROR_GPU_IS_LOST)
     with capture_logs() as lines, closing(XidWatch(pause_s=0.05, calm_s=0.3)) as watch:
         tell(watch)
         wait_until(lambda: bool(lines), "the failure to be told")
         machine.raise_xid(1, ECC)
-        wait_until(lambda: machine.faults.waits >= 3 or call == "set", "some tries")
-        assert machine.faults.waits < 20
-        setattr(machine.faults, call, 0)
+        wait_until(lambda: machine.state.waits >= 3 or call == "nvmlEventSetCreate", "some tries")
+        assert machine.state.waits < 20
+        machine.mend()
         wait_until(lambda: watch.newest(SECOND) == Xid(ECC), "the error")
         wait_until(lambda: lines[-1]["event"] == "xid_events_again", "the end of it to be told")
     assert [(line["event"], line.get("error")) for line in lines] == [
@@ -98,7 +98,7 @@ def test_events_that_fail_are_told_once_asked_for_less_and_less_often_and_heard_
 
 
 def test_a_gpu_without_events_takes_none_from_the_others(machine: Machine, watch: XidWatch) -> None:
-    machine.faults.registering[0] = pynvml.NVML_ERROR_NOT_SUPPORTED
+    machine.fail("nvmlDeviceRegisterEvents", pynvml.NVML_ERROR_NOT_SUPPORTED, gpu=0)
     with capture_logs() as lines:
         watch.renew()
         for _ in range(3):
@@ -106,7 +106,7 @@ def test_a_gpu_without_events_takes_none_from_the_others(machine: Machine, watch
         machine.raise_xid(1, ECC)
         wait_until(lambda: watch.newest(SECOND) == Xid(ECC), "the error of the other")
         machine.raise_xid(0, ECC)
-        machine.faults.registering[0] = 0
+        machine.mend()
         tell(watch)
         wait_until(lambda: watch.newest(FIRST) == Xid(ECC), "the first one's, which has events now")
     told = [(line["gpu"], line["error"]) for line in lines if line["event"] == "xid_events_unavailable"]
