@@ -21,7 +21,7 @@ SELECT = {"class": "form-select"}
 CHECK = {"class": "form-check-input"}
 
 
-def refusal_show(form: forms.Form, refusal: Refused, *, at: str | None = None) -> None:
+def refusal_show(form: forms.BaseForm, refusal: Refused, *, at: str | None = None) -> None:
     """Adds each fault to the field that it names; those that name none go to ``at``, else above the form."""
     if not isinstance(refusal, Invalid):
         form.add_error(at, refusal.detail)

@@ -6,16 +6,11 @@ import django_filters
 from rest_framework import serializers
 
 from portal.common.filters import GivenFilter
-from portal.common.priorities import PRIORITY_CLASSES
+from portal.common.rows import RowAnswer
 from portal.common.serializers import Answer
 from portal.common.shapes import Shape
-from portal.hardware.states import Borrow, VcRole
-from portal.teams.models import VirtualCluster
-
-CLASSES = list(PRIORITY_CLASSES)
-
-
-PROFILES = ["user", "root"]
+from portal.hardware.states import VcRole
+from portal.teams.models import RULES, VirtualCluster
 
 
 class ShareAnswer(Shape):
@@ -76,31 +71,21 @@ class DoomedAnswer(Shape):
     cells = serializers.IntegerField()
 
 
-class VirtualClusterDetailAnswer(VirtualClusterAnswer):
+class VirtualClusterDetailAnswer(VirtualClusterAnswer, RowAnswer):
     """A virtual cluster with its quota and its rules."""
 
     quota = QuotaLineAnswer(many=True)
     pinned_cells = serializers.ListField(child=serializers.CharField(), help_text="physical cells of its own, by name")
-    weight = serializers.IntegerField(help_text="its share of idle capacity beside others'")
-    user_factor = serializers.FloatField(allow_null=True, help_text="times the quota: what one user may hold")
-    user_gpus = serializers.IntegerField(allow_null=True, help_text="GPUs that one user may hold")
-    class_gpus = serializers.IntegerField(allow_null=True, help_text="GPUs of jobs of class prod and above together")
-    default_borrow = serializers.ChoiceField(Borrow.choices, help_text="for jobs that say nothing about it")
-    member_class = serializers.ChoiceField(CLASSES, help_text="highest priority class of members")
-    lead_class = serializers.ChoiceField(CLASSES, help_text="highest priority class of leads")
-    log_quota_gb = serializers.IntegerField(
-        allow_null=True,
-        help_text="GB of logs that are kept of its jobs that are over; 0: all; null: as BERTH_LOG_QUOTA_GB says",
-    )
-    default_profile = serializers.ChoiceField(
-        PROFILES,
-        help_text="as whom containers run: user: always as the job's user; root: as root, or as the user where the job "
-        "asks for that",
-    )
-    host_network = serializers.BooleanField(help_text="whether jobs of several tasks, which need it, are accepted")
     doomed = DoomedAnswer(many=True, help_text="cells of the quota that would have to sit on bad hardware now")
     loan_limits = LoanLimitAnswer(many=True)
     firm_rights = FirmRightAnswer(many=True)
+
+    class Meta:
+        model = VirtualCluster
+        fields = (
+            *("name", "description", "role", "gpus", "quota", "pinned_cells", *RULES),
+            *("doomed", "loan_limits", "firm_rights"),
+        )
 
 
 class MemberAnswer(Answer):

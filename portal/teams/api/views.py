@@ -13,20 +13,19 @@ from rest_framework.response import Response
 
 from portal.accounts.rest import ApiView
 from portal.accounts.rights import Action
-from portal.common.names import NAME
 from portal.common.pagination import ByName
-from portal.common.serializers import Body, Text, Truth, Whole
-from portal.hardware.states import Borrow, VcRole
+from portal.common.rows import RowBody
+from portal.common.serializers import Body, Text, Whole
+from portal.hardware.states import VcRole
 from portal.teams.api.answers import (
-    CLASSES,
-    PROFILES,
     MemberAnswer,
     UserShareAnswer,
     VirtualClusterAnswer,
     VirtualClusterDetailAnswer,
     VirtualClusterFilter,
 )
-from portal.teams.models import VirtualCluster
+from portal.teams.models import RULES, VirtualCluster
+from portal.teams.models.teams import MOST
 from portal.teams.selectors.details import vc_detail, vc_members
 from portal.teams.selectors.fairness import user_shares
 from portal.teams.selectors.quotas import quota_book
@@ -35,12 +34,6 @@ from portal.teams.selectors.visible import jobs_seen, vc_get, vc_make_right, vc_
 from portal.teams.services.rules import CAPS, Limit, firm_right_end, firm_right_set, vc_set_all_rules
 from portal.teams.services.teams import membership_end, membership_set, vc_create, vc_remove
 
-MOST = 1_000_000
-HOST_NETWORK = (
-    "jobs of several tasks are accepted: their tasks share the network of their servers, listen on a server's ports, "
-    "and reach whatever listens on its loopback; a job of one task never does"
-)
-
 
 class LoanLimitBody(Body):
     sku = Text(max_length=64)
@@ -48,27 +41,21 @@ class LoanLimitBody(Body):
     max_lend = Whole(min_value=0, max_value=MOST, allow_null=True, default=None)
 
 
-class RulesBody(Body):
+class RulesBody(RowBody):
     """What shall be different; what is not named stays."""
 
-    description = Text(max_length=1000, allow_blank=True, required=False)
-    weight = Whole(min_value=1, max_value=MOST, required=False)
-    user_factor = serializers.FloatField(min_value=0.001, max_value=1000, allow_null=True, required=False)
-    user_gpus = Whole(min_value=0, max_value=MOST, allow_null=True, required=False)
-    class_gpus = Whole(min_value=0, max_value=MOST, allow_null=True, required=False)
-    default_borrow = serializers.ChoiceField(Borrow.choices, required=False)
-    member_class = serializers.ChoiceField(CLASSES, required=False)
-    lead_class = serializers.ChoiceField(CLASSES, required=False)
-    log_quota_gb = Whole(min_value=0, max_value=MOST, allow_null=True, required=False)
-    default_profile = serializers.ChoiceField(PROFILES, required=False)
-    host_network = Truth(required=False, help_text=HOST_NETWORK)
+    change = True
     loan_limits = serializers.ListField(child=LoanLimitBody(), required=False, max_length=100)
 
+    class Meta:
+        model = VirtualCluster
+        fields = ("description", *RULES, "loan_limits")
 
-class VirtualClusterBody(Body):
-    name = Text(max_length=64, validators=[NAME], help_text="letters, digits, dot, dash and underscore")
-    description = Text(max_length=1000, allow_blank=True, default="")
-    host_network = Truth(default=False, help_text=HOST_NETWORK)
+
+class VirtualClusterBody(RowBody):
+    class Meta:
+        model = VirtualCluster
+        fields = ("name", "description", "host_network")
 
 
 class FirmRightBody(Body):

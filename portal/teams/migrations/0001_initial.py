@@ -61,6 +61,7 @@ class Migration(migrations.Migration):
                 (
                     "name",
                     models.CharField(
+                        help_text="letters, digits, dot, dash and underscore",
                         max_length=64,
                         validators=[
                             django.core.validators.RegexValidator(
@@ -69,26 +70,77 @@ class Migration(migrations.Migration):
                         ],
                     ),
                 ),
-                ("description", models.TextField(blank=True)),
+                ("description", models.TextField(blank=True, max_length=1000)),
                 (
                     "default_profile",
-                    models.CharField(choices=[("user", "user"), ("root", "root")], default="root", max_length=10),
+                    models.CharField(
+                        choices=[("user", "user"), ("root", "root")],
+                        default="root",
+                        help_text="as whom containers run: user: always as the job's user; root: as root, or as the user where the job asks for that",
+                        max_length=10,
+                    ),
                 ),
                 (
                     "host_network",
-                    models.BooleanField(default=False, help_text="Jobs of several tasks may use the host network"),
+                    models.BooleanField(
+                        default=False,
+                        help_text="jobs of several tasks are accepted: their tasks share the network of their servers, listen on a server's ports, and reach whatever listens on its loopback; a job of one task never does",
+                    ),
                 ),
                 (
                     "weight",
-                    models.PositiveIntegerField(default=1, validators=[django.core.validators.MinValueValidator(1)]),
+                    models.PositiveIntegerField(
+                        default=1,
+                        help_text="its share of idle capacity beside others'",
+                        validators=[
+                            django.core.validators.MinValueValidator(1),
+                            django.core.validators.MaxValueValidator(1000000),
+                        ],
+                    ),
                 ),
-                ("user_factor", models.FloatField(blank=True, null=True)),
-                ("user_gpus", models.PositiveIntegerField(blank=True, null=True)),
-                ("class_gpus", models.PositiveIntegerField(blank=True, null=True)),
+                (
+                    "user_factor",
+                    models.FloatField(
+                        blank=True,
+                        help_text="times the quota: what one user may hold",
+                        null=True,
+                        validators=[
+                            django.core.validators.MinValueValidator(0.001),
+                            django.core.validators.MaxValueValidator(1000),
+                        ],
+                    ),
+                ),
+                (
+                    "user_gpus",
+                    models.PositiveIntegerField(
+                        blank=True,
+                        help_text="GPUs that one user may hold",
+                        null=True,
+                        validators=[
+                            django.core.validators.MinValueValidator(0),
+                            django.core.validators.MaxValueValidator(1000000),
+                        ],
+                    ),
+                ),
+                (
+                    "class_gpus",
+                    models.PositiveIntegerField(
+                        blank=True,
+                        help_text="GPUs of jobs of class prod and above together",
+                        null=True,
+                        validators=[
+                            django.core.validators.MinValueValidator(0),
+                            django.core.validators.MaxValueValidator(1000000),
+                        ],
+                    ),
+                ),
                 (
                     "default_borrow",
                     models.CharField(
-                        choices=[("never", "Never"), ("auto", "Automatically")], default="never", max_length=5
+                        choices=[("never", "Never"), ("auto", "Automatically")],
+                        default="never",
+                        help_text="for jobs that say nothing about it",
+                        max_length=5,
                     ),
                 ),
                 (
@@ -96,6 +148,7 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[("crit", "crit"), ("prod", "prod"), ("test", "test"), ("oppo", "oppo")],
                         default="prod",
+                        help_text="highest priority class of members",
                         max_length=4,
                     ),
                 ),
@@ -104,10 +157,22 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[("crit", "crit"), ("prod", "prod"), ("test", "test"), ("oppo", "oppo")],
                         default="crit",
+                        help_text="highest priority class of leads",
                         max_length=4,
                     ),
                 ),
-                ("log_quota_gb", models.PositiveIntegerField(blank=True, null=True)),
+                (
+                    "log_quota_gb",
+                    models.PositiveIntegerField(
+                        blank=True,
+                        help_text="GB of logs that are kept of its jobs that are over; 0: all; null: as BERTH_LOG_QUOTA_GB says",
+                        null=True,
+                        validators=[
+                            django.core.validators.MinValueValidator(0),
+                            django.core.validators.MaxValueValidator(1000000),
+                        ],
+                    ),
+                ),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 ("removed_at", models.DateTimeField(blank=True, null=True)),
             ],

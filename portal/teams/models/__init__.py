@@ -10,9 +10,10 @@ from portal.teams.models.quotas import (
     QuotaChangeLine,
     QuotaLine,
 )
-from portal.teams.models.teams import Membership, VcEvent, VirtualCluster
+from portal.teams.models.teams import RULES, Membership, VcEvent, VirtualCluster
 
 __all__ = [
+    "RULES",
     "ClusterVersion",
     "FirmRight",
     "KeptLogs",

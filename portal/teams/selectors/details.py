@@ -6,17 +6,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import QuerySet
+from django.utils.translation import gettext
 
+from portal.common.columns import asked_of
 from portal.common.prepared import Prepared, Slot
 from portal.hardware.doomed import doomed_read
 from portal.hardware.models import CellType
 from portal.hardware.states import VcRole
-from portal.teams.models import FirmRight, LoanLimit, Membership, PinnedCell, QuotaChange, VcEvent, VirtualCluster
+from portal.teams.models import (
+    RULES,
+    FirmRight,
+    LoanLimit,
+    Membership,
+    PinnedCell,
+    QuotaChange,
+    VcEvent,
+    VirtualCluster,
+)
 from portal.teams.selectors.engine_cluster import cluster_read, sites_of
 from portal.teams.selectors.quotas import LineKey, Lines, QuotaBook, as_lines, leaves_by_cell_type, quota_book
 
-_RULES = ("weight", "user_factor", "user_gpus", "class_gpus", "default_borrow", "member_class", "lead_class",
-          "log_quota_gb", "default_profile", "host_network")  # fmt: skip
+_FIRST = ("user_gpus", "class_gpus", "member_class", "default_borrow")
+"""Rules that a page names before the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +57,24 @@ def vc_detail(*, vc: VirtualCluster, book: QuotaBook | None = None) -> dict[str,
     book = book or quota_book()
     own = {key: count for key, count in book.lines.items() if key.vc_id == vc.pk}
     return {
-        **{name: getattr(vc, name) for name in _RULES},
+        **{name: getattr(vc, name) for name in RULES},
         "quota": lines_named(own, book),
         "pinned_cells": _PINNED(vc=vc.pk),
         "loan_limits": _LOAN_LIMITS(vc=vc.pk),
         "doomed": doomed_read(vc.name),
         "firm_rights": _FIRM_RIGHTS(vc=vc.pk),
     }
+
+
+def rule_rows(vc: VirtualCluster) -> list[tuple[str, Any, str]]:
+    """The rules as its page shows them: name, label and value. (It words those that take more than one value.)"""
+    rows = [(name, rule.row, _worded(name, getattr(vc, name))) for name, rule in RULES.items() if rule.row]
+    return sorted(rows, key=lambda row: _FIRST.index(row[0]) if row[0] in _FIRST else len(_FIRST))
+
+
+def _worded(name: str, value: Any) -> str:
+    words = asked_of(VirtualCluster, name).words
+    return gettext("no limit") if value is None else str(words.get(value, value)).lower()
 
 
 _OWN = {"vc_id": Slot("vc", int)}

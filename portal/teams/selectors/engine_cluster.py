@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from django.conf import settings
@@ -15,7 +15,7 @@ from portal.common.row_versions import KeptResult, tables_version
 from portal.hardware.models import CellType, Sku, UpperCell
 from portal.hardware.selectors.leaf_cells import GivenUp, Leaves, NodeRow, leaf_names, leaves_read, node_rows
 from portal.hardware.states import NodeHealth
-from portal.teams.models import LoanLimit, PinnedCell, QuotaChange, QuotaChangeLine, QuotaLine, VirtualCluster
+from portal.teams.models import RULES, LoanLimit, PinnedCell, QuotaChange, QuotaChangeLine, QuotaLine, VirtualCluster
 from portal.teams.selectors.quotas import Chains, Lines, QuotaBook, leaves_by_cell_type, quota_lines
 from scheduling.model.cell_tree import CellTree
 
@@ -247,6 +247,10 @@ class _Reader:
         )
 
 
+_RULES = RULES.keys() & {one.name for one in fields(scheduling.Rules)}
+"""Those that the engine knows, too: by the same names."""
+
+
 def rules_read(vcs: list[VirtualCluster]) -> dict[int, scheduling.Rules]:
     """Each virtual cluster's rules, by its id. One query."""
     borrow: dict[int, dict[str, int]] = defaultdict(dict)
@@ -258,13 +262,10 @@ def rules_read(vcs: list[VirtualCluster]) -> dict[int, scheduling.Rules]:
             lend[limit.vc_id][limit.sku.name] = limit.max_lend
     return {
         vc.pk: scheduling.Rules(
-            weight=vc.weight,
             max_borrow=borrow[vc.pk],
             max_lend=lend[vc.pk],
-            user_factor=vc.user_factor,
-            user_gpus=vc.user_gpus,
             class_priority=None if vc.class_gpus is None else PRIORITY_CLASSES[CAPPED_CLASS],
-            class_gpus=vc.class_gpus,
+            **{name: getattr(vc, name) for name in _RULES},
         )
         for vc in vcs
     }

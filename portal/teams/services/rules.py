@@ -18,29 +18,13 @@ from portal.common.errors import Fault, Invalid, NotFound
 from portal.common.priorities import PRIORITY_CLASSES, PriorityClass, priority_name
 from portal.common.wake import scheduler_wake
 from portal.hardware.models import Sku
-from portal.teams.models import FirmRight, LoanLimit, VcEvent, VirtualCluster
+from portal.teams.models import RULES, FirmRight, LoanLimit, VcEvent, VirtualCluster
 from portal.teams.selectors.quotas import quota_lines
 from portal.teams.services.cluster_version import cluster_change
 from portal.teams.services.quota_checks import gpus_owned
 
-CAPS = frozenset({"user_factor", "user_gpus", "default_borrow"})
+CAPS = frozenset(name for name, rule in RULES.items() if rule.by_leads)
 """Rules that a lead may change; the others are administrators'."""
-RULES = (
-    *sorted(CAPS), "description", "weight", "class_gpus", "member_class", "lead_class", "log_quota_gb",
-    "default_profile", "host_network",
-)  # fmt: skip
-WORDS = {
-    "user_gpus": "GPUs one user may hold",
-    "user_factor": "part of the quota one user may hold",
-    "default_borrow": "jobs borrow",
-    "weight": "weight for idle GPUs",
-    "class_gpus": "GPUs of Production and Critical jobs",
-    "member_class": "highest class of members",
-    "lead_class": "highest class of leads",
-    "log_quota_gb": "GB of logs that are kept",
-    "default_profile": "profile of containers",
-    "host_network": "host network for jobs of several tasks",
-}
 _SAID = {None: "no limit", True: "yes", False: "no"}
 
 
@@ -56,8 +40,8 @@ class Limit:
 def vc_set_all_rules(
     *, vc: VirtualCluster, changes: Mapping[str, Any], limits: Sequence[Limit] | None, now: datetime, actor: str
 ) -> VirtualCluster:
-    """Change some of ``RULES`` and, if ``limits`` are given, replace those of lending: all or nothing. Raises Invalid
-    with every fault of both."""
+    """Change some of ``RULES`` and the description and, if ``limits`` are given, replace those of lending: all or
+    nothing. Raises Invalid with every fault of both."""
     skus = {sku.name: sku for sku in Sku.objects.all()}
     faults = [*_rule_faults(vc, _changed(vc, changes), now), *_limit_faults(limits or (), skus)]
     if faults:
@@ -69,7 +53,8 @@ def vc_set_all_rules(
 
 
 def vc_set_rules(*, vc: VirtualCluster, changes: Mapping[str, Any], now: datetime, actor: str) -> VirtualCluster:
-    """Change some of ``RULES``; values have the columns' types. Raises Invalid if they contradict each other."""
+    """Change some of ``RULES`` and the description; values have the columns' types. Raises Invalid if they contradict
+    each other."""
     changed = _changed(vc, changes)
     if not changed:
         return vc
@@ -77,7 +62,8 @@ def vc_set_rules(*, vc: VirtualCluster, changes: Mapping[str, Any], now: datetim
         raise Invalid(faults)
     with transaction.atomic():
         VirtualCluster.objects.filter(pk=vc.pk).update(**changed)
-        words = ", ".join(f"{WORDS.get(name, name)} {_said(value)}" for name, value in changed.items())
+        events = {"description": "description", **{name: rule.event for name, rule in RULES.items()}}
+        words = ", ".join(f"{events[name]} {_said(value)}" for name, value in changed.items())
         _told(vc, "rules", f"Rules of {vc.name}: {words}.", now, actor)
         before = {name: getattr(vc, name) for name in changed}
         _audit(Audited.VC_RULES, vc, vc.name, actor, now, before, changed)

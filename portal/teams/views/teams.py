@@ -22,7 +22,14 @@ from portal.common.forms import refusal_show
 from portal.hardware.states import VcRole
 from portal.teams.forms.vcs import FirmRightForm, LoanForm, MemberForm, RulesForm
 from portal.teams.models import VirtualCluster
-from portal.teams.selectors.details import change_lines, quota_changes, vc_detail, vc_events, vc_members
+from portal.teams.selectors.details import (
+    change_lines,
+    quota_changes,
+    rule_rows,
+    vc_detail,
+    vc_events,
+    vc_members,
+)
 from portal.teams.selectors.fairness import UserShare, user_shares
 from portal.teams.selectors.kept_logs import log_limit, vc_log_room
 from portal.teams.selectors.shares import vc_shares
@@ -75,6 +82,7 @@ def _page(
         "may_make": allowed_everywhere(user, Action.VC_MAKE),
         "may_secrets": may(user=user, vc=vc, action=Action.VC_SECRETS_LIST),
         "me": user.username,
+        "rules": rule_rows(vc),
         **vc_detail(vc=vc),
     }
     return render(request, "teams/vc.html", context, status=status)
