@@ -33,7 +33,8 @@ def commands(*, bind: str, port: int) -> dict[str, list[str]]:
     quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
     return {
         "web": [python, "-m", "uvicorn", "portal.asgi:application", "--host", bind, "--port", str(port),
-                "--no-access-log", "--no-proxy-headers", "--ws-max-size", "65536"],
+                "--no-access-log", "--no-proxy-headers", "--http", "portal.common.heads:BoundedHeads",
+                "--ws-max-size", "65536"],
         "scheduler": [*celery, "-Q", "scheduler", "-n", "scheduler@%h", "-c", "1", "-B", *quiet],
         "reports": [*celery, "-Q", "reports", "-n", "reports@%h", "-c", "2", *quiet],
         # A mail server and a webhook that do not answer hold one each; logs are archived by the others.

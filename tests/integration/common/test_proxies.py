@@ -15,6 +15,7 @@ from uvicorn.main import main as uvicorn_command
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from portal.accounts.models import AuditEntry
+from portal.common.heads import BoundedHeads
 from portal.embedded.processes import commands
 from tests.support.people.cast import HOST
 
@@ -64,6 +65,13 @@ def test_the_web_server_itself_believes_nobody(start: str) -> None:
     told = uvicorn_command.make_context("uvicorn", STARTS[start][1:])
     assert told.params["app"] == "portal.asgi:application"
     assert told.params["proxy_headers"] is False
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_the_web_server_takes_no_endless_head_or_message(start: str) -> None:
+    told = uvicorn_command.make_context("uvicorn", STARTS[start][1:])
+    assert told.params["http"] == f"{BoundedHeads.__module__}:{BoundedHeads.__name__}"
+    assert told.params["ws_max_size"] == 65_536
 
 
 def test_the_compose_stack_names_its_own_proxy() -> None:

@@ -19,6 +19,7 @@ class LiveWeb:
     """`host` is `127.0.0.1:PORT`."""
 
     def __init__(self, server: uvicorn.Server) -> None:
+        self.server = server
         (listener,) = server.servers[0].sockets
         self.host = f"127.0.0.1:{listener.getsockname()[1]}"
 
@@ -51,9 +52,11 @@ class Listener:
 def live_web(**options: Any) -> Iterator[LiveWeb]:
     """`options` are uvicorn's own."""
     from portal.asgi import application
+    from portal.common.heads import BoundedHeads
 
     config = uvicorn.Config(
-        application, port=0, log_level="warning", lifespan="off", ws="websockets-sansio", proxy_headers=False, **options
+        application, port=0, log_level="warning", lifespan="off", http=BoundedHeads, ws="websockets-sansio",
+        proxy_headers=False, **options,
     )  # fmt: skip
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
