@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypedDict
 
 from django.db.models import QuerySet
 
@@ -20,6 +20,14 @@ from portal.common.prepared import Prepared, Slot
 
 Values = Mapping[str, Any]
 """The audited state of a thing: plain JSON, never a secret."""
+
+
+class By(TypedDict):
+    """Who does something, and when: as every service takes it."""
+
+    actor: str
+    now: datetime
+
 
 PAGE = 100
 """Entries on a page."""

@@ -1,15 +1,21 @@
-"""Shared by account pages: the request type, and the log-in page."""
+"""Shared by pages: the request of who is signed in, kinds of views, and the log-in page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django_htmx.middleware import HtmxDetails
 
+from portal.accounts.audit import By
 from portal.accounts.first import first_needed
 from portal.accounts.forms import LoginForm
 from portal.accounts.models import User
@@ -22,6 +28,34 @@ class PageRequest(HttpRequest):
 
     user: User
     htmx: HtmxDetails
+
+
+View = TypeVar("View", bound=Callable[..., HttpResponseBase])
+
+
+def page_view(view: View) -> View:
+    """A page that is only read, by whoever is signed in."""
+    return login_required(require_safe(view))
+
+
+def form_view(view: View) -> View:
+    """A page with a form that is sent to itself."""
+    return login_required(require_http_methods(["GET", "HEAD", "POST"])(view))
+
+
+def post_view(view: View) -> View:
+    """A form's or button's address that is only sent to."""
+    return login_required(require_POST(view))
+
+
+def sent(request: HttpRequest) -> QueryDict | None:
+    """What was typed into the page's form; None where the page is only read."""
+    return request.POST if request.method == "POST" else None
+
+
+def by(request: PageRequest) -> By:
+    """Who sends the request, for services."""
+    return {"actor": request.user.username, "now": timezone.now()}
 
 
 def target_of(request: HttpRequest) -> str:

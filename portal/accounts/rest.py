@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils import timezone
 from django_filters import FilterSet
 from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -17,6 +18,7 @@ from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from portal.accounts.audit import By
 from portal.accounts.authentication import BearerToken
 from portal.accounts.models import Scope, User
 from portal.common.filters import rows_chosen, unknown_refuse
@@ -63,6 +65,11 @@ class ApiView(GenericAPIView[Any]):
     def user(self) -> User:
         """The requesting user."""
         return cast(User, self.request.user)
+
+    @property
+    def by(self) -> By:
+        """Who asks, for services."""
+        return {"actor": self.user.username, "now": timezone.now()}
 
     def body(self, shape: type[Body]) -> dict[str, Any]:
         """The validated request body. Raises ValidationError with every problem."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 from itertools import groupby
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, form_view, page_view, post_view, sent
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.alerts.forms import SilenceForm
 from portal.alerts.nodes import SERVERS_CLOSED
@@ -25,8 +23,7 @@ from portal.people.selectors.people_pages import others_right
 BRIEF = 3
 
 
-@login_required
-@require_safe
+@page_view
 def alerts(request: PageRequest) -> HttpResponse:
     """Lists present alerts, the worst first, each with advice."""
     others_right(user=request.user, action=Action.ALERT_READ)
@@ -42,8 +39,7 @@ def alerts(request: PageRequest) -> HttpResponse:
     return render(request, "alerts/parts/alerts.html" if request.htmx else "alerts/alerts.html", context)
 
 
-@login_required
-@require_safe
+@page_view
 def alerts_brief(request: PageRequest) -> HttpResponse:
     """The worst alerts that concern the reader, as a part of the home page, which has its own notice if no server takes
     new jobs. Silenced ones are left out; empty for users who see no alerts."""
@@ -53,12 +49,11 @@ def alerts_brief(request: PageRequest) -> HttpResponse:
     return render(request, "alerts/parts/alerts_brief.html", shown)
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def alert_silence(request: PageRequest) -> HttpResponse:
     """Silences an alert: shows it with a form that asks why and for how long."""
     now = timezone.now()
-    typed = request.POST if request.method == "POST" else None
+    typed = sent(request)
     alert = alert_to_silence(user=request.user, key=(typed or request.GET).get("key", ""), now=now)
     form = SilenceForm(typed)
     if form.is_valid():
@@ -71,8 +66,7 @@ def alert_silence(request: PageRequest) -> HttpResponse:
     return render(request, "alerts/alert_silence.html", context, status=400 if form.errors else 200)
 
 
-@login_required
-@require_POST
+@post_view
 def alert_silence_end(request: PageRequest, silence_id: int) -> HttpResponse:
     """Ends a silence early."""
     now = timezone.now()
@@ -82,8 +76,7 @@ def alert_silence_end(request: PageRequest, silence_id: int) -> HttpResponse:
     return redirect("alerts")
 
 
-@login_required
-@require_safe
+@page_view
 def settings(request: PageRequest) -> HttpResponse:
     """Lists the settings from the environment."""
     shown = settings_shown(user=request.user)

@@ -10,15 +10,13 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse, HttpResponseBase
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_safe
 
 from nodes.protocol.messages import Mount
 from nodes.protocol.sessions import FileEntry, FolderListing, ListRequest, ReadRequest, SessionAnswer
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, page_view
 from portal.common.errors import Absent, Conflict, NotFound, Refused, TooManyAtOnce, Unavailable
 from portal.files.downloads import NEVER_SHOWN, download, files_still, folder_open
 from portal.files.ranges import Asked
@@ -194,16 +192,14 @@ def _image_type(head: bytes) -> str | None:
 # ------------------------------------------------------------ URLs of their own
 
 
-@login_required
-@require_safe
+@page_view
 def job_file_download(request: PageRequest, job_id: int) -> HttpResponseBase:
     """Sends a file, or a folder as an archive, to be saved."""
     folder, path = _asked(request, job_id)
     return download(request.user, folder, path, still=files_still(request, job_id), asked=Asked.of(request))
 
 
-@login_required
-@require_safe
+@page_view
 def job_file_image(request: PageRequest, job_id: int) -> HttpResponse:
     """Sends a picture for the file's page; opened by itself, it is an attachment."""
     folder, path = _asked(request, job_id)

@@ -158,7 +158,7 @@ class TeamIdlePolicyView(_PolicyView):
     def delete(self, request: Request, name: str) -> Response:
         """The cluster's policy holds in it again. For administrators."""
         vc = vc_with_right(user=self.user, name=name, action=Action.IDLE_SET)
-        idle_policy_remove(vc=vc, now=timezone.now(), actor=self.user.username)
+        idle_policy_remove(vc=vc, **self.by)
         return Response(status=204)
 
 
@@ -223,9 +223,7 @@ class IdleExemptionsView(ApiView):
         body: dict[str, Any] = self.body(IdleExemptionBody)
         named = {name: body.pop(name) for name in ("vc", "user", "job")}
         whom = idle_exempted(user=self.user, vc=named["vc"], username=named["user"], job_id=named["job"])
-        made = idle_exemption_add(
-            vc=whom.vc, user=whom.user, job=whom.job, **body, now=timezone.now(), actor=self.user.username
-        )
+        made = idle_exemption_add(vc=whom.vc, user=whom.user, job=whom.job, **body, **self.by)
         return Response(IdleExemptionAnswer(made).data, status=201)
 
 
@@ -236,7 +234,7 @@ class IdleExemptionView(ApiView):
     def delete(self, request: Request, exemption_id: int) -> Response:
         """The policy holds for these jobs again. For administrators, and of a virtual cluster its leads."""
         row = idle_exemption_to_remove(user=self.user, exemption_id=exemption_id)
-        idle_exemption_remove(exemption=row, now=timezone.now(), actor=self.user.username)
+        idle_exemption_remove(exemption=row, **self.by)
         return Response(status=204)
 
 
@@ -295,4 +293,4 @@ class JobIdleExtendView(ApiView):
         """Puts off what was announced to the job, as often as the policy allows in one attempt; 409 when that is used
         up, or nothing was announced. For its owner, leads and administrators."""
         job = job_with_right(user=self.user, job_id=job_id, action=Action.IDLE_EXTEND)
-        return _job_idle(job, idle_extend(job=job, actor=self.user.username, now=timezone.now()))
+        return _job_idle(job, idle_extend(job=job, **self.by))

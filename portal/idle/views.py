@@ -6,14 +6,12 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_POST
 
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, by, form_view, post_view
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.common.errors import Conflict, Invalid
 from portal.common.versions import version_of
@@ -41,8 +39,7 @@ from portal.teams.selectors.visible import may, vc_with_right
 LISTED = 200
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def idle_page(request: PageRequest, name: str = "") -> HttpResponse:
     """The policy, open warnings and exceptions. Posting first previews whom a policy would warn; with ``apply`` it sets
     it."""
@@ -120,32 +117,27 @@ def _back(vc: VirtualCluster | None) -> HttpResponse:
     return redirect("vc-idle", name=vc.name) if vc else redirect("idle")
 
 
-@login_required
-@require_POST
+@post_view
 def idle_policy_end(request: PageRequest, name: str) -> HttpResponse:
     """Removes the virtual cluster's own policy."""
     vc = vc_with_right(user=request.user, name=name, action=Action.IDLE_SET)
-    idle_policy_remove(vc=vc, now=timezone.now(), actor=request.user.username)
+    idle_policy_remove(vc=vc, **by(request))
     messages.success(request, _("The cluster's policy holds in %(vc)s again.") % {"vc": vc.name})
     return _back(vc)
 
 
-@login_required
-@require_POST
+@post_view
 def idle_exemption_new(request: PageRequest, name: str = "") -> HttpResponse:
     """Adds an exception."""
     vc = vc_with_right(user=request.user, name=name, action=Action.IDLE_READ) if name else None
     form = IdleExemptionForm(request.POST, auto_id="except-%s")
     if form.is_valid():
-        typed = form.cleaned_data
+        typed = dict(form.cleaned_data)
         try:
             whom = idle_exempted(
-                user=request.user, vc=vc.name if vc else None, username=typed["user"], job_id=typed["job"]
+                user=request.user, vc=vc.name if vc else None, username=typed.pop("user"), job_id=typed.pop("job")
             )
-            idle_exemption_add(
-                vc=whom.vc, user=whom.user, job=whom.job, pattern=typed["pattern"], tag=typed["tag"],
-                reason=typed["reason"], until=typed["until"], now=timezone.now(), actor=request.user.username,
-            )  # fmt: skip
+            idle_exemption_add(vc=whom.vc, user=whom.user, job=whom.job, **typed, **by(request))
         except Invalid as error:
             for fault in error.faults:
                 form.add_error(fault.path if fault.path in form.fields else None, fault.message)
@@ -158,23 +150,21 @@ def idle_exemption_new(request: PageRequest, name: str = "") -> HttpResponse:
     return _page(request, vc, policy, _policy_form(policy), exemption=form, status=400)
 
 
-@login_required
-@require_POST
+@post_view
 def idle_exemption_end(request: PageRequest, exemption_id: int) -> HttpResponse:
     """Removes an exception."""
     row = idle_exemption_to_remove(user=request.user, exemption_id=exemption_id)
-    idle_exemption_remove(exemption=row, now=timezone.now(), actor=request.user.username)
+    idle_exemption_remove(exemption=row, **by(request))
     messages.success(request, _("The policy holds for these jobs again."))
     return _back(row.vc if row.vc and "team" in request.POST else None)
 
 
-@login_required
-@require_POST
+@post_view
 def job_idle_extend_page(request: PageRequest, job_id: int) -> HttpResponse:
     """Postpones the announced action for a job."""
     job = job_with_right(user=request.user, job_id=job_id, action=Action.IDLE_EXTEND)
     try:
-        idle_extend(job=job, actor=request.user.username, now=timezone.now())
+        idle_extend(job=job, **by(request))
     except Conflict as conflict:
         messages.warning(request, conflict.detail)
     else:

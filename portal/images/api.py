@@ -6,7 +6,6 @@ from typing import Any
 
 import django_filters
 from django.core.validators import RegexValidator
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -86,7 +85,7 @@ class ImagesView(ApiView):
         body: dict[str, Any] = self.body(ImageRuleBody)
         name = body.pop("vc")
         vc = None if name is None else vcs_named([name], path="vc")[0]
-        made = image_rule_add(vc=vc, **body, now=timezone.now(), actor=self.user.username)
+        made = image_rule_add(vc=vc, **body, **self.by)
         return Response(ImageRuleAnswer(made).data, status=201)
 
 
@@ -97,5 +96,5 @@ class ImageView(ApiView):
     def delete(self, request: Request, rule_id: int) -> Response:
         """Takes the pattern off its list; what runs goes on. For administrators."""
         rule = image_rule_to_remove(user=self.user, rule_id=rule_id)
-        image_rule_remove(rule=rule, now=timezone.now(), actor=self.user.username)
+        image_rule_remove(rule=rule, **self.by)
         return Response(status=204)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_POST
 
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, by, form_view, post_view, sent
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.common.errors import Refused
 from portal.common.forms import refusal_show
@@ -20,11 +18,10 @@ from portal.images.services import image_rule_add, image_rule_remove
 from portal.teams.selectors.visible import vcs_named
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def images(request: PageRequest) -> HttpResponse:
     """The patterns of the cluster and of one's virtual clusters; an administrator adds to them here."""
-    form = ImageForm(request.POST if request.method == "POST" else None)
+    form = ImageForm(sent(request))
     if request.method == "POST":
         image_right(user=request.user)
         if _allowed(form, request.user.username):
@@ -52,11 +49,10 @@ def _allowed(form: ImageForm, actor: str) -> bool:
     return not form.errors
 
 
-@login_required
-@require_POST
+@post_view
 def image_end(request: PageRequest, rule_id: int) -> HttpResponse:
     """Takes a pattern off the list."""
     rule = image_rule_to_remove(user=request.user, rule_id=rule_id)
-    image_rule_remove(rule=rule, now=timezone.now(), actor=request.user.username)
+    image_rule_remove(rule=rule, **by(request))
     messages.success(request, _("%(pattern)s is removed; running jobs go on.") % {"pattern": rule.pattern})
     return redirect("images")

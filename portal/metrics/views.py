@@ -7,15 +7,13 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.conf import settings
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_safe
 
 from portal.accounts.models import User
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, page_view
 from portal.common.charts import Chart
 from portal.common.errors import NotFound
 from portal.jobs.models import Job, TaskAttempt
@@ -35,8 +33,7 @@ SOONEST_S, LATEST_S = 10, 60
 LAST_MOMENT = 32_503_679_999
 
 
-@login_required
-@require_safe
+@page_view
 def job_charts_now(request: PageRequest, job_id: int) -> HttpResponse:
     """The charts alone, as they are now: what the page asks for again while the job runs."""
     job = job_get(user=request.user, job_id=job_id)

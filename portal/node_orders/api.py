@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -26,7 +25,5 @@ class StrangerStopView(ApiView):
         """Stops a container that the node lists under `unknown_containers`: SIGTERM, the grace, SIGKILL; then it is
         removed with what is left of its log, and its GPUs are free again. For administrators."""
         node = node_with_right(user=self.user, name=name, action=Action.NODE_SET_INTENT)
-        stranger_stop(
-            node=node, attempt=attempt, actor=self.user.username, now=timezone.now(), **self.body(StrangerStopBody)
-        )
+        stranger_stop(node=node, attempt=attempt, **self.body(StrangerStopBody), **self.by)
         return Response(status=204)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect
-from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST
 
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, by, post_view
 from portal.accounts.rights import Action
 from portal.cluster.forms.nodes import StrangerForm
 from portal.common.errors import NotFound
@@ -18,8 +15,7 @@ from portal.node_orders.services.unknown_containers import stranger_stop
 from portal.teams.selectors.visible import node_with_right
 
 
-@login_required
-@require_POST
+@post_view
 def stranger_end(request: PageRequest, name: str, attempt: str) -> HttpResponse:
     """Stops it. Browsers prevent a reason that is too long."""
     node = node_with_right(user=request.user, name=name, action=Action.NODE_SET_INTENT)
@@ -28,7 +24,7 @@ def stranger_end(request: PageRequest, name: str, attempt: str) -> HttpResponse:
         messages.error(request, " ".join(map(str, form.errors["reason"])))
         return redirect("node", name=name)
     try:
-        stranger_stop(node=node, attempt=attempt, actor=request.user.username, now=timezone.now(), **form.cleaned_data)
+        stranger_stop(node=node, attempt=attempt, **form.cleaned_data, **by(request))
     except NotFound as gone:
         messages.error(request, gone.detail)
     else:

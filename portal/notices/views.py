@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods, require_POST
 
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, by, form_view, post_view, sent
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.common.errors import Invalid, NotFound
 from portal.notices.forms import AdminChoiceForm, ChoiceForm, WebhookForm
@@ -21,16 +19,13 @@ from portal.notices.services.choices import notice_choice_set
 from portal.notices.services.webhook import secret_make, webhook_delete, webhook_set, webhook_test
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def notices(request: PageRequest) -> HttpResponse:
     """Chooses what is told by e-mail; below, the last mails."""
     user = request.user
     choice = notice_choice(user=user)
     asked = AdminChoiceForm if user.is_cluster_admin else ChoiceForm
-    form = asked(
-        request.POST if request.method == "POST" else None, initial={"kinds": choice.kinds, "alerts": choice.alerts}
-    )
+    form = asked(sent(request), initial={"kinds": choice.kinds, "alerts": choice.alerts})
     if form.is_valid():
         typed = form.cleaned_data
         notice_choice_set(user=user, kinds=typed["kinds"], alerts=typed.get("alerts"), now=timezone.now())
@@ -41,8 +36,7 @@ def notices(request: PageRequest) -> HttpResponse:
 
 
 @sensitive_post_parameters("secret")
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def webhook(request: PageRequest) -> HttpResponse:
     """Sets the webhook, or makes a secret for it, which is shown once; below, the last deliveries."""
     user = request.user
@@ -51,7 +45,7 @@ def webhook(request: PageRequest) -> HttpResponse:
     except NotFound:
         hook = None
     initial = {"url": hook.url, "kinds": hook.kinds} if hook else {}
-    form = WebhookForm(request.POST if request.method == "POST" else None, initial=initial)
+    form = WebhookForm(sent(request), initial=initial)
     made = ""
     if request.method == "POST":
         webhook_right(user=user, action=Action.WEBHOOK_SET)
@@ -86,21 +80,19 @@ def _stored(form: WebhookForm, actor: str) -> bool:
     return True
 
 
-@login_required
-@require_POST
+@post_view
 def webhook_try(request: PageRequest) -> HttpResponse:
     """Sends a test."""
     webhook_right(user=request.user, action=Action.WEBHOOK_SET)
-    webhook_test(actor=request.user.username, now=timezone.now())
+    webhook_test(**by(request))
     messages.success(request, _("A test is sent within seconds; look again at the deliveries."))
     return redirect("webhook")
 
 
-@login_required
-@require_POST
+@post_view
 def webhook_remove(request: PageRequest) -> HttpResponse:
     """Removes it."""
     webhook_right(user=request.user, action=Action.WEBHOOK_SET)
-    webhook_delete(actor=request.user.username, now=timezone.now())
+    webhook_delete(**by(request))
     messages.success(request, _("The webhook is removed; what waited is given up."))
     return redirect("webhook")

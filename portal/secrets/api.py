@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -73,15 +72,12 @@ class _Stored(ApiView):
 
     def store(self, owner: User | VirtualCluster, name: str, value: Any, username: str = "") -> Response:
         """Stores it under this name."""
-        secret_set(
-            owner=owner, kind=self.kind, name=name, value=value, username=username, actor=self.user.username,
-            now=timezone.now(),
-        )  # fmt: skip
+        secret_set(owner=owner, kind=self.kind, name=name, value=value, username=username, **self.by)
         return Response(status=204)
 
     def drop(self, owner: User | VirtualCluster, name: str) -> Response:
         """Forgets it."""
-        secret_delete(owner=owner, kind=self.kind, name=name, actor=self.user.username, now=timezone.now())
+        secret_delete(owner=owner, kind=self.kind, name=name, **self.by)
         return Response(status=204)
 
 

@@ -6,17 +6,14 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_POST, require_safe
 
 from portal.accounts.models import User
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, by, page_view, post_view
 from portal.accounts.rights import Action
 from portal.common.errors import Refused
 from portal.common.forms import refusal_show
@@ -35,8 +32,7 @@ def _owner(request: PageRequest, vc: str, action: Action) -> Owner:
     return vc_with_right(user=request.user, name=vc, action=action) if vc else request.user
 
 
-@login_required
-@require_safe
+@page_view
 def secrets(request: PageRequest, vc: str = "") -> HttpResponse:
     """What is stored, by name."""
     return _page(request, _owner(request, vc, Action.VC_SECRETS_LIST))
@@ -62,8 +58,7 @@ def _address(owner: Owner) -> str:
 
 
 @sensitive_post_parameters("value")
-@login_required
-@require_POST
+@post_view
 def secret_store(request: PageRequest, vc: str = "") -> HttpResponse:
     """Stores a secret, in place of an earlier one of that name."""
     owner = _owner(request, vc, Action.VC_SECRETS_SET)
@@ -74,8 +69,7 @@ def secret_store(request: PageRequest, vc: str = "") -> HttpResponse:
 
 
 @sensitive_post_parameters("password")
-@login_required
-@require_POST
+@post_view
 def login_store(request: PageRequest, vc: str = "") -> HttpResponse:
     """Stores a registry log-in, in place of an earlier one of that server."""
     owner = _owner(request, vc, Action.VC_SECRETS_SET)
@@ -89,10 +83,7 @@ def _stored(request: PageRequest, owner: Owner, form: forms.Form, kind: SecretKi
     typed = form.cleaned_data
     value = typed["value"] if kind == SecretKind.SECRET else typed["password"]
     try:
-        secret_set(
-            owner=owner, kind=kind, name=name, value=value, username=typed.get("username", ""),
-            actor=request.user.username, now=timezone.now(),
-        )  # fmt: skip
+        secret_set(owner=owner, kind=kind, name=name, value=value, username=typed.get("username", ""), **by(request))
     except Refused as refusal:
         refusal_show(form, refusal)
         return False
@@ -100,15 +91,13 @@ def _stored(request: PageRequest, owner: Owner, form: forms.Form, kind: SecretKi
     return True
 
 
-@login_required
-@require_POST
+@post_view
 def secret_forget(request: PageRequest, secret: str, vc: str = "") -> HttpResponse:
     """Forgets a secret."""
     return _forgotten(request, vc, SecretKind.SECRET, secret)
 
 
-@login_required
-@require_POST
+@post_view
 def login_forget(request: PageRequest, server: str, vc: str = "") -> HttpResponse:
     """Forgets a registry log-in."""
     return _forgotten(request, vc, SecretKind.REGISTRY, server)
@@ -116,6 +105,6 @@ def login_forget(request: PageRequest, server: str, vc: str = "") -> HttpRespons
 
 def _forgotten(request: PageRequest, vc: str, kind: SecretKind, name: str) -> HttpResponse:
     owner = _owner(request, vc, Action.VC_SECRETS_SET)
-    secret_delete(owner=owner, kind=kind, name=name, actor=request.user.username, now=timezone.now())
+    secret_delete(owner=owner, kind=kind, name=name, **by(request))
     messages.success(request, _("%(name)s is deleted. Jobs that were submitted with it keep it.") % {"name": name})
     return redirect(_address(owner))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import django_filters
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
@@ -159,7 +158,7 @@ class StoragesView(ApiView):
         storage_right(user=self.user)
         body = self.body(StorageBody)
         vcs = vcs_named(body.pop("virtual_clusters", []))
-        return _answer(storage_create(**body, vcs=vcs, now=timezone.now(), actor=self.user.username), status=201)
+        return _answer(storage_create(**body, vcs=vcs, **self.by), status=201)
 
 
 class StorageView(ApiView):
@@ -182,17 +181,14 @@ class StorageView(ApiView):
         if not changes:
             raise ValidationError("Name something that shall be different.")
         named = changes.pop("virtual_clusters", None)
-        changed = storage_change(
-            storage=storage, changes=changes, virtual_clusters=named, seen=self.seen(), now=timezone.now(),
-            actor=self.user.username,
-        )  # fmt: skip
+        changed = storage_change(storage=storage, changes=changes, virtual_clusters=named, seen=self.seen(), **self.by)
         return _answer(changed)
 
     @extend_schema(operation_id="storage_remove", responses={204: None})
     def delete(self, request: Request, name: str) -> Response:
         """Forgets the storage; what lies in it stays. 409 while jobs that are not over use it. For administrators."""
         storage = storage_to_manage(user=self.user, name=name)
-        storage_remove(storage=storage, now=timezone.now(), actor=self.user.username)
+        storage_remove(storage=storage, **self.by)
         return Response(status=204)
 
 
@@ -220,7 +216,7 @@ class StorageServerView(ApiView):
         server that waits to be accepted. For administrators."""
         storage = storage_to_manage(user=self.user, name=name)
         row = node_get(user=self.user, name=node)
-        storage_tie(storage=storage, node=row, **self.body(TieBody), actor=self.user.username, now=timezone.now())
+        storage_tie(storage=storage, node=row, **self.body(TieBody), **self.by)
         found = next(one for one in storage_servers(storage=storage) if one.node.pk == row.pk)
         return Response(StorageServerAnswer(found).data)
 

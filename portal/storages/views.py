@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from portal.accounts.audit import audit_last
 from portal.accounts.models import Audited
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, by, form_view, page_view, post_view, sent
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.common.errors import ChangedMeanwhile, Invalid, Refused
 from portal.common.forms import refusal_show
@@ -35,8 +33,7 @@ from portal.storages.services.ties import storage_tie
 from portal.teams.selectors.visible import node_get, vcs_named
 
 
-@login_required
-@require_safe
+@page_view
 def storages(request: PageRequest) -> HttpResponse:
     """Lists all storages for administrators and auditors, for others those that their jobs may mount."""
     rows = storages_seen(user=request.user).prefetch_related("vcs").order_by("name").distinct()
@@ -47,17 +44,16 @@ def storages(request: PageRequest) -> HttpResponse:
     return render(request, "storages/storages.html", context)
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def storage_new(request: PageRequest) -> HttpResponse:
     """Creates a storage."""
     storage_right(user=request.user)
-    form = NewStorageForm(request.POST if request.method == "POST" else None)
+    form = NewStorageForm(sent(request))
     if request.method == "POST" and _possible(form):
         about = dict(form.cleaned_data)
         try:
             vcs = vcs_named(about.pop("virtual_clusters"))
-            made = storage_create(**about, vcs=vcs, now=timezone.now(), actor=request.user.username)
+            made = storage_create(**about, vcs=vcs, **by(request))
         except Refused as refusal:
             refusal_show(form, refusal)
         else:
@@ -74,12 +70,11 @@ def _possible(form: NewStorageForm) -> bool:
     return not form.errors
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def storage_page(request: PageRequest, name: str) -> HttpResponse:
     """Changes a storage."""
     storage = storage_to_manage(user=request.user, name=name)
-    form = _form(storage, request.POST if request.method == "POST" else None)
+    form = _form(storage, sent(request))
     if form.is_bound and _changed(form, storage, request.user.username):
         messages.success(request, _("%(name)s is changed.") % {"name": name})
         return redirect("storages")
@@ -88,14 +83,13 @@ def storage_page(request: PageRequest, name: str) -> HttpResponse:
     return render(request, "storages/storage.html", context, status=status)
 
 
-@login_required
-@require_POST
+@post_view
 def storage_server(request: PageRequest, name: str, node: str) -> HttpResponse:
     """Ties a server to a storage, or unties it."""
     storage = storage_to_manage(user=request.user, name=name)
     row, tied = node_get(user=request.user, name=node), request.POST.get("tied") == "yes"
     try:
-        storage_tie(storage=storage, node=row, tied=tied, actor=request.user.username, now=timezone.now())
+        storage_tie(storage=storage, node=row, tied=tied, **by(request))
     except Refused as refusal:
         messages.error(request, refusal.detail)
     else:
@@ -133,13 +127,12 @@ def _changed(form: StorageForm, storage: Storage, actor: str) -> bool:
     return False
 
 
-@login_required
-@require_POST
+@post_view
 def storage_end(request: PageRequest, name: str) -> HttpResponse:
     """Deletes a storage; its files stay."""
     storage = storage_to_manage(user=request.user, name=name)
     try:
-        storage_remove(storage=storage, now=timezone.now(), actor=request.user.username)
+        storage_remove(storage=storage, **by(request))
     except Refused as refusal:
         messages.error(request, refusal.detail)
         return redirect("storage", name=name)

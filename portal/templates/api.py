@@ -7,7 +7,6 @@ from typing import Any
 import django_filters
 from django.conf import settings
 from django.db.models import QuerySet
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
@@ -111,7 +110,7 @@ class TemplatesView(ApiView):
         `$parameters` and `$secrets` but holds no secrets itself; 409 where the name is taken there."""
         body = self.body(TemplateBody)
         home = template_home(user=self.user, vc=body.pop("vc"), public=body.pop("public"))
-        made = template_create(home=home, **body, now=timezone.now(), actor=self.user.username)
+        made = template_create(home=home, **body, **self.by)
         return _answer(made, status=201)
 
 
@@ -137,16 +136,14 @@ class TemplateView(ApiView):
         changes = self.body(TemplateChangeBody)
         if not changes:
             raise ValidationError("Name something that shall be different.")
-        changed = template_change(
-            template=template, changes=changes, seen=self.seen(), now=timezone.now(), actor=self.user.username
-        )
+        changed = template_change(template=template, changes=changes, seen=self.seen(), **self.by)
         return _answer(changed)
 
     @extend_schema(operation_id="template_remove", responses={204: None})
     def delete(self, request: Request, template_id: int) -> Response:
         """Forgets the template; jobs that were made from it stay."""
         template = template_to_write(user=self.user, template_id=template_id)
-        template_remove(template=template, now=timezone.now(), actor=self.user.username)
+        template_remove(template=template, **self.by)
         return Response(status=204)
 
 

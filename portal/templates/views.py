@@ -7,15 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_http_methods, require_safe
 
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, by, form_view, page_view
 from portal.common.errors import ChangedMeanwhile, Conflict, Fault, Invalid
 from portal.job_file.problems import Problem
 from portal.job_file.secrets import MASK
@@ -39,8 +36,7 @@ GROUP_WORDS = {
 _MASKED = re.compile(rf'^secrets: "{re.escape(MASK)}"[^\n]*\n?', re.MULTILINE)
 
 
-@login_required
-@require_safe
+@page_view
 def templates(request: PageRequest) -> HttpResponse:
     """What one may start from."""
     form = TemplateFilterForm(request.GET)
@@ -65,8 +61,7 @@ def _gallery(text: str) -> list[tuple[Any, list[Any]]]:
     return [(GROUP_WORDS[group], found) for group, found in groups.items() if found]
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def template_new(request: PageRequest) -> HttpResponse:
     """A new one: from an example, from a job, or from what stands on the submit page (``fill``)."""
     user = request.user
@@ -83,7 +78,7 @@ def template_new(request: PageRequest) -> HttpResponse:
 
 def _create(request: PageRequest, form: TemplateForm) -> None:
     home = template_home(user=request.user, vc=form.vc, public=form.public)
-    template_create(home=home, **form.values, now=timezone.now(), actor=request.user.username)
+    template_create(home=home, **form.values, **by(request))
 
 
 def _file_of_job(request: PageRequest) -> str:
@@ -94,8 +89,7 @@ def _file_of_job(request: PageRequest) -> str:
     return _MASKED.sub("", job_get(user=request.user, job_id=int(job)).config)
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def template_page(request: PageRequest, template_id: int) -> HttpResponse:
     """One template: to read, and for those who may to change."""
     template = template_get(user=request.user, template_id=template_id)
@@ -113,10 +107,7 @@ def template_page(request: PageRequest, template_id: int) -> HttpResponse:
 
 def _change(request: PageRequest, template: JobTemplate, form: TemplateChangeForm) -> None:
     try:
-        template_change(
-            template=template, changes=form.values, seen=form.cleaned_data["seen"], now=timezone.now(),
-            actor=request.user.username,
-        )  # fmt: skip
+        template_change(template=template, changes=form.values, seen=form.cleaned_data["seen"], **by(request))
     except ChangedMeanwhile:
         template.refresh_from_db()
         form.renew(template)
@@ -158,13 +149,12 @@ def _form_page(
     return render(request, "templates/template_form.html", {"form": form, **more}, status=status)
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def template_remove_page(request: PageRequest, template_id: int) -> HttpResponse:
     """Asks, then forgets it."""
     template = template_to_write(user=request.user, template_id=template_id)
     if request.method != "POST":
         return render(request, "templates/template_remove.html", {"template": template})
-    template_remove(template=template, now=timezone.now(), actor=request.user.username)
+    template_remove(template=template, **by(request))
     messages.success(request, _("The template is removed. Jobs that were made from it stay."))
     return redirect("templates")

@@ -20,7 +20,7 @@ from portal.accounts.forms import LanguageForm, LoginForm, PasswordForm, TokenFo
 from portal.accounts.kept import PREFIX, fields_kept
 from portal.accounts.models import Scope
 from portal.accounts.oidc.provider import configured, provider_name
-from portal.accounts.pages import PageRequest, login_show, target_of
+from portal.accounts.pages import PageRequest, login_show, post_view, target_of
 from portal.accounts.selectors import token_get, tokens_of
 from portal.accounts.services import (
     PasswordsOff,
@@ -109,8 +109,7 @@ def profile(request: PageRequest) -> HttpResponse:
 
 
 @sensitive_post_parameters("old", "new")
-@login_required
-@require_POST
+@post_view
 def password_change(request: PageRequest) -> HttpResponse:
     if not settings.PASSWORDS:
         raise PasswordsOff
@@ -137,8 +136,7 @@ def password_change(request: PageRequest) -> HttpResponse:
     return redirect("profile")
 
 
-@login_required
-@require_POST
+@post_view
 def token_new(request: PageRequest) -> HttpResponse:
     """Makes a token and shows it once."""
     form = TokenForm(request.POST)
@@ -155,8 +153,7 @@ def token_new(request: PageRequest) -> HttpResponse:
     return _profile(request, made=made)
 
 
-@login_required
-@require_POST
+@post_view
 def token_end(request: PageRequest, token_id: int) -> HttpResponse:
     token_revoke(token=token_get(user=request.user, token_id=token_id), now=timezone.now())
     messages.success(request, _("The token is revoked."))

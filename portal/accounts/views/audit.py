@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_safe
 
 from portal.accounts.audit import audit_entries, audit_found
 from portal.accounts.forms import AuditForm
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, page_view
 
 
-@login_required
-@require_safe
+@page_view
 def audit(request: PageRequest) -> HttpResponse:
     """The entries, newest first."""
     form = AuditForm(request.GET)

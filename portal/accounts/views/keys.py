@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_POST
 
 from portal.accounts.forms import SshKeyForm
 from portal.accounts.keys import ssh_key_add, ssh_key_get, ssh_key_remove, ssh_keys_of
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, form_view, post_view, sent
 from portal.common.errors import Refused
 from portal.common.forms import refusal_show
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def ssh_keys(request: PageRequest) -> HttpResponse:
     """Lists the keys and adds one."""
-    form = SshKeyForm(request.POST if request.method == "POST" else None)
+    form = SshKeyForm(sent(request))
     if form.is_valid():
         try:
             made = ssh_key_add(user=request.user, **form.cleaned_data, now=timezone.now())
@@ -34,8 +31,7 @@ def ssh_keys(request: PageRequest) -> HttpResponse:
     return render(request, "accounts/keys.html", context, status=400 if form.errors else 200)
 
 
-@login_required
-@require_POST
+@post_view
 def ssh_key_end(request: PageRequest, key_id: int) -> HttpResponse:
     """Deletes a key."""
     ssh_key_remove(key=ssh_key_get(user=request.user, key_id=key_id), now=timezone.now())

@@ -90,7 +90,7 @@ class AlertSilencesView(ApiView):
         and lists show it as silenced. What is still wrong then is told anew, and at once what gets worse than it is
         now. For administrators."""
         silence_right(user=self.user)
-        made = silence_set(**self.body(SilenceBody), actor=self.user.username, now=timezone.now())
+        made = silence_set(**self.body(SilenceBody), **self.by)
         return Response(SilenceAnswer(made).data, status=201)
 
 

@@ -122,7 +122,7 @@ class NodesView(ApiView):
         the name has another key. For administrators."""
         node_add_right(user=self.user)
         body = self.body(JoiningBody)
-        made = node_register(**body, actor=self.user.username, now=timezone.now())
+        made = node_register(**body, **self.by)
         return Response(_joining(made), status=201)
 
 
@@ -177,7 +177,7 @@ class CpuTasksView(ApiView):
         pending node, of which it is said when it is accepted. For administrators."""
         node = node_get(user=self.user, name=name)
         node_add_right(user=self.user)
-        node_set_cpu_tasks(node=node, **self.body(CpuTasksBody), actor=self.user.username, now=timezone.now())
+        node_set_cpu_tasks(node=node, **self.body(CpuTasksBody), **self.by)
         return node_answer(user=self.user, name=name)
 
 
@@ -192,7 +192,7 @@ class NodeKeyView(ApiView):
         while tasks are on it. For administrators."""
         node = node_get(user=self.user, name=name)
         node_add_right(user=self.user)
-        return Response(_joining(node_new_key(node=node, actor=self.user.username, now=timezone.now())), status=201)
+        return Response(_joining(node_new_key(node=node, **self.by)), status=201)
 
 
 class PutBackView(ApiView):
@@ -208,9 +208,7 @@ class PutBackView(ApiView):
         administrators."""
         node = node_with_right(user=self.user, name=name, action=Action.NODE_SET_INTENT)
         body = self.body(PutBackBody)
-        node_put_back(
-            node=node, gpus=body["gpus"] or None, reason=body["reason"], actor=self.user.username, now=timezone.now()
-        )
+        node_put_back(node=node, gpus=body["gpus"] or None, reason=body["reason"], **self.by)
         return node_answer(user=self.user, name=name)
 
 
@@ -232,7 +230,7 @@ class TopologyView(ApiView):
         quotas could not be carved out any more. For administrators."""
         node = node_get(user=self.user, name=name)
         cluster_right(user=self.user)
-        topology_take(node=node, now=timezone.now(), actor=self.user.username)
+        topology_take(node=node, **self.by)
         return node_answer(user=self.user, name=name)
 
 
@@ -266,7 +264,7 @@ class SkuView(ApiView):
         """Sets what one GPU of this kind costs for one hour; usage reports count with it from then on, for the past as
         well. For administrators."""
         cluster_right(user=self.user)
-        sku = sku_set_price(name=name, now=timezone.now(), actor=self.user.username, **self.body(PriceBody))
+        sku = sku_set_price(name=name, **self.body(PriceBody), **self.by)
         return Response(SkuAnswer(next(one for one in sku_totals() if one.sku == sku.name)).data)
 
 
@@ -278,7 +276,7 @@ class SkuShareView(ApiView):
         """Sets what CPU and memory go with one GPU of this kind: what forms offer and OpenPAI's API tells. What jobs
         may ask for stays as it is. For administrators."""
         cluster_right(user=self.user)
-        sku = sku_set_share(name=name, now=timezone.now(), actor=self.user.username, **self.body(ShareBody))
+        sku = sku_set_share(name=name, **self.body(ShareBody), **self.by)
         return Response(SkuAnswer(next(one for one in sku_totals() if one.sku == sku.name)).data)
 
 

@@ -8,7 +8,6 @@ from datetime import timedelta
 from itertools import groupby
 from typing import Any
 
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
@@ -17,9 +16,8 @@ from django.utils.http import quote_etag
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.gzip import gzip_page
-from django.views.decorators.http import require_safe
 
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, page_view
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.cluster.selectors.overview import Place, overview
 from portal.cluster.services.history import STEP
@@ -35,8 +33,7 @@ MOST_TROUBLES = 12
 """How many troubled nodes the page names above the map."""
 
 
-@login_required
-@require_safe
+@page_view
 def cluster(request: PageRequest) -> HttpResponse:
     """Shows sums by SKU, troubles, and the map's frame; the map itself is ``cluster_dots``."""
     if request.htmx and request.GET.get("part") == "teams":
@@ -99,8 +96,7 @@ def _vcs(request: PageRequest) -> list[tuple[VirtualCluster, list[SkuShare]]]:
 
 
 @gzip_page
-@login_required
-@require_safe
+@page_view
 def cluster_dots(request: PageRequest) -> HttpResponseBase:
     """The map as JSON: each GPU with its state, holder and utilisation. 304 if nothing has changed."""
     vcs = vc_restrict(user=request.user).order_by("pk").values_list("name", flat=True)

@@ -7,14 +7,12 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST, require_safe
 
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, by, page_view, post_view
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.cluster.forms.nodes import GiveUpForm, IntentForm, PutBackForm, StrangerForm
 from portal.cluster.selectors.loads import GpuPlace, NodeLoad, node_loads
@@ -50,8 +48,7 @@ class NodeLine(NamedTuple):
     gpus: dict[Place, int]
 
 
-@login_required
-@require_safe
+@page_view
 def node_list(request: PageRequest) -> HttpResponse:
     """Lists nodes in words: the map for who cannot see it."""
     text, state = request.GET.get("text", "").strip(), request.GET.get("state", "")
@@ -104,8 +101,7 @@ class TaskLine(NamedTuple):
     gone_by: datetime | None
 
 
-@login_required
-@require_safe
+@page_view
 def node(request: PageRequest, name: str) -> HttpResponse:
     """Shows a node: its GPUs live, its tasks, events and possible actions."""
     return _node_page(request, node_get(user=request.user, name=name))
@@ -182,8 +178,7 @@ def _moves(row: Node) -> list[NodeIntent]:
     return [intent for intent in NodeIntent if intent in INTENT_MOVES[row.intent]]
 
 
-@login_required
-@require_POST
+@post_view
 def node_intent(request: PageRequest, name: str) -> HttpResponse:
     """Opens, cordons or drains a node."""
     node = node_with_right(user=request.user, name=name, action=Action.NODE_SET_INTENT)
@@ -191,7 +186,7 @@ def node_intent(request: PageRequest, name: str) -> HttpResponse:
     if not form.is_valid():
         return _node_page(request, node, intent_form=form, status=400)
     try:
-        node_set_intent(node=node, **form.cleaned_data, actor=request.user.username, now=timezone.now())
+        node_set_intent(node=node, **form.cleaned_data, **by(request))
     except Conflict as conflict:
         form.add_error("intent", conflict.detail)
         return _node_page(request, node, intent_form=form, status=409)
@@ -204,8 +199,7 @@ def _claims(row: Node) -> dict[str, Any]:
     return {"claims": words, "mounts": mounts, "grown": growth_why(row), "claims_told": json.dumps(row.claims)}
 
 
-@login_required
-@require_POST
+@post_view
 def node_accepted(request: PageRequest, name: str) -> HttpResponse:
     """Accepts the claims that the page showed."""
     node = node_get(user=request.user, name=name)
@@ -226,15 +220,14 @@ def node_accepted(request: PageRequest, name: str) -> HttpResponse:
     return redirect("node", name=name)
 
 
-@login_required
-@require_POST
+@post_view
 def node_cpu_tasks(request: PageRequest, name: str) -> HttpResponse:
     """Sets whether tasks without GPUs may be placed on a node."""
     node = node_get(user=request.user, name=name)
     node_add_right(user=request.user)
     cpu_tasks = request.POST.get("cpu_tasks") == "yes"
     try:
-        node_set_cpu_tasks(node=node, cpu_tasks=cpu_tasks, actor=request.user.username, now=timezone.now())
+        node_set_cpu_tasks(node=node, cpu_tasks=cpu_tasks, **by(request))
     except Conflict as conflict:
         messages.error(request, conflict.detail)
     else:
@@ -251,8 +244,7 @@ def _to_put_back(row: Node, load: NodeLoad) -> list[str]:
     return gpus + ([_("the node itself")] if row.trials else [])
 
 
-@login_required
-@require_POST
+@post_view
 def node_back(request: PageRequest, name: str) -> HttpResponse:
     """Puts back GPUs fenced off by the node's reports, and the node if it is out."""
     node = node_with_right(user=request.user, name=name, action=Action.NODE_SET_INTENT)
@@ -260,7 +252,7 @@ def node_back(request: PageRequest, name: str) -> HttpResponse:
     if not form.is_valid():
         return _node_page(request, node, back_form=form, status=400)
     try:
-        node_put_back(node=node, **form.cleaned_data, actor=request.user.username, now=timezone.now())
+        node_put_back(node=node, **form.cleaned_data, **by(request))
     except Conflict as conflict:
         form.add_error(None, conflict.detail)
         return _node_page(request, node, back_form=form, status=409)
@@ -268,14 +260,13 @@ def node_back(request: PageRequest, name: str) -> HttpResponse:
     return redirect("node", name=name)
 
 
-@login_required
-@require_POST
+@post_view
 def node_topology(request: PageRequest, name: str) -> HttpResponse:
     """Takes a node's topology anew. It needs no reason; a typed one is kept if it cannot be done."""
     node = node_get(user=request.user, name=name)
     cluster_right(user=request.user)
     try:
-        topology_take(node=node, now=timezone.now(), actor=request.user.username)
+        topology_take(node=node, **by(request))
     except Conflict as conflict:
         form = IntentForm({**request.POST.dict(), "intent": node.intent})
         form.add_error("intent", conflict.detail)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods
 
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, form_view
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.cluster.forms.skus import PriceForm, ShareForm
 from portal.hardware.models import Sku
@@ -20,8 +18,7 @@ from portal.teams.selectors.shares import SkuTotal, sku_totals
 from portal.teams.selectors.visible import cluster_right
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def skus(request: PageRequest) -> HttpResponse:
     """Lists SKUs with their shares and prices, which an administrator sets here."""
     typed: PriceForm | ShareForm | None = None

@@ -182,7 +182,7 @@ class MoveView(ApiView):
         job = job_with_right(user=self.user, job_id=job_id, action=Action.JOB_MOVE)
         vc = self.body(MoveBody)["vc"]
         try:
-            job_change_vc(job=job, vc=vc, actor=self.user.username, now=timezone.now())
+            job_change_vc(job=job, vc=vc, **self.by)
         except SpecInvalid as error:
             raise faults_of(error) from error
         return Response(MovedAnswer(job).data)
@@ -200,7 +200,7 @@ class PauseView(ApiView):
         for it. Paused already: no change; 409 when it does not wait. For its owner, leads of its virtual cluster and
         administrators."""
         job = job_with_right(user=self.user, job_id=job_id, action=Action.JOB_PAUSE)
-        job_pause(job=job, actor=self.user.username, now=timezone.now())
+        job_pause(job=job, **self.by)
         return Response(job_detail(job_listed(user=self.user, job_id=job_id)))
 
 
@@ -217,7 +217,7 @@ class ResumeView(ApiView):
         run jobs there any more (reason `owner`) runs for the team once a lead or an administrator resumes it."""
         job = job_with_right(user=self.user, job_id=job_id, action=Action.JOB_PAUSE)
         lead = may(user=self.user, vc=job.vc, action=Action.VC_ORDER)
-        job_resume(job=job, actor=self.user.username, now=timezone.now(), lead=lead)
+        job_resume(job=job, lead=lead, **self.by)
         return Response(job_detail(job_listed(user=self.user, job_id=job_id)))
 
 

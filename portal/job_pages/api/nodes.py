@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -32,5 +31,5 @@ class GiveUpView(ApiView):
         there is stopped should it come back. 409 while it is not silent for that long, or is lost already. For
         administrators."""
         node = node_with_right(user=self.user, name=name, action=Action.NODE_SET_INTENT)
-        node_give_up(node=node, actor=self.user.username, now=timezone.now(), **self.body(GiveUpBody))
+        node_give_up(node=node, **self.body(GiveUpBody), **self.by)
         return node_answer(user=self.user, name=name)

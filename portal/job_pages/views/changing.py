@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from django.contrib.auth.decorators import login_required
 from django.forms import Form
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
-from django.views.decorators.http import require_POST
 
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, post_view
 from portal.accounts.rights import Action
 from portal.common.errors import Conflict, Invalid
 from portal.common.priorities import PRIORITY_CLASSES
@@ -28,8 +26,7 @@ FORMS = {"tags": "tag_form", "priority": "priority_form"}
 """Each field's form, by its name on the job's page."""
 
 
-@login_required
-@require_POST
+@post_view
 def job_tags_page(request: PageRequest, job_id: int) -> HttpResponse:
     """Adds the typed tags, or removes the one whose button was pressed."""
     job = job_with_right(user=request.user, job_id=job_id, action=Action.JOB_TAG)
@@ -41,8 +38,7 @@ def job_tags_page(request: PageRequest, job_id: int) -> HttpResponse:
     return _changed(request, job, "tags", form, lambda: job_tag(job=job, add=form.names, actor=request.user, now=now))
 
 
-@login_required
-@require_POST
+@post_view
 def job_priority_page(request: PageRequest, job_id: int) -> HttpResponse:
     """Changes the job's class. A class that the page did not offer is refused by the service, with its reason."""
     job = job_with_right(user=request.user, job_id=job_id, action=Action.JOB_PRIORITY)

@@ -8,15 +8,13 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_safe
 
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, page_view
 from portal.accounts.rights import Action
 from portal.files.views import files_shown
 from portal.idle.selectors import idle_warning_of
@@ -72,8 +70,7 @@ class Section:
         return reverse(f"job-{self.name}" if self.name else "job", args=[job.pk])
 
 
-@login_required
-@require_safe
+@page_view
 def job_page(request: PageRequest, job_id: int, section: str = "") -> HttpResponse:
     """One job: its state, the cause in words, and one section."""
     return job_shown(request, job_get(user=request.user, job_id=job_id), section)

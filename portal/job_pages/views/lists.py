@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST, require_safe
 
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, page_view, post_view
 from portal.accounts.rights import Action
 from portal.common.errors import Conflict, NotFound
 from portal.job_pages.forms.filters import EVERYBODYS, JobFilterForm
@@ -25,8 +23,7 @@ from portal.jobs.services.saved_views import view_forget, view_save
 from portal.teams.selectors.visible import job_sight
 
 
-@login_required
-@require_safe
+@page_view
 def job_list(request: PageRequest) -> HttpResponse:
     """Jobs that the reader may see, filtered."""
     form = JobFilterForm(request.GET, user=request.user)
@@ -80,8 +77,7 @@ def _views(request: PageRequest, query: str) -> dict[str, Any]:
     }
 
 
-@login_required
-@require_POST
+@post_view
 def view_save_page(request: PageRequest) -> HttpResponse:
     """Saves the filters under a name."""
     form = _sent_filters(request)
@@ -101,8 +97,7 @@ def _sent_filters(request: PageRequest) -> JobFilterForm:
     return JobFilterForm(QueryDict(request.POST.get("query", "")), user=request.user)
 
 
-@login_required
-@require_POST
+@post_view
 def view_forget_page(request: PageRequest, view_id: int) -> HttpResponse:
     """Removes a saved view."""
     try:
@@ -112,8 +107,7 @@ def view_forget_page(request: PageRequest, view_id: int) -> HttpResponse:
     return redirect("jobs")
 
 
-@login_required
-@require_POST
+@post_view
 def bulk_page(request: PageRequest) -> HttpResponse:
     """Applies the action to each chosen job and shows the results. Stopping asks for confirmation first."""
     filters, form = _sent_filters(request), BulkForm(request.POST)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect
-from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST
 
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, by, post_view
 from portal.accounts.rights import Action
 from portal.cluster.forms.nodes import GiveUpForm
 from portal.common.errors import Conflict
@@ -18,8 +15,7 @@ from portal.jobs.services.forgetting import node_give_up
 from portal.teams.selectors.visible import node_with_right
 
 
-@login_required
-@require_POST
+@post_view
 def node_given_up(request: PageRequest, name: str) -> HttpResponse:
     """Gives up the node. Browsers already reject a missing or overlong reason."""
     node = node_with_right(user=request.user, name=name, action=Action.NODE_SET_INTENT)
@@ -28,7 +24,7 @@ def node_given_up(request: PageRequest, name: str) -> HttpResponse:
         messages.error(request, " ".join(map(str, form.errors["reason"])))
         return redirect("node", name=name)
     try:
-        node_give_up(node=node, actor=request.user.username, now=timezone.now(), **form.cleaned_data)
+        node_give_up(node=node, **form.cleaned_data, **by(request))
     except Conflict as conflict:
         messages.error(request, conflict.detail)
     else:

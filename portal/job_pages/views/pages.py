@@ -7,14 +7,12 @@ from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, by, form_view, page_view, post_view, sent
 from portal.accounts.rights import Action
 from portal.common.errors import Conflict
 from portal.hardware.selectors.closed import servers_closed
@@ -35,8 +33,7 @@ RECENT = 8
 LATELY = timedelta(days=7)
 
 
-@login_required
-@require_safe
+@page_view
 def home(request: PageRequest) -> HttpResponse:
     """The user's jobs by state, team shares, free GPUs, recent jobs."""
     user, since = request.user, timezone.now() - LATELY
@@ -57,8 +54,7 @@ def _of_state(state: JobState, since: datetime) -> str:
     return urlencode({"mine": "on", "state": str(state), **days})
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def job_stop_page(request: PageRequest, job_id: int) -> HttpResponse:
     """Asks for confirmation, then stops."""
     job = job_with_right(user=request.user, job_id=job_id, action=Action.JOB_STOP)
@@ -71,15 +67,13 @@ def job_stop_page(request: PageRequest, job_id: int) -> HttpResponse:
     return redirect("job", job_id=job.pk)
 
 
-@login_required
-@require_POST
+@post_view
 def job_pause_page(request: PageRequest, job_id: int) -> HttpResponse:
     """Pauses a waiting job."""
     return _hold(request, job_id, job_pause)
 
 
-@login_required
-@require_POST
+@post_view
 def job_resume_page(request: PageRequest, job_id: int) -> HttpResponse:
     """Resumes a job that is paused, or whose owner is gone."""
 
@@ -92,23 +86,22 @@ def job_resume_page(request: PageRequest, job_id: int) -> HttpResponse:
 def _hold(request: PageRequest, job_id: int, change: Callable[..., Job]) -> HttpResponse:
     job = job_with_right(user=request.user, job_id=job_id, action=Action.JOB_PAUSE)
     try:
-        change(job=job, actor=request.user.username, now=timezone.now())
+        change(job=job, **by(request))
     except Conflict as conflict:
         messages.warning(request, conflict.detail)
     return redirect("job", job_id=job.pk)
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def job_move_page(request: PageRequest, job_id: int) -> HttpResponse:
     """Asks for a virtual cluster, then moves the job there."""
     job = job_with_right(user=request.user, job_id=job_id, action=Action.JOB_MOVE)
-    form = MoveForm(request.POST if request.method == "POST" else None, job=job)
+    form = MoveForm(sent(request), job=job)
     problems: tuple[Problem, ...] = ()
     if form.is_valid():
         try:
             vc = form.cleaned_data["vc"]
-            job_change_vc(job=job, vc=vc.name, actor=request.user.username, now=timezone.now())
+            job_change_vc(job=job, vc=vc.name, **by(request))
         except SpecInvalid as error:
             problems = error.problems
         except Conflict as conflict:

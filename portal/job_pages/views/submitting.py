@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods
 
 from portal.accounts.models import User
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, form_view
 from portal.code.selectors import code_limits
 from portal.common.errors import RateLimited, TooManyAtOnce
 from portal.hardware.selectors.closed import servers_closed
@@ -31,8 +29,7 @@ from portal.templates.samples.example import EXAMPLE
 from portal.templates.selectors import template_get
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def submit(request: PageRequest) -> HttpResponse:
     """A job file, typed or filled in by the form; kept as typed if refused."""
     if request.method != "POST":

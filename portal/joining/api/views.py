@@ -88,7 +88,7 @@ class JoinTokensView(ApiView):
         administrators."""
         node_add_right(user=self.user)
         body = self.body(JoinTokenBody)
-        made = join_token_create(**body, actor=self.user.username, now=timezone.now())
+        made = join_token_create(**body, **self.by)
         return Response(_told_once(made), status=201)
 
 
@@ -99,7 +99,7 @@ class JoinTokenView(ApiView):
     def delete(self, request: Request, token_id: int) -> Response:
         """Nobody joins by it any more; who has joined stays. For administrators."""
         token = join_token_get(user=self.user, token_id=token_id)
-        join_token_revoke(token=token, actor=self.user.username, now=timezone.now())
+        join_token_revoke(token=token, **self.by)
         return Response(status=204)
 
 

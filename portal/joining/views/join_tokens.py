@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_safe
 
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, by, form_view, post_view, sent
 from portal.common.errors import Refused
 from portal.common.forms import refusal_show
 from portal.joining.forms import JoinTokenForm
@@ -25,12 +24,11 @@ from portal.joining.services.join_tokens import (
 from portal.joining.services.joining import portal_authority, redis_is_out_of_reach
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def join_tokens(request: PageRequest) -> HttpResponse:
     """Lists the tokens; shows a new one once, with the command to run on the servers."""
     tokens = join_tokens_of(user=request.user)
-    form = JoinTokenForm(request.POST if request.method == "POST" else None)
+    form = JoinTokenForm(sent(request))
     made = _made(form, request.user.username) if form.is_valid() else None
     context = {
         "form": JoinTokenForm() if made else form,
@@ -53,12 +51,11 @@ def _made(form: JoinTokenForm, actor: str) -> NewJoinToken | None:
         return None
 
 
-@login_required
-@require_POST
+@post_view
 def join_token_end(request: PageRequest, token_id: int) -> HttpResponse:
     """Revokes a token."""
     token = join_token_get(user=request.user, token_id=token_id)
-    join_token_revoke(token=token, actor=request.user.username, now=timezone.now())
+    join_token_revoke(token=token, **by(request))
     messages.success(request, _("The token is revoked; servers that have joined stay."))
     return redirect("join-tokens")
 

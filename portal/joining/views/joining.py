@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from django.conf import settings
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import render
-from django.utils import timezone
-from django.views.decorators.http import require_http_methods
 
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, by, form_view, sent
 from portal.common.errors import Conflict, Refused
 from portal.common.forms import refusal_show
 from portal.hardware.models import Node
@@ -26,15 +23,14 @@ from portal.joining.services.joining import (
 from portal.teams.selectors.visible import node_add_right, node_get
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def node_new(request: PageRequest) -> HttpResponse:
     """Registers a server and shows its key once."""
     node_add_right(user=request.user)
-    form = JoiningForm(request.POST if request.method == "POST" else None)
+    form = JoiningForm(sent(request))
     if form.is_valid():
         try:
-            made = node_register(**form.cleaned_data, actor=request.user.username, now=timezone.now())
+            made = node_register(**form.cleaned_data, **by(request))
         except Refused as refusal:
             refusal_show(form, refusal, at="name")
         else:
@@ -42,8 +38,7 @@ def node_new(request: PageRequest) -> HttpResponse:
     return render(request, "joining/node_new.html", {"form": form}, status=400 if form.errors else 200)
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def node_join(request: PageRequest, name: str) -> HttpResponse:
     """Shows how to connect the server and whether it reports; replaces a lost key, and shows the new one once."""
     node = node_get(user=request.user, name=name)
@@ -53,7 +48,7 @@ def node_join(request: PageRequest, name: str) -> HttpResponse:
     if request.method != "POST":
         return _page(request, node)
     try:
-        made = node_new_key(node=node, actor=request.user.username, now=timezone.now())
+        made = node_new_key(node=node, **by(request))
     except Conflict as conflict:
         return _page(request, node, refused=conflict.detail, status=409)
     return _page(request, node, key=made.key)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import django_filters
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -80,17 +79,14 @@ class WebhookView(ApiView):
         """Sets it, in place of an earlier one; what waits is sent to the new address at once."""
         webhook_right(user=self.user, action=Action.WEBHOOK_SET)
         data = self.body(WebhookBody)
-        hook, new = webhook_set(
-            url=data["url"], kinds=data["kinds"], secret=data.get("secret"), actor=self.user.username,
-            now=timezone.now(),
-        )  # fmt: skip
+        hook, new = webhook_set(url=data["url"], kinds=data["kinds"], secret=data.get("secret"), **self.by)
         return Response(WebhookAnswer(hook).data, status=201 if new else 200)
 
     @extend_schema(operation_id="webhook_delete", responses={204: None})
     def delete(self, request: Request) -> Response:
         """Removes it; what waits is given up."""
         webhook_right(user=self.user, action=Action.WEBHOOK_SET)
-        webhook_delete(actor=self.user.username, now=timezone.now())
+        webhook_delete(**self.by)
         return Response(status=204)
 
 
@@ -101,7 +97,7 @@ class TestView(ApiView):
     def post(self, request: Request) -> Response:
         """Sends a `ping` within seconds; the log of deliveries says what became of it."""
         webhook_right(user=self.user, action=Action.WEBHOOK_SET)
-        made = webhook_test(actor=self.user.username, now=timezone.now())
+        made = webhook_test(**self.by)
         return Response(DeliveryAnswer(made).data, status=202)
 
 

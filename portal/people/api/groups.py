@@ -6,7 +6,6 @@ from typing import Any
 
 import django_filters
 from django.contrib.auth.models import Group
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
@@ -101,9 +100,8 @@ class GroupsView(ApiView):
         manage_right(user=self.user, action=Action.GROUP_MANAGE)
         body = self.body(GroupBody)
         group = group_create(
-            name=body["name"], description=body.get("description", ""), roles=_roles(body) or {},
-            now=timezone.now(), actor=self.user.username,
-        )  # fmt: skip
+            name=body["name"], description=body.get("description", ""), roles=_roles(body) or {}, **self.by
+        )
         return _answer(group, status=201)
 
 
@@ -126,16 +124,15 @@ class GroupView(ApiView):
         if not body:
             raise ValidationError("Name something that shall be different.")
         changed = group_change(
-            group=row, description=body.get("description"), roles=_roles(body), seen=self.seen(),
-            now=timezone.now(), actor=self.user.username,
-        )  # fmt: skip
+            group=row, description=body.get("description"), roles=_roles(body), seen=self.seen(), **self.by
+        )
         return _answer(changed)
 
     @extend_schema(operation_id="group_remove", responses={204: None})
     def delete(self, request: Request, group: str) -> Response:
         """Ends the group; its members lose what it gave them, and what runs goes on. For administrators."""
         row = group_to_manage(user=self.user, name=group)
-        group_remove(group=row, now=timezone.now(), actor=self.user.username)
+        group_remove(group=row, **self.by)
         return Response(status=204)
 
 
@@ -147,7 +144,7 @@ class GroupMemberView(ApiView):
         """Puts a user into the group; in it already: no change. For administrators."""
         row = group_to_manage(user=self.user, name=group)
         user = user_get(user=self.user, name=username)
-        group_join(group=row, user=user, now=timezone.now(), actor=self.user.username)
+        group_join(group=row, user=user, **self.by)
         return Response(status=204)
 
     @extend_schema(operation_id="group_member_remove", responses={204: None})
@@ -155,7 +152,7 @@ class GroupMemberView(ApiView):
         """Takes a user out of the group; out of it already: no change. For administrators."""
         row = group_to_manage(user=self.user, name=group)
         user = user_get(user=self.user, name=username)
-        group_leave(group=row, user=user, now=timezone.now(), actor=self.user.username)
+        group_leave(group=row, user=user, **self.by)
         return Response(status=204)
 
 

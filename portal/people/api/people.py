@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import django_filters
 from django.db.models import Q, QuerySet
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
@@ -118,9 +117,7 @@ class UsersView(ApiView):
         body = self.body(UserBody)
         groups, vcs = groups_named(body.pop("groups")), vcs_named(body.pop("virtual_clusters"))
         with checked("password"):
-            user = account_create(
-                **body, groups=groups, vcs=vcs, now=timezone.now(), actor=self.user.username
-            )  # fmt: skip
+            user = account_create(**body, groups=groups, vcs=vcs, **self.by)
         return answer_of(user, status=201)
 
 
@@ -147,10 +144,7 @@ class UserView(ApiView):
         named = changes.pop("groups", None)
         groups = None if named is None else groups_named(named)
         with checked():
-            changed = user_change(
-                user=user, changes=changes, groups=groups, seen=self.seen(), now=timezone.now(),
-                actor=self.user.username,
-            )  # fmt: skip
+            changed = user_change(user=user, changes=changes, groups=groups, seen=self.seen(), **self.by)
         return answer_of(changed)
 
     @extend_schema(operation_id="user_remove", responses={204: None})
@@ -158,7 +152,7 @@ class UserView(ApiView):
         """Removes an account that has no jobs, with its tokens, memberships and stored secrets. 409 where it has some:
         disable it instead, its record stays. For administrators."""
         user = user_to_manage(user=self.user, name=username)
-        user_remove(user=user, now=timezone.now(), actor=self.user.username)
+        user_remove(user=user, **self.by)
         return Response(status=204)
 
 

@@ -7,7 +7,6 @@ from typing import IO, Any
 
 from django.conf import settings
 from django.http import HttpResponse
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.parsers import BaseParser
@@ -93,9 +92,6 @@ class UsersImportView(ApiView):
         manage_right(user=self.user, action=Action.USER_MANAGE)
         rows = list(table_rows(request.data if isinstance(request.data, bytes) else b""))
         dry = dry_run(request)
-        people_import(
-            rows=rows, dry_run=dry, all_or_nothing=truth(request, "all_or_nothing", default=True),
-            now=timezone.now(), actor=self.user.username,
-        )  # fmt: skip
+        people_import(rows=rows, dry_run=dry, all_or_nothing=truth(request, "all_or_nothing", default=True), **self.by)
         created, refused = sum(row.created for row in rows), sum(bool(row.faults) for row in rows)
         return Response(ImportAnswer({"dry_run": dry, "created": created, "refused": refused, "rows": rows}).data)

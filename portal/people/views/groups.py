@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import Group
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from portal.accounts.audit import audit_last
 from portal.accounts.models import Audited
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, by, form_view, page_view, post_view, sent
 from portal.accounts.people import group_join, group_leave
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.common.errors import ChangedMeanwhile, NotFound, Refused
@@ -27,8 +25,7 @@ from portal.people.selectors.people_pages import groups_found, others_right
 from portal.people.services.people import group_change, group_create, group_remove, group_told
 
 
-@login_required
-@require_safe
+@page_view
 def groups(request: PageRequest) -> HttpResponse:
     """Lists groups by name."""
     user = request.user
@@ -44,16 +41,15 @@ def groups(request: PageRequest) -> HttpResponse:
     return render(request, "people/groups.html", context)
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def group_new(request: PageRequest) -> HttpResponse:
     """Creates a group."""
     others_right(user=request.user, action=Action.GROUP_READ)
     manage_right(user=request.user, action=Action.GROUP_MANAGE)
-    form = NewGroupForm(request.POST if request.method == "POST" else None)
+    form = NewGroupForm(sent(request))
     if form.is_valid():
         try:
-            made = group_create(**form.cleaned_data, roles={}, now=timezone.now(), actor=request.user.username)
+            made = group_create(**form.cleaned_data, roles={}, **by(request))
         except Refused as refusal:
             refusal_show(form, refusal, at="name")
         else:
@@ -62,8 +58,7 @@ def group_new(request: PageRequest) -> HttpResponse:
     return render(request, "people/group_new.html", {"form": form}, status=400 if form.errors else 200)
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def group_page(request: PageRequest, group: str) -> HttpResponse:
     """Shows a group and its members, and changes it."""
     row = group_get(user=request.user, name=group)
@@ -114,8 +109,7 @@ def _page(
     return render(request, "people/group.html", context, status=status)
 
 
-@login_required
-@require_POST
+@post_view
 def group_member_add(request: PageRequest, group: str) -> HttpResponse:
     """Adds a member."""
     row = group_to_manage(user=request.user, name=group)
@@ -126,26 +120,24 @@ def group_member_add(request: PageRequest, group: str) -> HttpResponse:
         except NotFound as refusal:
             form.add_error("username", refusal.detail)
         else:
-            group_join(group=row, user=user, now=timezone.now(), actor=request.user.username)
+            group_join(group=row, user=user, **by(request))
             return redirect("group", group=group)
     return _page(request, row, join=form, status=400)
 
 
-@login_required
-@require_POST
+@post_view
 def group_member_remove(request: PageRequest, group: str, username: str) -> HttpResponse:
     """Removes a member."""
     row = group_to_manage(user=request.user, name=group)
     user = user_get(user=request.user, name=username)
-    group_leave(group=row, user=user, now=timezone.now(), actor=request.user.username)
+    group_leave(group=row, user=user, **by(request))
     return redirect("group", group=group)
 
 
-@login_required
-@require_POST
+@post_view
 def group_end(request: PageRequest, group: str) -> HttpResponse:
     """Deletes the group."""
     row = group_to_manage(user=request.user, name=group)
-    group_remove(group=row, now=timezone.now(), actor=request.user.username)
+    group_remove(group=row, **by(request))
     messages.success(request, _("The group %(name)s is removed.") % {"name": group})
     return redirect("groups")

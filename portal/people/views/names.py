@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpResponse
 from django.utils.html import format_html_join
-from django.views.decorators.http import require_safe
 
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, page_view
 from portal.people.selectors.names import KINDS, names_offered
 
 LONGEST = 200
@@ -18,8 +16,7 @@ LONGEST_LIST = 10_000
 BETWEEN = re.compile(r"[,;\s]")
 
 
-@login_required
-@require_safe
+@page_view
 def names(request: PageRequest, kind: str) -> HttpResponse:
     """Options of a field's datalist. The typed text comes under the field's own name; with ``several`` it is a list, of
     which the last name is completed."""

@@ -6,18 +6,16 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.core.exceptions import ValidationError
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from portal.accounts.audit import audit_last
 from portal.accounts.models import Audited, User
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, by, form_view, page_view, post_view, sent
 from portal.accounts.people import groups_named, user_change, user_remove, user_told
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.accounts.services import user_set_password
@@ -33,8 +31,7 @@ from portal.people.services.people import account_create, account_faults
 from portal.teams.selectors.visible import vcs_named
 
 
-@login_required
-@require_safe
+@page_view
 def users(request: PageRequest) -> HttpResponse:
     """Lists accounts by name: all for administrators and auditors, their teams' for leads."""
     user = request.user
@@ -55,13 +52,12 @@ def users(request: PageRequest) -> HttpResponse:
 
 
 @sensitive_post_parameters("password")
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def user_new(request: PageRequest) -> HttpResponse:
     """Creates an account."""
     others_right(user=request.user, action=Action.USER_READ)
     manage_right(user=request.user, action=Action.USER_MANAGE)
-    form = NewUserForm(request.POST if request.method == "POST" else None)
+    form = NewUserForm(sent(request))
     if request.method == "POST" and _made(form, request.user.username):
         name = form.cleaned_data["username"]
         messages.success(request, _("The account %(name)s is made.") % {"name": name})
@@ -87,8 +83,7 @@ def _made(form: NewUserForm, actor: str) -> bool:
     return True
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def user_page(request: PageRequest, username: str) -> HttpResponse:
     """Shows an account, and changes it."""
     found = user_get(user=request.user, name=username)
@@ -142,8 +137,7 @@ def _page(
 
 
 @sensitive_post_parameters("password")
-@login_required
-@require_POST
+@post_view
 def user_password(request: PageRequest, username: str) -> HttpResponse:
     """Sets an account's password."""
     found = user_to_manage(user=request.user, name=username)
@@ -159,13 +153,12 @@ def user_password(request: PageRequest, username: str) -> HttpResponse:
     return _page(request, found, password=form, status=400)
 
 
-@login_required
-@require_POST
+@post_view
 def user_end(request: PageRequest, username: str) -> HttpResponse:
     """Deletes an account that has no jobs."""
     found = user_to_manage(user=request.user, name=username)
     try:
-        user_remove(user=found, now=timezone.now(), actor=request.user.username)
+        user_remove(user=found, **by(request))
     except Refused as refusal:
         messages.error(request, refusal.detail)
         return redirect("user", username=username)

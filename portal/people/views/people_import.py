@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 from uuid import uuid4
 
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import render
-from django.utils import timezone
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods, require_safe
 
 from portal.accounts.models import User
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, by, form_view, page_view
 from portal.accounts.rights import Action
 from portal.common.errors import Invalid
 from portal.common.progress import progress_read, progress_steps
@@ -29,8 +26,7 @@ TICKET = re.compile(r"[0-9a-f]{32}")
 
 
 @sensitive_post_parameters("table")
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def users_import(request: PageRequest) -> HttpResponse:
     """First previews what would become of each row, then on a second submit creates the accounts."""
     others_right(user=request.user, action=Action.USER_READ)
@@ -79,16 +75,14 @@ def _read_and_do(request: PageRequest, form: TableForm) -> tuple[list[ImportRow]
     told = progress_steps(_key(request.user, ticket)) if TICKET.fullmatch(ticket) else lambda done, total: None
     try:
         people_import(
-            rows=rows, dry_run=not wanted, all_or_nothing=not form.cleaned_data["others"], now=timezone.now(),
-            actor=request.user.username, told=told,
-        )  # fmt: skip
+            rows=rows, dry_run=not wanted, all_or_nothing=not form.cleaned_data["others"], told=told, **by(request)
+        )
     except Invalid:  # the rows have the reasons
         return rows, False
     return rows, wanted
 
 
-@login_required
-@require_safe
+@page_view
 def users_import_progress(request: PageRequest, ticket: str) -> JsonResponse:
     """Progress of the user's own import."""
     manage_right(user=request.user, action=Action.USER_MANAGE)

@@ -9,14 +9,13 @@ from datetime import timedelta
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import login
-from django.contrib.auth.decorators import login_required
 from django.core import signing
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
 from portal.accounts.audit import audit_write
 from portal.accounts.identities import identity_tie
@@ -24,7 +23,7 @@ from portal.accounts.models import Audited
 from portal.accounts.oidc.faults import SignInFault
 from portal.accounts.oidc.flow import Person, Trip, person_fetch, trip_begin, trip_lost
 from portal.accounts.oidc.provider import configured, provider_name
-from portal.accounts.pages import PageRequest, login_show, target_of
+from portal.accounts.pages import PageRequest, by, login_show, post_view, target_of
 from portal.accounts.services import SIGN_INS
 from portal.common.errors import NotFound, Refused
 from portal.common.throttles import by_address
@@ -46,8 +45,7 @@ def oidc_start(request: PageRequest) -> HttpResponse:
     return _start(request, next=target if len(target) <= MOST_TARGET else "/")
 
 
-@login_required
-@require_POST
+@post_view
 def oidc_tie(request: PageRequest) -> HttpResponse:
     """Sends the logged-in user to the provider, to tie the identity there to their account."""
     return _start(request, next=reverse("profile"), link=request.user.pk)
@@ -124,10 +122,7 @@ def _logged_in(request: PageRequest, trip: Trip, person: Person) -> HttpResponse
 def _tied(request: PageRequest, trip: Trip, person: Person) -> HttpResponse:
     if request.user.pk != trip.link:
         raise trip_lost()
-    identity_tie(
-        user=request.user, issuer=person.issuer, subject=person.subject, now=timezone.now(),
-        actor=request.user.username,
-    )  # fmt: skip
+    identity_tie(user=request.user, issuer=person.issuer, subject=person.subject, **by(request))
     messages.success(request, _("From now on you log in by %(name)s too.") % {"name": provider_name()})
     return redirect("profile")
 

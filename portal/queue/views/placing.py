@@ -6,14 +6,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods
 
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, form_view, sent
 from portal.accounts.rights import Action
 from portal.common.errors import Conflict
 from portal.jobs.models import Job
@@ -27,8 +25,7 @@ LATEST_MS = 2**42
 """The latest time accepted, in the year 2109: a browser may send any number, and the calendar ends."""
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def job_queue_page(request: PageRequest, job_id: int) -> HttpResponse:
     """Shows the waiting job's place, asks for another, then moves it. If the order was changed meanwhile, shows the
     changes and keeps what was chosen."""
@@ -82,7 +79,7 @@ def counted_words(job: Job) -> str:
 def _form(request: PageRequest, job: Job, among: Among) -> PlaceForm:
     labels = queue_labels(ids=_listed(job, among))
     others = {pk: f"{place}. {label}" for place, (pk, label) in enumerate(labels.items(), start=1) if pk != job.pk}
-    return PlaceForm(request.POST if request.method == "POST" else None, others=others, moved=job.queue_ms is not None)
+    return PlaceForm(sent(request), others=others, moved=job.queue_ms is not None)
 
 
 def _listed(job: Job, among: Among) -> list[int]:

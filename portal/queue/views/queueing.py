@@ -7,16 +7,14 @@ from typing import Any, NamedTuple, cast
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.core.exceptions import BadRequest
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_POST, require_safe
 
 from portal.accounts.models import User
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, page_view, post_view
 from portal.accounts.rights import Action
 from portal.common.errors import Conflict
 from portal.jobs.models import Job
@@ -79,8 +77,7 @@ class Group(NamedTuple):
         return f"places-{self.vc}-{self.priority}-{'gpus' if self.gpus else 'none'}-{self.owner or 'all'}"
 
 
-@login_required
-@require_safe
+@page_view
 def queue(request: PageRequest) -> HttpResponse:
     """Shows the queue; of other teams' jobs only whose they are."""
     form = QueueForm(request.GET, user=request.user)
@@ -149,8 +146,7 @@ def _line(row: Queued, sight: JobSight, orders: JobSight, leads: JobSight) -> Li
     return Line(row, sight.covers(**whose), group)
 
 
-@login_required
-@require_POST
+@post_view
 def job_place_page(request: PageRequest, job_id: int) -> HttpResponse:
     """Moves a waiting job before or behind another, to the front, or back to its own place. An open page gets its part
     rendered again, with the result."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.exceptions import ValidationError
@@ -48,5 +47,5 @@ class ClusterView(ApiView):
             raise ValidationError("A configuration is an object with physicalCluster and virtualClusters.")
         dry = dry_run(request)
         found = configuration_read(document)
-        effect = configuration_change(found=found, now=timezone.now(), actor=self.user.username, dry_run=dry)
+        effect = configuration_change(found=found, dry_run=dry, **self.by)
         return Response(ConfigurationAnswer({"dry_run": dry, "effect": effect}).data)

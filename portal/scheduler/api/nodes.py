@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -29,6 +28,6 @@ class RemovableNodeView(NodeView):
         administrators."""
         node = node_with_right(user=self.user, name=name, action=Action.NODE_REMOVE)
         dry = dry_run(request)
-        done = node_remove(node=node, now=timezone.now(), actor=self.user.username, dry_run=dry)
+        done = node_remove(node=node, dry_run=dry, **self.by)
         told = {"dry_run": dry, "shortages": done.shortages, "effect": done.effect, "stranded": done.stranded}
         return Response(NodeRemovedAnswer(told).data)

@@ -76,9 +76,12 @@ class QuotasView(ApiView):
         cluster_right(user=self.user)
         body, dry = self.body(QuotasBody), dry_run(request)
         effect = quotas_change(
-            lines=lines_resolve(_wishes(body["lines"])), now=timezone.now(), actor=self.user.username, dry_run=dry,
-            reason=body["reason"], version=_version(request),
-        )  # fmt: skip
+            lines=lines_resolve(_wishes(body["lines"])),
+            dry_run=dry,
+            reason=body["reason"],
+            version=_version(request),
+            **self.by,
+        )
         return self._answer(QuotasChangedAnswer, {"dry_run": dry, "effect": effect})
 
     def _answer(self, shape: type[serializers.Serializer[Any]], more: dict[str, Any]) -> Response:
@@ -141,7 +144,7 @@ class QuotaChangeView(ApiView):
         change = quota_changes(over=True).filter(pk=change_id).first()
         if change is None:
             raise NotFound("change of quotas", change_id)
-        quota_change_withdraw(change=change, now=timezone.now(), actor=self.user.username)
+        quota_change_withdraw(change=change, **self.by)
         return Response(status=204)
 
 

@@ -7,14 +7,11 @@ from typing import Any
 
 import yaml
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods
 
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, by, form_view
 from portal.cluster.forms.configuration import ConfigurationForm
 from portal.cluster.services.configuration import configuration_export, configuration_read
 from portal.common.errors import ChangedMeanwhile, Conflict, Invalid
@@ -25,8 +22,7 @@ from portal.teams.selectors.visible import configuration_right
 from portal.teams.services.cluster_version import cluster_version
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def configuration(request: PageRequest) -> HttpResponse:
     """A first submit previews another configuration, a second applies it."""
     configuration_right(user=request.user)
@@ -75,10 +71,12 @@ def _look(request: PageRequest, form: ConfigurationForm) -> Look:
     assert isinstance(document, Mapping)
     return Look(
         configuration_change(
-            found=configuration_read(document), now=timezone.now(), actor=request.user.username,
-            dry_run="apply" not in request.POST, version=form.cleaned_data["seen"],
+            found=configuration_read(document),
+            dry_run="apply" not in request.POST,
+            version=form.cleaned_data["seen"],
+            **by(request),
         )
-    )  # fmt: skip
+    )
 
 
 def _refuse(form: ConfigurationForm, refusal: Invalid | Conflict) -> None:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods
 
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, by, form_view
 from portal.accounts.rights import Action
 from portal.common.errors import Conflict
 from portal.scheduler.changes import node_remove
@@ -18,14 +15,13 @@ from portal.scheduler.views.quota import Look
 from portal.teams.selectors.visible import node_with_right
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def node_end(request: PageRequest, name: str) -> HttpResponse:
     """Shows what would be short without the node, asks, then removes it."""
     node = node_with_right(user=request.user, name=name, action=Action.NODE_REMOVE)
     dry, refused, done = request.method != "POST", "", None
     try:
-        done = node_remove(node=node, now=timezone.now(), actor=request.user.username, dry_run=dry)
+        done = node_remove(node=node, dry_run=dry, **by(request))
     except Conflict as conflict:
         refused = conflict.detail
     if done is not None and not dry:

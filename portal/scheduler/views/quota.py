@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_http_methods, require_POST
 
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, by, form_view, post_view, sent
 from portal.common.errors import ChangedMeanwhile, Conflict, Invalid, NotFound
 from portal.hardware.selectors.changed import quotas_changed_last
 from portal.scheduler.changes import quota_change_plan, quotas_change
@@ -66,13 +64,12 @@ class Look:
         ) % {"number": number}
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def quota(request: PageRequest, name: str) -> HttpResponse:
     """Numbers of cells; a first submit previews them, a second applies them."""
     vc = vc_get(user=request.user, name=name)
     cluster_right(user=request.user)
-    data = request.POST if request.method == "POST" else None
+    data = sent(request)
     there = {one.sku: one.gpus for one in sku_totals()}
     form = QuotaForm(data, vc=vc, kinds=cell_types(), now=quota_lines(), there=there, version=cluster_version())
     look = None
@@ -126,8 +123,7 @@ def _change(request: PageRequest, form: QuotaForm, *, dry_run: bool) -> Look:
     return Look(planned.effect, planned.returns)
 
 
-@login_required
-@require_POST
+@post_view
 def quota_change_end(request: PageRequest, change_id: int) -> HttpResponse:
     """Withdraws a quota change."""
     cluster_right(user=request.user)
@@ -136,7 +132,7 @@ def quota_change_end(request: PageRequest, change_id: int) -> HttpResponse:
         raise NotFound("change of quotas", change_id)
     vc = VirtualCluster.objects.filter(quota_changes__change=change).first()
     try:
-        quota_change_withdraw(change=change, now=timezone.now(), actor=request.user.username)
+        quota_change_withdraw(change=change, **by(request))
     except (Invalid, Conflict) as refusal:
         messages.error(request, refusal.detail)
     else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
@@ -92,7 +91,7 @@ class VirtualClustersView(ApiView):
         true. 409 when the name is taken. For administrators."""
         vc_make_right(user=self.user)
         body = self.body(VirtualClusterBody)
-        vc = vc_create(**body, now=timezone.now(), actor=self.user.username)
+        vc = vc_create(**body, **self.by)
         return Response(VirtualClusterDetailAnswer(_whole(vc, None)).data, status=201)
 
     def _described(self, vcs: list[VirtualCluster]) -> list[dict[str, Any]]:
@@ -122,7 +121,7 @@ class VirtualClusterView(ApiView):
             vc_with_right(user=self.user, name=name, action=Action.VC_CONFIGURE)
         limits = changes.pop("loan_limits", None)
         wanted = None if limits is None else [Limit(**limit) for limit in limits]
-        vc_set_all_rules(vc=vc, changes=changes, limits=wanted, now=timezone.now(), actor=self.user.username)
+        vc_set_all_rules(vc=vc, changes=changes, limits=wanted, **self.by)
         return self._answer(name)
 
     @extend_schema(operation_id="virtual_cluster_remove", responses={204: None})
@@ -130,7 +129,7 @@ class VirtualClusterView(ApiView):
         """Removes it with its quota and members; 409 while jobs of it wait or run. Jobs that are over keep its name.
         For administrators."""
         vc = vc_with_right(user=self.user, name=name, action=Action.VC_MAKE)
-        vc_remove(vc=vc, now=timezone.now(), actor=self.user.username)
+        vc_remove(vc=vc, **self.by)
         return Response(status=204)
 
     def _answer(self, name: str) -> Response:
@@ -155,10 +154,7 @@ class MembersView(ApiView):
         """Gives a user or a group a role, in place of an earlier one. For its leads and administrators."""
         vc = vc_with_right(user=self.user, name=name, action=Action.VC_MEMBERS)
         body = self.body(MemberBody)
-        membership_set(
-            vc=vc, name=body["name"], group=body["kind"] == "group", role=body["role"], now=timezone.now(),
-            actor=self.user.username,
-        )  # fmt: skip
+        membership_set(vc=vc, name=body["name"], group=body["kind"] == "group", role=body["role"], **self.by)
         return Response(MemberAnswer(vc_members(vc=vc), many=True).data)
 
 
@@ -169,7 +165,7 @@ class MemberView(ApiView):
     def delete(self, request: Request, name: str, member_id: int) -> Response:
         """Takes somebody out; what runs goes on. For its leads and administrators."""
         vc = vc_with_right(user=self.user, name=name, action=Action.VC_MEMBERS)
-        membership_end(vc=vc, membership_id=member_id, now=timezone.now(), actor=self.user.username)
+        membership_end(vc=vc, membership_id=member_id, **self.by)
         return Response(status=204)
 
 
@@ -195,14 +191,14 @@ class FirmRightView(ApiView):
         quota, up to and including the last day. For administrators."""
         vc = vc_with_right(user=self.user, name=name, action=Action.VC_CONFIGURE)
         body = self.body(FirmRightBody)
-        firm_right_set(vc=vc, username=user, **body, now=timezone.now(), actor=self.user.username)
+        firm_right_set(vc=vc, username=user, **body, **self.by)
         return self._answer(vc)
 
     @extend_schema(operation_id="firm_right_end", responses=VirtualClusterDetailAnswer)
     def delete(self, request: Request, name: str, user: str) -> Response:
         """Takes the right back; the user's jobs can be preempted from now on. For administrators."""
         vc = vc_with_right(user=self.user, name=name, action=Action.VC_CONFIGURE)
-        firm_right_end(vc=vc, username=user, now=timezone.now(), actor=self.user.username)
+        firm_right_end(vc=vc, username=user, **self.by)
         return self._answer(vc)
 
     def _answer(self, vc: VirtualCluster) -> Response:

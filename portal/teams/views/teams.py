@@ -7,15 +7,12 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, by, form_view, page_view, post_view, sent
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.common.errors import Invalid, NotFound
 from portal.common.forms import refusal_show
@@ -43,8 +40,7 @@ JOINED = {
 }
 
 
-@login_required
-@require_safe
+@page_view
 def virtual_cluster(request: PageRequest, name: str) -> HttpResponse:
     """Shows its page."""
     return _page(request, vc_get(user=request.user, name=name))
@@ -98,20 +94,17 @@ def _mine(users: Sequence[UserShare], me: str) -> dict[str, Any] | None:
     return {"share": own.percent, "ahead": ahead, "half_life": settings.FAIR_SHARE_HALF_LIFE_H}
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def virtual_cluster_rules(request: PageRequest, name: str) -> HttpResponse:
     """Changes the rules: a lead the limits per user, an administrator all of them and the limits of lending."""
     vc = vc_with_right(user=request.user, name=name, action=Action.VC_CAP)
     every = allowed_everywhere(request.user, Action.VC_CONFIGURE)
-    data = request.POST if request.method == "POST" else None
+    data = sent(request)
     form, loans = RulesForm(data, vc=vc, every=every), LoanForm(data, vc=vc) if every else None
     if form.is_valid() and (loans is None or loans.is_valid()):
         limits = loans.limits if loans is not None and loans.changed else None
         try:
-            vc_set_all_rules(
-                vc=vc, changes=form.cleaned_data, limits=limits, now=timezone.now(), actor=request.user.username
-            )
+            vc_set_all_rules(vc=vc, changes=form.cleaned_data, limits=limits, **by(request))
         except Invalid as refusal:
             refusal_show(form, refusal)
         else:
@@ -122,8 +115,7 @@ def virtual_cluster_rules(request: PageRequest, name: str) -> HttpResponse:
     return render(request, "teams/rules.html", context, status=400 if wrong else 200)
 
 
-@login_required
-@require_POST
+@post_view
 def member_add(request: PageRequest, name: str) -> HttpResponse:
     """Gives somebody a role, replacing an earlier one only if that was asked for."""
     vc = vc_with_right(user=request.user, name=name, action=Action.VC_MEMBERS)
@@ -132,9 +124,13 @@ def member_add(request: PageRequest, name: str) -> HttpResponse:
         typed = form.cleaned_data
         try:
             membership_set(
-                vc=vc, name=typed["name"], group=typed["kind"] == "group", role=typed["role"], now=timezone.now(),
-                actor=request.user.username, only_new="change" not in request.POST,
-            )  # fmt: skip
+                vc=vc,
+                name=typed["name"],
+                group=typed["kind"] == "group",
+                role=typed["role"],
+                only_new="change" not in request.POST,
+                **by(request),
+            )
         except Invalid as error:
             for fault in error.faults:
                 form.add_error(fault.path, fault.message)
@@ -144,24 +140,22 @@ def member_add(request: PageRequest, name: str) -> HttpResponse:
     return _page(request, vc, member=form, status=400)
 
 
-@login_required
-@require_POST
+@post_view
 def member_remove(request: PageRequest, name: str, membership_id: int) -> HttpResponse:
     """Removes a member."""
     vc = vc_with_right(user=request.user, name=name, action=Action.VC_MEMBERS)
-    membership_end(vc=vc, membership_id=membership_id, now=timezone.now(), actor=request.user.username)
+    membership_end(vc=vc, membership_id=membership_id, **by(request))
     return redirect("vc", name=vc.name)
 
 
-@login_required
-@require_POST
+@post_view
 def firm_right_give(request: PageRequest, name: str) -> HttpResponse:
     """Grants a user the right to non-preemptible jobs."""
     vc = vc_with_right(user=request.user, name=name, action=Action.VC_CONFIGURE)
     form = FirmRightForm(request.POST, auto_id="right-%s")
     if form.is_valid():
         try:
-            firm_right_set(vc=vc, **form.cleaned_data, now=timezone.now(), actor=request.user.username)
+            firm_right_set(vc=vc, **form.cleaned_data, **by(request))
         except Invalid as error:
             for fault in error.faults:
                 form.add_error(fault.path, fault.message)
@@ -172,11 +166,10 @@ def firm_right_give(request: PageRequest, name: str) -> HttpResponse:
     return _page(request, vc, right=form, status=400)
 
 
-@login_required
-@require_POST
+@post_view
 def firm_right_take(request: PageRequest, name: str, user: str) -> HttpResponse:
     """Revokes it."""
     vc = vc_with_right(user=request.user, name=name, action=Action.VC_CONFIGURE)
-    firm_right_end(vc=vc, username=user, now=timezone.now(), actor=request.user.username)
+    firm_right_end(vc=vc, username=user, **by(request))
     messages.success(request, _("%(user)s's jobs can be preempted again.") % {"user": user})
     return redirect("vc", name=vc.name)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_safe
 
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, by, form_view, page_view, sent
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.common.errors import Refused
 from portal.common.forms import refusal_show
@@ -23,8 +20,7 @@ MOST_JOBS = 20
 """How many of the jobs that block a virtual cluster's removal are named."""
 
 
-@login_required
-@require_safe
+@page_view
 def vcs(request: PageRequest) -> HttpResponse:
     """Lists virtual clusters, one's own first, with what each owns, uses, borrows and lends."""
     context = {
@@ -34,15 +30,14 @@ def vcs(request: PageRequest) -> HttpResponse:
     return render(request, "teams/parts/vcs.html" if request.htmx else "teams/vcs.html", context)
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def vc_new(request: PageRequest) -> HttpResponse:
     """Creates a virtual cluster; its quota is set on the page that follows."""
     vc_make_right(user=request.user)
-    form = NewVcForm(request.POST if request.method == "POST" else None)
+    form = NewVcForm(sent(request))
     if form.is_valid():
         try:
-            made = vc_create(**form.cleaned_data, now=timezone.now(), actor=request.user.username)
+            made = vc_create(**form.cleaned_data, **by(request))
         except Refused as refusal:
             refusal_show(form, refusal, at="name")
         else:
@@ -51,15 +46,14 @@ def vc_new(request: PageRequest) -> HttpResponse:
     return render(request, "teams/vc_new.html", {"form": form}, status=400 if form.errors else 200)
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def vc_end(request: PageRequest, name: str) -> HttpResponse:
     """Asks, then removes a virtual cluster that has no live jobs."""
     vc = vc_with_right(user=request.user, name=name, action=Action.VC_MAKE)
     refused = vc_remove_refusal(vc=vc)
     if request.method == "POST":
         try:
-            vc_remove(vc=vc, now=timezone.now(), actor=request.user.username)
+            vc_remove(vc=vc, **by(request))
         except Refused as refusal:
             refused = refusal.detail
         else:

@@ -10,15 +10,13 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.conf import settings
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_safe
 
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, page_view
 from portal.common.charts import Chart, Line
 from portal.common.errors import Invalid
 from portal.usage.forms import GROUPS, UsageForm
@@ -46,8 +44,7 @@ class UsageLine:
     address: str = ""
 
 
-@login_required
-@require_safe
+@page_view
 def usage(request: PageRequest) -> HttpResponse:
     """A report by virtual cluster, user or SKU, and the same over time."""
     now = timezone.now()

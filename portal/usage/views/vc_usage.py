@@ -5,14 +5,12 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta
 from urllib.parse import urlencode
 
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_safe
 
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, page_view
 from portal.common.charts import Chart, Line
 from portal.common.errors import NotFound
 from portal.teams.models import VirtualCluster
@@ -24,8 +22,7 @@ SPANS = (7, 30, 90)
 HOUR_MS = 3_600_000
 
 
-@login_required
-@require_safe
+@page_view
 def vc_usage(request: PageRequest, name: str) -> HttpResponse:
     """GPU hours by day: inside the quota, on loan, and of these actually used."""
     vc = vc_get(user=request.user, name=name)
