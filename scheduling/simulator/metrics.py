@@ -40,7 +40,9 @@ class Figures:
 
     unfinished: jobs that never ended. makespan_s: from the first submission to the last end. gpu_utilisation:
     GPU time held from the first to the last submission by GPUs there are; of a virtual cluster by those it owns,
-    which may be more than 1; None without GPUs or time. preemptions: of jobs, each time.
+    which may be more than 1; None without GPUs or time. preemptions: of jobs, each time. parked, resumed, resizes: how
+    often jobs were parked, went on from there, and grew or shrank. first_output_s: from submission until a job first
+    computed. returns_s: from when the person of an idle session was back until its GPU was.
     """
 
     count: int
@@ -53,6 +55,12 @@ class Figures:
     gpu_hours_lost: float
     preemptions: int
     preempted_jobs: int
+    parked: int
+    resumed: int
+    resizes: int
+    gpu_hours_idle: float
+    first_output_s: Spread
+    returns_s: Spread
     later_than_private: Later | None
 
 
@@ -76,8 +84,8 @@ class _Window:
         held = 0
         for attempt in outcome.attempts:
             end = self.end_ms if attempt.end_ms is None else min(attempt.end_ms, self.end_ms)
-            held += max(0, end - attempt.start_ms)
-        return held * outcome.job.gpus
+            held += max(0, end - attempt.start_ms) * attempt.gpus
+        return held
 
 
 def summary(cluster: Cluster, outcomes: Sequence[Outcome], private: Sequence[Outcome] | None = None) -> Summary:
@@ -112,10 +120,16 @@ def figures(outcomes: Sequence[Outcome], gpus: int, window: _Window, alone: dict
         completion_s=spread(_completion(one) for one in outcomes),
         makespan_s=(max(ends) - min(begins)) / 1000 if ends else None,
         gpu_utilisation=held / there if there else None,
-        gpu_hours=sum(one.job.gpus * _run_ms(one) for one in outcomes) / HOUR_MS,
+        gpu_hours=sum(map(_gpu_ms, outcomes)) / HOUR_MS,
         gpu_hours_lost=sum(one.job.gpus * one.lost_ms for one in outcomes) / HOUR_MS,
         preemptions=sum(one.preemptions for one in outcomes),
         preempted_jobs=sum(one.preemptions > 0 for one in outcomes),
+        parked=sum(one.parked for one in outcomes),
+        resumed=sum(one.resumed for one in outcomes),
+        resizes=sum(one.resizes for one in outcomes),
+        gpu_hours_idle=sum(one.idle_ms for one in outcomes) / HOUR_MS,
+        first_output_s=spread(map(_first_output, outcomes)),
+        returns_s=spread(back for one in outcomes for back in one.returns_ms),
         later_than_private=None if alone is None else later(outcomes, alone),
     )
 
@@ -124,8 +138,13 @@ def _completion(outcome: Outcome) -> int | None:
     return None if outcome.finish_ms is None else outcome.finish_ms - outcome.job.submit_ms
 
 
-def _run_ms(outcome: Outcome) -> int:
-    return sum(one.end_ms - one.start_ms for one in outcome.attempts if one.end_ms is not None)
+def _first_output(outcome: Outcome) -> int | None:
+    first = outcome.first_start_ms if outcome.first_output_ms is None else outcome.first_output_ms
+    return None if first is None else first - outcome.job.submit_ms
+
+
+def _gpu_ms(outcome: Outcome) -> int:
+    return sum((one.end_ms - one.start_ms) * one.gpus for one in outcome.attempts if one.end_ms is not None)
 
 
 def spread(times_ms: Iterable[int | None]) -> Spread:

@@ -9,7 +9,11 @@ from scheduling.engine import Engine
 from scheduling.model.cluster import Cluster, FirstToPay, Order, Policy
 from scheduling.model.job import Borrow, Job
 from scheduling.simulator.clusters import POOL, alone, counted_in_gpus, undivided
-from scheduling.simulator.loop import Event, Loop, Outcome, restart_cost
+from scheduling.simulator.elastic import Elastic, ElasticRule, halved, is_elastic
+from scheduling.simulator.guests import GroupRule, Groups, SessionRule, Sessions
+from scheduling.simulator.loop import Addition, Event, Loop, Outcome, restart_cost
+from scheduling.simulator.parking import Parking, ParkRule
+from scheduling.simulator.sampling import among
 from scheduling.simulator.trace import DEFAULT_PRIORITY, Fault, TraceError, TraceJob
 
 
@@ -35,6 +39,7 @@ class Settings:
     grace_ms: what a victim is given before it is gone.
     promotion: who runs on loan moves into its quota in its turn; else it stays on loan to its end.
     restart_cost: that price, in ms of run time by the job's GPUs.
+    park, elastic, sessions, groups: what is added to the engine's sharing; each team alone is without them.
     """
 
     sharing: Sharing = Sharing.CAPACITY
@@ -45,6 +50,10 @@ class Settings:
     grace_ms: int = 0
     promotion: bool = True
     restart_cost: Callable[[int], int] = restart_cost
+    park: ParkRule | None = None
+    elastic: ElasticRule | None = None
+    sessions: SessionRule | None = None
+    groups: GroupRule | None = None
 
 
 NEVER_SAVED_MS = 1 << 62
@@ -90,7 +99,8 @@ def compare(
 ) -> Result:
     """The same with each virtual cluster alone, to measure others by; jobs that could never run so are left out."""
     made = []
-    for world in worlds(cluster, trace, replace(settings, sharing=Sharing.PRIVATE)):
+    settings = replace(settings, sharing=Sharing.PRIVATE, park=None, elastic=None, sessions=None, groups=None)
+    for world in worlds(cluster, trace, settings):
         bad = {fault.line for fault in unfit(world)}
         made.append(replace(world, jobs=tuple(pair for pair in world.jobs if pair[0].line not in bad)))
     return _run(made, trace, settings, ended)
@@ -102,11 +112,27 @@ def _run(made: list[World], trace: Sequence[TraceJob], settings: Settings, ended
     for world in made:
         price = settings.restart_cost if settings.work_kept else None
         loop = Loop(Engine(world.cluster), world.jobs, restart_cost=price, ended=ended)
+        loop.additions += _additions(loop, world, settings)
         outcomes.update((outcome.job.id, outcome) for outcome in loop.run())
         events += loop.events
     if len(made) > 1:
         events.sort(key=lambda event: event.at_ms)
     return Result(tuple(outcomes.get(job.id) or Outcome(job) for job in trace), tuple(events))
+
+
+def _additions(loop: Loop, world: World, settings: Settings) -> Iterator[Addition]:
+    """What the settings add to the engine's own sharing."""
+    single = frozenset(job.id for job, _ in world.jobs if job.gpus == 1)
+    if settings.park is not None:
+        yield Parking(loop, settings.park)
+    if settings.elastic is not None:
+        names = frozenset(job.id for job, asked in world.jobs if _grows(job, asked, settings.elastic))
+        yield Elastic(loop, settings.elastic, world.cluster, names)
+    if settings.sessions is not None:
+        chosen = frozenset(name for name in single if among(name, settings.sessions.share))
+        yield Sessions(loop, settings.sessions, chosen, single - chosen)
+    if settings.groups is not None:
+        yield Groups(loop, settings.groups, single)
 
 
 def worlds(cluster: Cluster, trace: Sequence[TraceJob], settings: Settings) -> Iterator[World]:
@@ -138,7 +164,7 @@ def request(job: TraceJob, settings: Settings) -> Job:
     """The job as the engine is asked for it."""
     pooled = settings.sharing == Sharing.FIFO
     lent = settings.sharing == Sharing.CAPACITY and not job.opportunistic
-    return Job(
+    asked = Job(
         job.id,
         POOL if pooled else job.vc,
         job.user,
@@ -150,6 +176,11 @@ def request(job: TraceJob, settings: Settings) -> Job:
         grace_ms=settings.grace_ms,
         borrow=Borrow.AUTO if lent else Borrow.NEVER,
     )
+    return halved(asked) if settings.elastic is not None and _grows(job, asked, settings.elastic) else asked
+
+
+def _grows(job: TraceJob, asked: Job, rule: ElasticRule) -> bool:
+    return is_elastic(asked, job.gpus) and among(job.id, rule.share)
 
 
 def unfit(world: World) -> Iterator[Fault]:

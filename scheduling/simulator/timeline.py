@@ -22,16 +22,16 @@ def timeline(events: Iterable[Event]) -> list[Moment]:
     """One moment for each time at which something changed; the events are in the order of time."""
     moments: list[Moment] = []
     held = {Standing.GUARANTEED: 0, Standing.BORROWED: 0}
-    now_held: dict[str, Standing] = {}
+    now_held: dict[str, tuple[Standing, int]] = {}
     jobs = gpus = 0
     for event in events:
         before = now_held.pop(event.job.id, None)
         if before is not None:
-            held[before] -= event.job.gpus
+            held[before[0]] -= before[1]
         waits = _WAITS.get(event.happening, 0)
         if event.standing is not None:
-            now_held[event.job.id] = event.standing
-            held[event.standing] += event.job.gpus
+            now_held[event.job.id] = event.standing, event.gpus
+            held[event.standing] += event.gpus
         jobs += waits
         gpus += waits * event.job.gpus
         moment = Moment(event.at_ms, held[Standing.GUARANTEED], held[Standing.BORROWED], jobs, gpus)

@@ -173,3 +173,66 @@ def test_a_file_that_is_no_text_is_refused(files: Path, data: bytes, sentence: s
 def test_an_option_that_cannot_be_is_refused(files: Path, words: tuple[str, ...], sentence: str) -> None:
     with pytest.raises(CommandError, match=sentence):
         simulate(files, *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "settings", "column"),
+    [
+        (
+            ("--preemption", "restart", "--park", "1", "--park-patience", "60"),
+            {"park": {"patience_ms": 60_000}},
+            "parked",
+        ),
+        (("--elastic", "0.5"), {"elastic": {"share": 0.5, "efficiency": 0.8}}, "resized"),
+        (("--idle", "0.5", "--when-idle", "park"), {"sessions": {"idle": "park", "busy": 0.25}}, "GPU back: p50 s"),
+        (("--share", "4", "--slowdown", "0.1"), {"groups": {"most": 4, "slowdown": 0.1}}, "first output: p50 s"),
+        (("--turns",), {"groups": {"most": 4, "turns": True}}, "first output: p50 s"),
+    ],
+)
+def test_an_addition_is_told_in_the_settings_and_has_a_column(
+    files: Path, words: tuple[str, ...], settings: dict[str, dict[str, Any]], column: str
+) -> None:
+    told = results(files, *words)["summary"]["settings"]
+    for name, rule in settings.items():
+        assert rule.items() <= told[name].items()
+    assert column in simulate(files, *words)
+    assert column not in simulate(files)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--preemption", "restart", "--park", "0"), "--park 0 is no number of GPUs from 1"),
+        (("--park", "1"), "--park 1 needs --preemption restart: with --preemption keep a victim loses nothing"),
+        (
+            ("--preemption", "restart", "--park", "1", "--park-patience", "-3"),
+            "--park-patience -3.0 is no number of seconds from 0",
+        ),
+        (
+            ("--preemption", "restart", "--park", "1", "--park-patience", "nan"),
+            "--park-patience nan is no number of seconds from 0",
+        ),
+        (
+            ("--preemption", "restart", "--park", "1", "--park-patience", "inf"),
+            "--park-patience inf is no number of seconds from 0",
+        ),
+        (("--preemption", "restart", "--park", "1", "--park-room", "-1"), "--park-room -1 is no number of GPUs from 0"),
+        (("--elastic", "1.5"), "--elastic 1.5 is no share from 0 to 1"),
+        (("--elastic", "nan"), "--elastic nan is no share from 0 to 1"),
+        (("--elastic", "0.5", "--efficiency", "0.4"), "--efficiency 0.4 is no efficiency from 0.5 to 1"),
+        (("--efficiency", "0.9"), "--efficiency 0.9 says more about --elastic, which is not given"),
+        (("--idle", "-1"), "--idle -1.0 is no share from 0 to 1"),
+        (("--idle", "0.2", "--busy", "2"), "--busy 2.0 is no share from 0 to 1"),
+        (("--share", "1"), "--share 1 is no number of parts from 2 to 8"),
+        (("--share", "2", "--slowdown", "1"), "--slowdown 1.0 is no share from 0 to 0.99"),
+        (("--turns", "--slowdown", "0.1"), "--slowdown 0.1 says more about --share, which is not given"),
+        (
+            ("--turns", "--share", "2"),
+            "--share 2 and --turns are simulated one at a time: give one of --park, --elastic",
+        ),
+        (("--policy", "fifo", "--turns"), "--turns needs --policy capacity: --policy fifo lends nothing"),
+    ],
+)
+def test_an_addition_that_cannot_be_is_refused(files: Path, words: tuple[str, ...], sentence: str) -> None:
+    with pytest.raises(CommandError, match=sentence):
+        simulate(files, *words)

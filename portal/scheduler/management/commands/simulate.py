@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from portal.scheduler.management.simulation import additions
 from portal.scheduler.management.simulation.chart import NoPlots, draw, ensure_drawing
 from portal.scheduler.management.simulation.inputs import InputError, cluster_of, told, trace_of
 from portal.scheduler.management.simulation.outputs import table_of, write_events, write_results
@@ -40,6 +41,7 @@ class Command(BaseCommand):
         )
         parser.add_argument("--quota", choices=["node", "gpu"], default="node", help="what a share is made of")
         parser.add_argument("--grace", type=float, default=0.0, metavar="SECONDS", help="before a victim is gone")
+        additions.add_arguments(parser)
         parser.add_argument("--out", type=Path, metavar="FILE", help="figures and jobs as JSON")
         parser.add_argument("--events", type=Path, metavar="FILE", help="what happened, one JSON object a line")
         parser.add_argument("--plot", type=Path, metavar="FILE", help="a chart, PNG or SVG by its name")
@@ -92,6 +94,7 @@ def _settings(options: dict[str, Any]) -> Settings:
         quota_in_gpus=options["quota"] == "gpu",
         grace_ms=round(options["grace"] * 1000),
         promotion=options["promotion"] == "on",
+        **additions.additions_of(options),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from io import StringIO
 from pathlib import Path
@@ -41,7 +41,18 @@ def told_settings(settings: Settings) -> dict[str, Any]:
         "promotion": "on" if settings.promotion else "off",
         "quota": "gpu" if settings.quota_in_gpus else "node",
         "grace_s": settings.grace_ms / 1000,
+        **{name: _told_rule(rule) for name, rule in _rules_of(settings).items()},
     }
+
+
+def _rules_of(settings: Settings) -> dict[str, Any]:
+    """What is added to the engine's own sharing, if anything."""
+    rules = {name: getattr(settings, name) for name in ("park", "elastic", "sessions", "groups")}
+    return {name: rule for name, rule in rules.items() if rule is not None}
+
+
+def _told_rule(rule: Any) -> dict[str, Any]:
+    return {name: getattr(value, "value", value) for name, value in asdict(rule).items()}
 
 
 def _job(outcome: Outcome) -> dict[str, Any]:
@@ -78,7 +89,7 @@ def write_events(path: Path, events: Iterable[Event]) -> None:
                 "event": event.happening.value,
                 "job_id": event.job.id,
                 "vc": event.job.vc,
-                "gpus": event.job.gpus,
+                "gpus": event.gpus,
                 "standing": None if event.standing is None else event.standing.value,
                 "cause": event.cause or None,
             }
@@ -89,12 +100,13 @@ def table_of(settings: Settings, summary: Summary, wall_s: float) -> str:
     """A table of the figures of all jobs and of each virtual cluster."""
     words = ", ".join(f"{name} {value}" for name, value in told_settings(settings).items())
     table = Table(title=words, caption=f"simulated in {wall_s:.1f} s", title_justify="left", caption_justify="left")
-    for heading in HEADINGS:
+    more = [one for name in _rules_of(settings) for one in MORE[name]]
+    for heading in (*HEADINGS, *(heading for heading, _ in more)):
         table.add_column(heading, justify="left" if heading == "vc" else "right", no_wrap=True)
     for vc, figures in summary.per_vc.items():
-        table.add_row(vc, *cells(figures))
+        table.add_row(vc, *cells(figures), *(_number(cell(figures)) for _, cell in more))
     table.add_section()
-    table.add_row("all", *cells(summary.overall))
+    table.add_row("all", *cells(summary.overall), *(_number(cell(summary.overall)) for _, cell in more))
     text = StringIO()
     Console(file=text, width=TABLE_WIDTH).print(table)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
@@ -116,6 +128,21 @@ HEADINGS = (
     "later than private",
     "started later",
 )
+
+MORE: dict[str, tuple[tuple[str, Callable[[Figures], float | None]], ...]] = {
+    "park": (("parked", lambda one: one.parked), ("went on", lambda one: one.resumed)),
+    "elastic": (("resized", lambda one: one.resizes),),
+    "sessions": (
+        ("idle GPU h", lambda one: one.gpu_hours_idle),
+        ("GPU back: p50 s", lambda one: one.returns_s.p50),
+        ("p95 s", lambda one: one.returns_s.p95),
+    ),
+    "groups": (
+        ("first output: p50 s", lambda one: one.first_output_s.p50),
+        ("p95 s", lambda one: one.first_output_s.p95),
+    ),
+}
+"""The columns that each addition to the engine's own sharing has."""
 
 
 def cells(figures: Figures) -> list[str]:

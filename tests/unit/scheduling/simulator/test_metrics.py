@@ -18,7 +18,9 @@ def history(*runs: list[tuple[float, float | None]], lost: tuple[int, ...] = (0,
     found = []
     for job, attempts, lost_ms in zip(trace(CLUSTER, *ROWS), runs, lost, strict=True):
         made = [
-            Attempt(int(start * 1000), {}, Standing.GUARANTEED, None if end is None else int(end * 1000))
+            Attempt(
+                int(start * 1000), {"node1": job.gpus}, Standing.GUARANTEED, None if end is None else int(end * 1000)
+            )
             for start, end in attempts
         ]
         finish = made[-1].end_ms if made else None

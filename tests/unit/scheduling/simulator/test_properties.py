@@ -44,14 +44,14 @@ def test_every_job_ends_and_its_runs_add_up_to_its_duration_and_what_was_lost(
         assert _run_ms(one) == one.job.duration_ms + one.lost_ms
         assert len(one.attempts) == one.preemptions + 1
         assert all(sum(attempt.nodes.values()) == one.job.gpus for attempt in one.attempts)
-    _check_nodes(result)
+    check_nodes(result)
 
 
 def _run_ms(outcome: Outcome) -> int:
     return sum(attempt.end_ms - attempt.start_ms for attempt in outcome.attempts if attempt.end_ms is not None)
 
 
-def _check_nodes(result: Result) -> None:
+def check_nodes(result: Result) -> None:
     """No node ever gives out more GPUs than it has; of one moment the ends come first."""
     changes = []
     for one in result.outcomes:
