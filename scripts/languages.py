@@ -24,6 +24,8 @@ SINGULAR = {"_", "gettext", "gettext_lazy", "gettext_noop"}
 PLURAL = {"ngettext", "ngettext_lazy"}
 MARKING = {"NotFound"}
 """What is made with a text that it translates itself: literals given to it first are marked by that."""
+DECLARING = {"Wording"}
+"""What declares a sentence, after its code: its text, and the plural."""
 _TEXT = r"""u?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _CALL = re.compile(rf"\b(_|gettext|ngettext)\(({_TEXT})(?:, ({_TEXT}))?", re.DOTALL)
 _PLACEHOLDER = re.compile(r"%\(\w+\)[a-z]|%%|%[sd]|\{\w*\}")
@@ -50,8 +52,9 @@ def marked() -> Iterator[Marked]:
     """Every text that is marked, file by file, and what the gallery says of its samples."""
     for path in sorted((ROOT / "frontend" / "templates").rglob("*.*")):
         yield from _in_template(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
-    for path in sorted((ROOT / "portal").rglob("*.py")):
-        yield from _in_python(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
+    for folder in ("portal", "nodes/protocol"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield from _in_python(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
     for path in sorted((ROOT / "portal" / "templates" / "samples" / "files").glob("*.yaml")):
         for text in re.findall(r"^description: (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE):
             yield Marked(text, None, str(path.relative_to(ROOT)))
@@ -71,9 +74,13 @@ def _in_python(text: str, place: str) -> Iterator[Marked]:
             for one in ast.walk(node.args[0]):
                 if isinstance(one, ast.Constant) and isinstance(one.value, str):
                     yield Marked(one.value, None, place)
+        args = node.args
         count = 1 if node.func.id in SINGULAR else 2 if node.func.id in PLURAL else 0
-        texts = [one.value for one in node.args[:count] if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-        if any(isinstance(one, ast.JoinedStr) for one in node.args[:count]):
+        if node.func.id in DECLARING:
+            args = node.args[1:]
+            count = len(args)
+        texts = [one.value for one in args[:count] if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+        if any(isinstance(one, ast.JoinedStr) for one in args[:count]):
             raise BadMark(f"{place}:{node.lineno}: an f-string is made before it could be translated.")
         if count and len(texts) == count:
             yield Marked(texts[0], texts[1] if count == 2 else None, place)
@@ -114,7 +121,10 @@ def update() -> None:
         new = Catalog(locale=old.locale)
         for key, found in places.items():
             known = old.get(key)
-            new.add(key, known.string if known else None, locations=[(place, 1) for place in found])
+            string: str | tuple[str, ...] | list[str] | None = known.string if known else None
+            if string and isinstance(key, tuple) is isinstance(string, str):  # it has a plural now, or no more
+                string = (string,) if isinstance(string, str) else string[0]
+            new.add(key, string, locations=[(place, 1) for place in found])
         header = path.read_bytes().partition(b"\n\n")[0]
         with path.open("wb") as file:
             file.write(header + b"\n\n")

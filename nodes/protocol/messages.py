@@ -350,7 +350,7 @@ Message = TypeVar("Message")
 
 def encode(message: object) -> bytes:
     """JSON of a message or of any dataclass above."""
-    return msgspec.json.encode(message)
+    return msgspec.json.encode(message, enc_hook=str)
 
 
 def decode(body: bytes, kind: type[Message]) -> Message:

@@ -1,4 +1,5 @@
 from django.apps import AppConfig
+from django.utils.module_loading import autodiscover_modules
 
 
 class CommonConfig(AppConfig):
@@ -6,3 +7,5 @@ class CommonConfig(AppConfig):
 
     def ready(self) -> None:
         from portal.common import checks  # noqa: F401  registers the checks
+
+        autodiscover_modules("wordings")

@@ -102,7 +102,9 @@ def _values(fields: Sequence[Any], values: Iterable[Any]) -> list[Any]:
 
 
 def _value(field: Any, value: Any) -> Any:
-    return _json_of(value) if isinstance(field, JSONField) else field.get_db_prep_save(value, connection)
+    if isinstance(field, JSONField):
+        return _json_of(field.get_prep_value(value))
+    return field.get_db_prep_save(value, connection)
 
 
 def _listed(fields: Sequence[Any], rows: Rows) -> tuple[str, list[str]]:
@@ -150,7 +152,7 @@ def _is_plain(field: Any) -> bool:
 def _column(field: Any, column: Sequence[Any]) -> Sequence[Any]:
     """Converts each distinct value once: times are mostly equal, ids are shared."""
     if isinstance(field, JSONField):
-        return [_json_of(value) for value in column]
+        return [_value(field, value) for value in column]
     ready = {value: _value(field, value) for value in {*column}}
     return [ready[value] for value in column]
 

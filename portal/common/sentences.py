@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
-from django.utils.translation import get_language, gettext
+from django.utils.translation import get_language, gettext, ngettext
+
+from nodes.protocol.wording import Filled, Sentence
 
 LONGEST = 1_000
 """Longest text, in characters, that is reworded."""
@@ -26,6 +29,25 @@ def some_of(names: Sequence[str], most: int) -> str:
     if len(names) <= most:
         return named
     return gettext("%(names)s and %(number)s more") % {"names": named, "number": len(names) - most}
+
+
+def worded(text: str, others: Callable[[str], str] = str) -> str:
+    """A declared sentence in the reader's language; any other text as it is."""
+    if get_language() == "en":
+        return text
+    if not isinstance(text, Sentence):
+        return others(text)
+    wording = text.wording
+    values = {name: _worded(value, others) for name, value in text.data.items()}
+    one = wording.is_one(text.data)
+    form = ngettext(wording.text, wording.plural, 1 if one else 2) if wording.plural else gettext(wording.text)
+    return form % Filled(values)
+
+
+def _worded(value: Any, others: Callable[[str], str]) -> Any:
+    if isinstance(value, list):
+        return gettext(", ").join(worded(one, others) for one in value)
+    return worded(value, others) if isinstance(value, str) else value
 
 
 def reworded(text: str, forms: Sequence[str], parts: Sequence[str] = ()) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from nodes.protocol.wording import stored
 from portal.accounts.models import User
 from portal.common.errors import Fault, Invalid
 from portal.forecast.estimates import endless_named, run_times, time_box
@@ -48,7 +49,7 @@ def job_what_if(*, user: User, text: str | bytes, now: datetime) -> WhatIf:
     loaded = load(now=now)
     job = draft_read(draft=draft, roles=roles, now=now, nodes=frozenset(loaded.nodes), ties=loaded.ties)
     if isinstance(job, HeldBack):
-        return WhatIf(code=job.code, message=job.message, vc=draft.vc.name)
+        return WhatIf(code=job.code, message=job.message, numbers=stored(job.message), vc=draft.vc.name)
     try:
         found = what_if(loaded.snapshot, job, int(now.timestamp() * 1000), run_times(), spent=time_box(SECONDS))
     except JobRefused as refused:

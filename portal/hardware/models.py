@@ -6,7 +6,7 @@ from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import Case, F, Q, Value, When
 
-from portal.common.models import EventRow
+from portal.common.models import WordedRow
 from portal.common.names import CELL_TYPE_LENGTH, NAME
 from portal.hardware.agents import agent_fault
 from portal.hardware.clocks import clock_fault
@@ -279,7 +279,7 @@ class Gpu(models.Model):
         return self.present and not self.fault
 
 
-class NodeEvent(EventRow):
+class NodeEvent(WordedRow):
     """An event of a node."""
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="events")

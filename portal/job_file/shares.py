@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from portal.job_file.facts import ClusterFacts
 from portal.job_file.model import JobSpec, TaskRoleSpec
+from portal.job_file.wordings import BEYOND_SHARE
 
 
 def share_hints(spec: JobSpec, cluster: ClusterFacts) -> Iterator[str]:
@@ -30,7 +31,4 @@ def _beyond(role: TaskRoleSpec, cpu_milli: int, memory_mb: int) -> Iterator[str]
     if role.resources.memory_mb > memory_mb:
         wants.append((f"{role.resources.memory_mb} MB", f"{memory_mb} MB"))
     for wanted, share in wants:
-        yield (
-            f"A task of {role.name} wants {wanted}, and the share of its GPUs is {share}: it starts where the rest is "
-            "idle, and may be ended for a job that has a right to it."
-        )
+        yield BEYOND_SHARE(role=role.name, wanted=wanted, share=share)

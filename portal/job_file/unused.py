@@ -13,6 +13,7 @@ from portal.job_file.loader import load
 from portal.job_file.problems import Path, path_text, short
 from portal.job_file.raw import Raw
 from portal.job_file.schema import schema_job
+from portal.job_file.wordings import UNUSED, UNUSED_GUESSED, UNUSED_MORE
 
 MOST_TOLD = 20
 FREE = ("parameters", "secrets")
@@ -53,16 +54,15 @@ class Unused(NamedTuple):
 def unused_keys(source: str | bytes) -> list[str]:
     """Hints on a valid file: a sentence for each key that has no effect, at most ``MOST_TOLD`` and one."""
     document = load(source)
-    told = []
+    told: list[str] = []
     found = list(unused(document.value))
     for one in found[:MOST_TOLD]:
         line = document.line(one.path)
         where = path_text(one.path) + (f" (line {line})" if line else "")
         guess = get_close_matches(short(str(one.path[-1])), one.known, 1)
-        meant = f"; did you mean {guess[0]}?" if guess else "."
-        told.append(f"{where} has no effect here: nothing reads this key{meant}")
+        told.append(UNUSED_GUESSED(key=where, guess=guess[0]) if guess else UNUSED(key=where))
     more = len(found) - MOST_TOLD
-    return told + ([f"{more} more keys have no effect here: nothing reads them."] if more > 0 else [])
+    return told + ([UNUSED_MORE(number=more)] if more > 0 else [])
 
 
 def unused(job: Raw) -> Iterator[Unused]:

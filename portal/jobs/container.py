@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from django.conf import settings
-from django.utils.translation import gettext_noop
 
 WORKDIR = "/workspace"
 
@@ -21,15 +20,3 @@ PAI_PORTS = ("ssh", "http")
 
 
 SSH_ASKED = {"state": "asked"}
-
-
-NO_SECRETS = gettext_noop(
-    "Its secrets cannot be opened: they were stored under another key than the portal has now. Submit the job again, "
-    "with its secrets."
-)
-
-
-NO_STORAGE = gettext_noop("There is no storage %(storage)s any more, which it mounts: submit it again without it.")
-
-
-NO_SPEC = gettext_noop("Its container cannot be described, and the portal's log says why: tell an administrator.")

@@ -5,17 +5,10 @@ from __future__ import annotations
 
 from django.utils.translation import gettext_noop
 
-from portal.common.sentences import reworded
+from portal.common.sentences import reworded, worded
 from portal.hardware.health_words import SENTENCES as OF_SERVERS
 from portal.storages.selectors.storages import NO_FOLDER
 
-STORAGES_AWAY = (
-    gettext_noop("no server that it may run on is tied to %(storage)s"),
-    gettext_noop("no server that it may run on offers %(storage)s now: %(node)s (%(why)s)"),
-    gettext_noop("no server that it may run on has all of its storages: %(storages)s"),
-    gettext_noop("the servers that have %(storage)s do not answer: %(nodes)s"),
-)
-"""Why a job waits for its storages."""
 OF_STORAGES = (*OF_SERVERS, NO_FOLDER)
 """Why servers do not offer a storage."""
 
@@ -169,32 +162,8 @@ SENTENCES = (
     gettext_noop("%(text)s is no number that can be stored"),
     gettext_noop("%(text)s is no %(kind)s"),
     gettext_noop("and %(number)s more problems"),
-    gettext_noop("No shared storage is set up for job folders: a job that is requeued starts from nothing."),
-    gettext_noop("It waits until this has changed: %(why)s."),
-    gettext_noop(
-        "The commands of %(role)s have line ends of Windows (CR LF): they are read as those of Unix. Scripts of your "
-        "own need these, too."
-    ),
-    gettext_noop(
-        "The last command of %(role)s runs in the background (&): the task ends when its commands do, and kills it. "
-        "Leave out the &, or end the commands with: wait"
-    ),
-    gettext_noop("SSH lets nobody in: store a public key on your profile. One that you add later counts at once."),
-    gettext_noop("The plug-in ssh asks for nothing here: give it jobssh: true, or keys of your own by userssh."),
-    gettext_noop(
-        "A task of %(role)s wants %(wanted)s, and the share of its GPUs is %(share)s: it starts where the rest is "
-        "idle, and may be ended for a job that has a right to it."
-    ),
-    gettext_noop("The plug-in image_checker has no effect here: each image is looked for when the job starts."),
-    gettext_noop(
-        "The plug-in tensorboard has no effect here: start TensorBoard in the commands, on a port that the role asks "
-        "for."
-    ),
-    gettext_noop("%(key)s has no effect here: nothing reads this key; did you mean %(guess)s?"),
-    gettext_noop("%(key)s has no effect here: nothing reads this key."),
-    gettext_noop("%(number)s more keys have no effect here: nothing reads them."),
 )
-"""The first match wins. The schemas' own (``x-says``) come first, hints last."""
+"""The first match wins. The schemas' own (``x-says``) come first."""
 PARTS = (
     gettext_noop('the text "%(text)s"'),
     gettext_noop("Critical (crit)"),
@@ -219,7 +188,6 @@ PARTS = (
     gettext_noop("task role"),
     gettext_noop("deployment"),
     gettext_noop("prerequisite"),
-    *STORAGES_AWAY,
     *OF_STORAGES,
 )
 """Phrases that fill placeholders and are translated too."""
@@ -227,4 +195,4 @@ PARTS = (
 
 def problem_words(message: str) -> str:
     """The message in the reader's language."""
-    return reworded(message, SENTENCES, PARTS)
+    return worded(message, lambda text: reworded(text, (*SENTENCES, *PARTS), PARTS))

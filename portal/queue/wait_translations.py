@@ -9,11 +9,10 @@ from typing import Any
 
 from django.utils.translation import get_language, gettext, gettext_noop, ngettext
 
-from portal.common.sentences import reworded
+from nodes.protocol.wording import told
 from portal.common.templatetags.frontend import cores, memory
-from portal.jobs.event_words import FILLED, OWNER_HELD
+from portal.jobs.event_words import event_words
 from portal.jobs.models import Job
-from portal.jobs.problem_words import STORAGES_AWAY
 from portal.queue.selectors.queue import Forecast
 
 Numbers = Mapping[str, Any]
@@ -109,15 +108,6 @@ _REASONS: tuple[tuple[str, str], ...] = (
     )),
 )  # fmt: skip
 """Sentences by code; the first whose numbers are all present is used."""
-_SENTENCES = (
-    OWNER_HELD,
-    *STORAGES_AWAY,
-    gettext_noop("it needs %(job)s, which ended as %(state)s; stop this job, or let that one succeed"),
-    gettext_noop("it is tried again at %(time)s UTC: %(why)s"),
-    gettext_noop("it is tried again at %(time)s UTC"),
-)
-"""Sentences that come without numbers."""
-
 _AHEAD = {
     "by_priority": gettext_noop("%(number)s with a higher priority"),
     "by_hand": gettext_noop("%(number)s moved ahead by a lead"),
@@ -126,11 +116,6 @@ _AHEAD = {
     "by_submission": gettext_noop("%(number)s submitted earlier"),
 }
 _NUMBER = re.compile(r"%\((\w+)\)s")
-
-
-def owner_gone_words(*, user: str, vc: str) -> str:
-    """Why a job waits whose owner may no longer run jobs in this virtual cluster; in English."""
-    return OWNER_HELD % {"user": user, "vc": vc}
 
 
 def why_waits(job: Job) -> str:
@@ -146,7 +131,7 @@ def reason_words(*, code: str, numbers: Numbers, message: str) -> str:
     for known, sentence in _REASONS:
         if known == code and worded.keys() >= set(_NUMBER.findall(sentence)):
             return gettext(sentence) % worded
-    return reworded(message, _SENTENCES, FILLED)
+    return event_words(told(numbers)) or message
 
 
 def no_start_words(*, forecast: Forecast, vc: str, code: str) -> str:

@@ -13,6 +13,7 @@ from portal.common.bulk import rows_listed
 from portal.jobs.models import Job
 from portal.jobs.selectors.labels import JobLabel
 from portal.jobs.states import JOB_OVER, JobState
+from portal.jobs.wordings import NEEDS
 
 UNSUCCESSFUL = JOB_OVER - {JobState.SUCCEEDED}
 NEWEST = (1 << 63) - 1
@@ -133,6 +134,4 @@ def _meant(asked: Sequence[tuple[str, str, int, int | None]]) -> RawSQL:
 
 def _broken(other: Job) -> HeldBack:
     state = other.state
-    return HeldBack(
-        "dependency", f"it needs {other.label}, which ended as {state}; stop this job, or let that one succeed"
-    )
+    return HeldBack("dependency", NEEDS(job=other.label, state=state))

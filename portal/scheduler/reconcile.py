@@ -14,6 +14,7 @@ from nodes.protocol.states import ContainerState, Phase, StopReason
 from portal.common.prepared import Prepared
 from portal.common.row_versions import KeptRows
 from portal.job_file.model import JobSpec
+from portal.jobs import wordings
 from portal.jobs.container import grace_seconds
 from portal.jobs.models import JobAttempt, JobEvent, TaskAttempt
 from portal.jobs.services.attempts import attempt_end
@@ -89,7 +90,7 @@ def _time_limits(now: datetime) -> None:
         berth = JobSpec.from_json(attempt.job.spec).berth
         attempt_end(
             attempt=attempt, reason=EndReason.TIME_LIMIT, now=now, stop=StopReason.TIME_LIMIT,
-            message=f"Its time limit of {berth.time_limit_s} s was reached.",
+            message=wordings.LIMIT_REACHED(seconds=berth.time_limit_s),
             grace_s=grace_seconds(berth.grace_period_s),
         )  # fmt: skip
 
@@ -106,7 +107,7 @@ def _limits_near(near: list[int], now: datetime) -> None:
             job_hold(attempt.job_id)
             if not JobEvent.objects.filter(job_attempt=attempt, code=LIMIT_NEAR).exists():
                 ends = attempt.started_at + timedelta(seconds=attempt.job.spec["berth"]["time_limit_s"])  # type: ignore[operator]  # it runs
-                message = f"Its time limit is reached at {ends:%Y-%m-%d %H:%M:%S} UTC: then it is stopped."
+                message = wordings.LIMIT_NEAR(time=f"{ends:%Y-%m-%d %H:%M:%S}")
                 job_event(job=attempt.job, job_attempt=attempt, code=LIMIT_NEAR, message=message, now=now)
         _warned.add(attempt.pk)
 

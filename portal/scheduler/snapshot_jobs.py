@@ -18,6 +18,7 @@ from nodes.protocol.states import Cause
 from portal.accounts.models import User
 from portal.common.prepared import Among, Prepared
 from portal.common.row_versions import KeptRows, Row, changed
+from portal.jobs import wordings
 from portal.jobs.container import grace_seconds
 from portal.jobs.models import Job, JobAttempt, Task, TaskAttempt, TaskRole
 from portal.jobs.selectors.storages import storages_place
@@ -25,7 +26,6 @@ from portal.jobs.services.avoided_nodes import NONE_AVOIDED, nodes_avoided
 from portal.jobs.services.retry_backoff import PAUSE_FURTHEST
 from portal.jobs.states import JOB_LIVE, OWNER_GONE, JobState, TaskState
 from portal.queue.services.waits import Told
-from portal.queue.wait_translations import owner_gone_words
 from portal.scheduler.dependencies import NEWEST, Dependencies, HeldBack, dependencies, job_key
 from portal.scheduler.facts import STAMP, Facts, facts_of, facts_read, ms_of
 from portal.scheduler.ports import ports_short
@@ -205,7 +205,7 @@ class _Reader:
         """Those of these jobs whose owners may no longer run jobs in their team."""
         gone = owners_gone(owners={*owners.values()})
         return {
-            key: HeldBack(OWNER_GONE, owner_gone_words(user=self.users[user][1], vc=self.vc_names[vc]))
+            key: HeldBack(OWNER_GONE, wordings.OWNER_HELD(user=self.users[user][1], vc=self.vc_names[vc]))
             for key, (vc, user) in (owners.items() if gone else ())
             if (vc, user) in gone
         }
@@ -398,8 +398,9 @@ def _backoffs(until: Sequence[tuple[int, datetime]]) -> dict[int, HeldBack]:
     held = {}
     for key, time in until:
         message, lacks = why.get(key, ("", False))
-        told = f"it is tried again at {time:%H:%M:%S} UTC"
-        held[key] = HeldBack("storage" if lacks else "backoff", f"{told}: {message}" if message else told)
+        at = f"{time:%H:%M:%S}"
+        told = wordings.TRIED_AT_AFTER(time=at, why=message) if message else wordings.TRIED_AT(time=at)
+        held[key] = HeldBack("storage" if lacks else "backoff", told)
     return held
 
 

@@ -14,6 +14,7 @@ from nodes.protocol.states import ContainerState, Phase, StopReason
 from portal.hardware.outages import LATE
 from portal.hardware.services.outages import node_start_failed
 from portal.hardware.silences import reports_taken_for
+from portal.jobs import wordings
 from portal.jobs.models import JobAttempt, TaskAttempt
 from portal.jobs.services.attempts import LIVE, attempt_end, attempt_run_when_prepared, tasks_stop
 from portal.jobs.services.avoided_nodes import node_avoid
@@ -90,9 +91,9 @@ def _elsewhere(attempt: JobAttempt, late: Sequence[TaskAttempt], now: datetime) 
 
 
 def _words(row: TaskAttempt) -> str:
-    name, limit = f"{row.task.role.name}/{row.task.index}", settings.GANG_PREPARE_TIMEOUT_S
-    what = "started" if _prepared(row) else "prepared"
-    return f"Task {name} was not {what} on {row.node.name} within {limit} s."
+    late = wordings.NOT_STARTED if _prepared(row) else wordings.NOT_PREPARED
+    name = f"{row.task.role.name}/{row.task.index}"
+    return late(task=name, node=row.node.name, seconds=settings.GANG_PREPARE_TIMEOUT_S)
 
 
 def _others_since(row: TaskAttempt) -> bool:

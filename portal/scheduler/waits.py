@@ -6,6 +6,7 @@ import re
 from collections.abc import Container, Iterable, Mapping
 
 import scheduling
+from nodes.protocol.wording import stored
 from portal.common.prepared import Among, Prepared
 from portal.jobs.models import Job
 from portal.jobs.selectors.preemptions import preemptions_open
@@ -30,7 +31,10 @@ def waits_told(waits: Iterable[scheduling.Wait], loaded: Loaded, due: Container[
     held_back = ((job, held) for job, held in loaded.held_back.items() if job in due)
     return [
         *(_told(wait, loaded, words, names) for wait in wanted),
-        *(Waiting(job_id=job, code=held.code, message=held.message) for job, held in held_back),
+        *(
+            Waiting(job_id=job, code=held.code, message=held.message, numbers=stored(held.message))
+            for job, held in held_back
+        ),
     ]
 
 
@@ -83,5 +87,5 @@ def _preempting(jobs: Iterable[int]) -> dict[int, str]:
     words = {}
     for job, told in preemptions_open(jobs=jobs).items():
         if (preemptor := told[0].preemptor) is not None:
-            words[job] = preempting_words(job=preemptor, told=told)
+            words[job] = preempting_words(job=preemptor, told=told).removesuffix(".")
     return words

@@ -18,8 +18,10 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_noop, ngettext
 
 from portal.common.priorities import PRIORITY_CLASSES, PriorityClass, priority_name
+from portal.common.sentences import worded
 
 register = template.Library()
+register.filter("worded", worded)
 
 MANIFEST = "manifest.json"
 

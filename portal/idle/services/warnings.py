@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Sum
@@ -15,6 +16,7 @@ from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.common.errors import Conflict
 from portal.common.priorities import OPPORTUNISTIC
+from portal.idle import wordings
 from portal.idle.models import GpuActivity, IdleWarning
 from portal.idle.rules import MINUTE, Verdict
 from portal.idle.selectors import Judged, idle_judged, idle_policy_of
@@ -24,7 +26,6 @@ from portal.jobs.models import Job, JobAttempt, TaskAttempt
 from portal.jobs.services.allocation import job_lend
 from portal.jobs.services.attempts import LIVE, attempt_end
 from portal.jobs.services.transitions import job_event, job_hold
-from portal.jobs.services.words import gpus_named, minutes_named
 from portal.jobs.states import AttemptState, EndReason, IdleAction, IdleEnd
 from portal.usage.models import UsageProgress
 
@@ -75,7 +76,8 @@ def _warn(attempt: JobAttempt, one: Judged, now: datetime) -> None:
         after_minutes=one.terms.after_minutes, source=one.terms.source, gpus=gpus, since=one.since, warned_at=now,
         due_at=now + follows if follows else None,
     )  # fmt: skip
-    message = f"{_idle(warning, now)} {_announced(warning)}".strip()
+    idle, announced = wordings.IDLE(**_numbers(warning, now)), _announced(warning)
+    message = wordings.WARNED(idle=idle, follows=announced) if announced else idle
     job_event(job=attempt.job, job_attempt=attempt, code="idle_warned", message=message, now=now)
 
 
@@ -87,35 +89,24 @@ def _stays(job: Job) -> bool:
     return pinned or spec.berth.preemptible is False or job.priority <= OPPORTUNISTIC
 
 
-def _idle(warning: IdleWarning, now: datetime) -> str:
+def _numbers(warning: IdleWarning, now: datetime) -> dict[str, Any]:
     minutes = max(warning.minutes, int((now - warning.since) / MINUTE))
-    verb = "has" if warning.gpus == 1 else "have"
-    return f"Its {gpus_named(warning.gpus)} {verb} been below {warning.percent} % for {minutes_named(minutes)}."
+    return {"number": warning.gpus, "percent": warning.percent, "time": wordings.MINUTES(number=minutes)}
 
 
 def _announced(warning: IdleWarning) -> str:
     if warning.due_at is None:
         return ""
-    what = "is stopped" if warning.action == IdleAction.STOP else "becomes opportunistic"
-    work = "it works" if warning.gpus == 1 else "they work"
-    return f"It {what} at {warning.due_at:%Y-%m-%d %H:%M} UTC unless {work} again."
-
-
-WITHDRAWN: Mapping[IdleEnd, str] = {
-    IdleEnd.WORKED: "its GPUs work again",
-    IdleEnd.UNKNOWN: "nothing was heard of its GPUs for some minutes",
-    IdleEnd.EXEMPT: "it is excepted from the idle policy now",
-    IdleEnd.POLICY: "the idle policy was changed",
-}
+    follows = wordings.FOLLOWS[IdleAction(warning.action)]
+    return follows(number=warning.gpus, time=f"{warning.due_at:%Y-%m-%d %H:%M}")
 
 
 def _withdraw(attempt: JobAttempt, warning: IdleWarning, end: IdleEnd, now: datetime) -> None:
     IdleWarning.objects.filter(pk=warning.pk).update(ended_at=now, end=end)
-    message = f"The warning of {warning.warned_at:%H:%M} UTC is withdrawn: {WITHDRAWN[end]}."
     if warning.acted_at is not None:
-        message = (
-            f"{WITHDRAWN[end][0].upper()}{WITHDRAWN[end][1:]}. The job stays opportunistic until this attempt ends."
-        )
+        message = wordings.STAYS[end]()
+    else:
+        message = wordings.WITHDRAWN(time=f"{warning.warned_at:%H:%M}", why=wordings.BECAUSE[end]())
     job_event(job=attempt.job, job_attempt=attempt, code="idle_withdrawn", message=message, now=now)
 
 
@@ -125,20 +116,15 @@ def _act(attempt: JobAttempt, warning: IdleWarning, now: datetime) -> None:
 
 def _why(warning: IdleWarning, now: datetime) -> str:
     """The cause, as the second half of a sentence."""
-    minutes = max(warning.minutes, int((now - warning.since) / MINUTE))
-    verb = "was" if warning.gpus == 1 else "were"
-    whose = f"virtual cluster {warning.source}" if warning.source else "the cluster"
-    return (
-        f"its {gpus_named(warning.gpus)} {verb} below {warning.percent} % for {minutes_named(minutes)}; "
-        f"policy of {whose}; warned at {warning.warned_at:%H:%M} UTC."
-    )
+    whose = wordings.OF_VC(vc=warning.source) if warning.source else wordings.OF_CLUSTER()
+    return wordings.WHY(**_numbers(warning, now), whose=whose, at=f"{warning.warned_at:%H:%M}")
 
 
 def _stop(attempt: JobAttempt, warning: IdleWarning, now: datetime) -> None:
     IdleWarning.objects.filter(pk=warning.pk).update(acted_at=now, ended_at=now, end=IdleEnd.STOPPED)
     grace = grace_seconds(JobSpec.from_json(attempt.job.spec).berth.grace_period_s)
     attempt_end(
-        attempt=attempt, reason=EndReason.IDLE, message=f"Stopped: {_why(warning, now)}", now=now,
+        attempt=attempt, reason=EndReason.IDLE, message=wordings.STOPPED(why=_why(warning, now)), now=now,
         stop=StopReason.USER, grace_s=grace,
     )  # fmt: skip
 
@@ -149,7 +135,7 @@ def _opportunistic(attempt: JobAttempt, warning: IdleWarning, now: datetime) -> 
     JobAttempt.objects.filter(pk=attempt.pk, own_priority=None).update(own_priority=job.priority)
     Job.objects.filter(pk=job.pk).update(priority=OPPORTUNISTIC)
     job_lend(attempt=attempt, now=now)
-    message = f"It is opportunistic until this attempt ends, and its GPUs may be taken back: {_why(warning, now)}"
+    message = wordings.OPPORTUNISTIC(why=_why(warning, now))
     job_event(job=job, job_attempt=attempt, code="idle_opportunistic", message=message, now=now)
 
 
@@ -198,7 +184,8 @@ def idle_extend(*, job: Job, actor: str, now: datetime) -> IdleWarning:
         warning.extensions += 1
         warning.due_at = max(warning.due_at, now) + left.minutes * MINUTE
         warning.save(update_fields=["extensions", "due_at"])
-        message = f"Put off by {actor} for {minutes_named(left.minutes)}. {_announced(warning)}"
+        time = wordings.MINUTES(number=left.minutes)
+        message = wordings.PUT_OFF(who=actor, time=time, follows=_announced(warning))
         job_event(job=job, job_attempt=warning.job_attempt, code="idle_extended", message=message, now=now, actor=actor)
         after = {"due_at": warning.due_at.isoformat()}
         audit_write(Audited.IDLE_EXTEND, actor=actor, target=job.label, vc=job.vc.name, now=now, after=after)

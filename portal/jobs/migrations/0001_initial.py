@@ -6,6 +6,8 @@ from django.db import migrations, models
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.migrations.state import StateApps
 
+import portal.common.sentence_field
+
 PARTS_OF_NAMES = """
 CREATE EXTENSION IF NOT EXISTS pg_trgm;
 CREATE INDEX job_name_parts ON jobs_job USING gin (UPPER(name::text) gin_trgm_ops);
@@ -117,7 +119,12 @@ class Migration(migrations.Migration):
                         max_length=16,
                     ),
                 ),
-                ("end_message", models.TextField(blank=True, help_text="the cause in words")),
+                (
+                    "end_message",
+                    portal.common.sentence_field.SentenceField(
+                        blank=True, default=portal.common.sentence_field.nothing, help_text="the cause in words"
+                    ),
+                ),
                 ("exit_code", models.IntegerField(blank=True, null=True)),
                 (
                     "logs_dropped_at",
@@ -235,7 +242,12 @@ class Migration(migrations.Migration):
                         max_length=16,
                     ),
                 ),
-                ("end_message", models.TextField(blank=True)),
+                (
+                    "end_message",
+                    portal.common.sentence_field.SentenceField(
+                        blank=True, default=portal.common.sentence_field.nothing
+                    ),
+                ),
                 ("end_behaviour", models.CharField(blank=True, max_length=10)),
                 ("exit_code", models.IntegerField(blank=True, null=True)),
                 (
@@ -483,7 +495,12 @@ class Migration(migrations.Migration):
                 ("released_at", models.DateTimeField(blank=True, null=True)),
                 ("removed_at", models.DateTimeField(blank=True, null=True)),
                 ("stop_reason", models.CharField(blank=True, max_length=16)),
-                ("stop_message", models.TextField(blank=True)),
+                (
+                    "stop_message",
+                    portal.common.sentence_field.SentenceField(
+                        blank=True, default=portal.common.sentence_field.nothing
+                    ),
+                ),
                 ("stop_grace_s", models.PositiveIntegerField(default=0)),
                 ("stop_since", models.DateTimeField(blank=True, help_text="when it was first told to stop", null=True)),
                 ("cause", models.CharField(blank=True, max_length=20)),
@@ -538,8 +555,7 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("at", models.DateTimeField(db_index=True)),
                 ("code", models.CharField(max_length=40)),
-                ("message", models.TextField()),
-                ("data", models.JSONField(blank=True, default=dict)),
+                ("data", models.JSONField(default=dict)),
                 (
                     "actor",
                     models.CharField(blank=True, help_text="user name, or empty for Berth itself", max_length=150),

@@ -9,6 +9,7 @@ from django.db.models import Q
 
 from nodes.protocol.states import Cause, ContainerState, Phase
 from portal.common.models import EventRow
+from portal.common.sentence_field import SentenceField
 from portal.hardware.models import Node
 from portal.jobs.models.job import Job, Task
 from portal.jobs.states import AttemptState, EndReason
@@ -24,7 +25,7 @@ class JobAttempt(models.Model):
     started_at = models.DateTimeField(null=True, blank=True, help_text="when its first task ran")
     ended_at = models.DateTimeField(null=True, blank=True)
     end_reason = models.CharField(max_length=16, choices=EndReason.choices, blank=True)
-    end_message = models.TextField(blank=True)
+    end_message = SentenceField()
     end_behaviour = models.CharField(max_length=10, blank=True)
     exit_code = models.IntegerField(null=True, blank=True)
     own_priority = models.SmallIntegerField(
@@ -92,7 +93,7 @@ class TaskAttempt(models.Model):
     removed_at = models.DateTimeField(null=True, blank=True)
 
     stop_reason = models.CharField(max_length=16, blank=True)
-    stop_message = models.TextField(blank=True)
+    stop_message = SentenceField()
     stop_grace_s = models.PositiveIntegerField(default=0)
     stop_since = models.DateTimeField(null=True, blank=True, help_text="when it was first told to stop")
     cause = models.CharField(max_length=20, blank=True)

@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from portal.common.sentence_field import SentenceField
 from portal.hardware.models import Sku
 from portal.jobs.states import JOB_LIVE, EndReason, JobState, TaskState
 from portal.teams.models import VirtualCluster
@@ -50,7 +51,7 @@ class Job(models.Model):
     started_at = models.DateTimeField(null=True, blank=True, help_text="first time it ran")
     ended_at = models.DateTimeField(null=True, blank=True)
     end_reason = models.CharField(max_length=16, choices=EndReason.choices, blank=True)
-    end_message = models.TextField(blank=True, help_text="the cause in words")
+    end_message = SentenceField(help_text="the cause in words")
     exit_code = models.IntegerField(null=True, blank=True)
     logs_dropped_at = models.DateTimeField(
         null=True, blank=True, help_text="its logs were deleted early, since its virtual cluster kept too many"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from django.db.models import Q
-from django.utils import translation
 
-from portal.common.sentences import some_of
 from portal.job_file.model import JobSpec
+from portal.jobs import wordings
 from portal.storages.models import Storage
 from portal.storages.selectors.ties import StorageTies, storage_ties
 from portal.teams.selectors.engine_cluster import cluster_read
@@ -53,19 +52,21 @@ def _lacking(ties: StorageTies, needed: Collection[str], named: frozenset[str], 
     up = here & ties.healthy
     for name in needed if up else ():
         if up <= ties.apart[name]:
-            return f"the servers that have {name} do not answer: {_some(here - ties.apart[name])}"
-    return f"no server that it may run on has all of its storages: {', '.join(needed)}" if up else ""
+            return wordings.AWAY(storage=name, nodes=_some(here - ties.apart[name]))
+    return wordings.NOT_ALL_THERE(storages=[*needed]) if up else ""
 
 
 def _nobody(ties: StorageTies, name: str, here: frozenset[str]) -> str:
     away = {node: why for node, why in ties.away.get(name, {}).items() if node in here}
     if not away:
-        return f"no server that it may run on is tied to {name}"
+        return wordings.NOT_TIED(storage=name)
     why = away[min(away)]
     nodes = _some({node for node, other in away.items() if other == why})
-    return f"no server that it may run on offers {name} now: {nodes} ({why})"
+    return wordings.NOT_OFFERED(storage=name, node=nodes, why=why)
 
 
 def _some(nodes: Collection[str]) -> str:
-    with translation.override("en"):  # stored in English
-        return some_of(sorted(nodes), NAMED)
+    named = sorted(nodes)
+    if len(named) <= NAMED:
+        return ", ".join(named)
+    return wordings.AND_MORE(names=named[:NAMED], number=len(named) - NAMED)

@@ -23,6 +23,7 @@ from portal.job_file.secrets import registries_open, secret_names_missing, with_
 from portal.job_file.shares import share_hints
 from portal.job_file.unused import unused_keys
 from portal.job_file.validate import parse
+from portal.jobs import wordings
 from portal.jobs.container import WORKDIR
 from portal.jobs.selectors.code import code_missing
 from portal.jobs.selectors.facts import cluster_facts
@@ -36,23 +37,6 @@ from portal.storages.models import Storage
 from portal.teams.models import VirtualCluster
 
 EXTRAS = "extras.berth"
-
-WINDOWS_ENDS = (
-    "The commands of %(role)s have line ends of Windows (CR LF): they are read as those of Unix. Scripts of your own "
-    "need these, too."
-)
-BACKGROUND_END = (
-    "The last command of %(role)s runs in the background (&): the task ends when its commands do, and kills it. Leave "
-    "out the &, or end the commands with: wait"
-)
-WITHOUT_EFFECT = {
-    "image_checker": "The plug-in image_checker has no effect here: each image is looked for when the job starts.",
-    "tensorboard": (
-        "The plug-in tensorboard has no effect here: start TensorBoard in the commands, on a port that the role asks "
-        "for."
-    ),
-}
-"""OpenPAI plug-ins that nothing reads, by name, with the hint for each."""
 
 
 def job_check(
@@ -94,22 +78,23 @@ def _with_stored(spec: JobSpec, user: User) -> JobSpec:
 
 def job_hints(*, spec: JobSpec, text: str | bytes, user: User) -> list[str]:
     """Hints for this user about a valid file, as sentences."""
-    hints = []
+    hints: list[str] = []
     if not Storage.objects.filter(jobs=True).exists():
-        hints.append("No shared storage is set up for job folders: a job that is requeued starts from nothing.")
+        hints.append(wordings.NO_JOB_FOLDERS())
     if away := storages_away(spec=spec):
-        hints.append(f"It waits until this has changed: {away}.")
+        hints.append(wordings.WAITS_UNTIL(why=away))
     asked = [role.name for role in spec.roles if spec.asks_ssh(role.name)]
     if asked and not all(ssh_keys(spec, name) for name in asked) and not ssh_keys_of(user=user).exists():
-        hints.append("SSH lets nobody in: store a public key on your profile. One that you add later counts at once.")
+        hints.append(wordings.SSH_NOBODY())
     if spec.gpu_count:
         hints += share_hints(spec, cluster_facts(user=user))
-    hints += [WINDOWS_ENDS % {"role": role.name} for role in spec.roles if has_windows_ends(role.commands)]
-    hints += [BACKGROUND_END % {"role": role.name} for role in spec.roles if ends_in_background(role.script)]
+    hints += [wordings.WINDOWS_ENDS(role=role.name) for role in spec.roles if has_windows_ends(role.commands)]
+    hints += [wordings.BACKGROUND_END(role=role.name) for role in spec.roles if ends_in_background(role.script)]
     if any(one.plugin == "ssh" and not one.asks_ssh and "jobssh" not in one.parameters for one in spec.plugins):
-        hints.append("The plug-in ssh asks for nothing here: give it jobssh: true, or keys of your own by userssh.")
+        hints.append(wordings.SSH_NOTHING())
     named = {plugin.plugin for plugin in spec.plugins}
-    return [*hints, *(hint for name, hint in WITHOUT_EFFECT.items() if name in named), *unused_keys(text)]
+    without = (hint() for name, hint in wordings.WITHOUT_EFFECT.items() if name in named)
+    return [*hints, *without, *unused_keys(text)]
 
 
 def _secrets(spec: JobSpec) -> Iterator[Problem]:

@@ -13,11 +13,12 @@ from django.db.models.functions import Concat
 from portal.common.wake import scheduler_wake
 from portal.hardware.models import Node
 from portal.hardware.services.generations import nodes_hold
+from portal.jobs import wordings
 from portal.jobs.models import Allocation, Claim, Demotion, Job, JobAttempt, Standing, TaskAttempt
 from portal.jobs.services.placement import Overtaken, Placed
 from portal.jobs.services.transitions import job_event
 from portal.jobs.services.usage_charge import usage_charge
-from portal.jobs.services.words import gpus_named, job_named
+from portal.jobs.services.words import job_named
 from portal.jobs.states import AttemptState
 
 
@@ -59,7 +60,7 @@ def job_promote(*, job: Job, placed: Sequence[Placed], now: datetime) -> None:
     on_loan = Allocation.objects.filter(task_attempt__job_attempt=attempt, released_at=None, standing=Standing.BORROWED)
     if not on_loan.exists():
         Demotion.objects.filter(job=job).delete()
-    message = f"Its {gpus_named(len(leaves))} are inside the quota of {job.vc.name} from now on."
+    message = wordings.PROMOTED(gpus=wordings.GPUS(number=len(leaves)), vc=job.vc.name)
     job_event(job=job, job_attempt=attempt, code="promoted", message=message, now=now)
 
 
@@ -102,8 +103,8 @@ def job_demote(*, job: Job, task_attempts: Collection[UUID], cause: str, by: Job
     usage_charge(rows=rows, until=now)
     count = _borrowed(rows, now)
     Demotion.objects.update_or_create(job=job, defaults={"cause": cause, "created_at": now})
-    words = f"{job_named(by, to=job)} is owed their quota" if by else cause
-    message = f"Its {gpus_named(count)} are on loan from now on and may be taken back: {words}."
+    why = wordings.OWED_QUOTA(job=job_named(by, to=job)) if by else cause
+    message = wordings.DEMOTED(gpus=wordings.GPUS(number=count), why=why)
     job_event(job=job, job_attempt=attempt, code="demoted", message=message, now=now)
 
 

@@ -12,11 +12,13 @@ from django.db import transaction
 from django.db.models import OuterRef, Q, Subquery
 
 from nodes.protocol.states import ContainerState, Phase, StopReason
+from nodes.protocol.wording import stored
 from portal.common.bulk import rows_insert, rows_update
 from portal.common.moves import sources
 from portal.hardware.models import Node
 from portal.hardware.services.generations import nodes_bump, nodes_hold
 from portal.job_file.model import JobSpec
+from portal.jobs import wordings
 from portal.jobs.models import JobAttempt, JobEvent, TaskAttempt
 from portal.jobs.services.placement import Overtaken
 from portal.jobs.services.transitions import attempt_move, job_hold, job_move, jobs_announce
@@ -98,13 +100,13 @@ def attempt_running(*, attempt: JobAttempt, now: datetime) -> None:
     if attempt.job.gang and rows.filter(started_at__isnull=True).exists():
         return
     with transaction.atomic():
-        message = f"Attempt {attempt.number} runs."
+        message = wordings.ATTEMPT_RUNS(number=attempt.number)
         if attempt_move(
             attempt, AttemptState.RUNNING, now=now, code="attempt_running", message=message, started_at=now
         ):
             job = attempt.job
             job_move(
-                job, JobState.RUNNING, now=now, code="running", message=f"{job.label} runs.",
+                job, JobState.RUNNING, now=now, code="running", message=wordings.RUNS(job=job.label),
                 started_at=job.started_at or now,
             )  # fmt: skip
 
@@ -157,8 +159,8 @@ def attempts_end(*, endings: Sequence[Ending], reason: EndReason, stop: StopReas
         raise Overtaken
     messages = [(key, one.message) for key, one in told.items()]
     rows_update(JobAttempt, ("end_message",), messages, only={"state": AttemptState.ENDING})
-    events = [(one.attempt.job_id, key, now, f"ending_{reason}", one.message) for key, one in told.items()]
-    rows_insert(JobEvent, ("job", "job_attempt", "at", "code", "message"), events)
+    events = [(one.attempt.job_id, key, now, f"ending_{reason}", stored(one.message)) for key, one in told.items()]
+    rows_insert(JobEvent, ("job", "job_attempt", "at", "code", "data"), events)
     jobs_announce([one.attempt.job for one in endings])
     live = TaskAttempt.objects.filter(LIVE, job_attempt__in=told, phase__in=[Phase.PREPARE, Phase.RUN])
     rows = list(live.only("phase", "node_id", "job_attempt_id"))

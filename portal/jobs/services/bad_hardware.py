@@ -14,6 +14,7 @@ from portal.common.prepared import Prepared
 from portal.hardware.models import Gpu
 from portal.hardware.outages import FOUND_BY_NODE, OUT_CAUSES
 from portal.hardware.services.outages import node_trial_passed, nodes_try
+from portal.jobs import wordings
 from portal.jobs.container import grace_seconds
 from portal.jobs.models import Allocation, TaskAttempt
 from portal.jobs.services.attempts import LIVE, attempt_end, tasks_stop
@@ -26,7 +27,7 @@ def faulty_evict(*, now: datetime) -> int:
     """Tells tasks on faulty GPUs to end, a gang as a whole. Returns how many were told."""
     # GPUs first, usually none is faulty: there are many more tasks.
     words = {
-        key: f"GPU {index} of {node}: {fault.removeprefix(FOUND_BY_NODE)}."
+        key: wordings.GPU_BAD(index=index, node=node, why=fault.removeprefix(FOUND_BY_NODE))
         for key, index, node, fault in _BAD()
         if fault.startswith(FOUND_BY_NODE)
     }
@@ -60,7 +61,7 @@ def _move(rows: list[tuple[TaskAttempt, str]], now: datetime) -> int:
             tasks_stop([row], reason=StopReason.DRAINED, message=message, grace_s=grace_s, now=now)
             job_event(
                 job=attempt.job, job_attempt=attempt, task_attempt=row, code="task_drained", now=now,
-                message=f"Task {row.task.role.name}/{row.task.index}: {message}",
+                message=wordings.OF_TASK(task=f"{row.task.role.name}/{row.task.index}", why=message),
             )  # fmt: skip
     return len(rows)
 

@@ -12,6 +12,7 @@ from nodes.protocol.states import Phase, StopReason
 from portal.common.prepared import Prepared
 from portal.hardware.models import Node
 from portal.hardware.states import NodeIntent
+from portal.jobs import wordings
 from portal.jobs.container import grace_seconds
 from portal.jobs.models import TaskAttempt
 from portal.jobs.services.attempts import LIVE, attempt_end, tasks_stop
@@ -41,7 +42,8 @@ _DRAINING = Prepared(lambda: Node.objects.filter(intent=NodeIntent.DRAINING).ord
 def _move(node: Node, rows: Sequence[TaskAttempt], now: datetime) -> int:
     attempt = rows[0].job_attempt
     grace_s = grace_seconds(attempt.job.spec["berth"].get("grace_period_s"))
-    message = f"Node {node.name} is drained" + (f": {node.intent_reason}." if node.intent_reason else ".")
+    why = {"node": node.name, "why": node.intent_reason}
+    message = wordings.NODE_DRAINED_FOR(**why) if node.intent_reason else wordings.NODE_DRAINED(node=node.name)
     with transaction.atomic():
         job_hold(attempt.job_id)
         if attempt.job.gang:
@@ -54,6 +56,6 @@ def _move(node: Node, rows: Sequence[TaskAttempt], now: datetime) -> int:
         for row in rows:
             job_event(
                 job=attempt.job, job_attempt=attempt, task_attempt=row, code="task_drained", now=now,
-                message=f"Task {row.task.role.name}/{row.task.index}: {message}",
+                message=wordings.OF_TASK(task=f"{row.task.role.name}/{row.task.index}", why=message),
             )  # fmt: skip
     return len(rows)

@@ -12,6 +12,7 @@ from nodes.protocol.states import Phase, StopReason
 from portal.common.prepared import Prepared
 from portal.hardware.models import Node
 from portal.hardware.states import NodeHealth
+from portal.jobs import wordings
 from portal.jobs.models import TaskAttempt
 from portal.jobs.selectors.overdue import END_WITHIN, stops_overdue
 from portal.jobs.services.allocation import task_attempt_uncharge
@@ -37,8 +38,8 @@ def node_tasks_lose(*, node: Node, now: datetime) -> None:
     """Gives up the node's live tasks: their attempts end with ``node lost``; later reports are only stored. Nobody
     avoids the node: while lost it takes nothing, and once back it is not suspect."""
     _give_up(
-        TaskAttempt.objects.filter(node=node), code="task_lost", now=now, why=f"Node {node.name} was lost.",
-        words=lambda row: f"Task {_name(row)} was lost with node {node.name}.",
+        TaskAttempt.objects.filter(node=node), code="task_lost", now=now, why=wordings.NODE_LOST(node=node.name),
+        words=lambda row: wordings.TASK_LOST(task=_name(row), node=node.name),
     )  # fmt: skip
 
 
@@ -59,8 +60,7 @@ _UNTIMED = Prepared(
 
 
 def _endless(row: TaskAttempt) -> str:
-    name, node, limit = _name(row), row.node.name, END_WITHIN.seconds // 60
-    return f"Task {name} did not end on {node} within {limit} minutes after its grace, and is given up."
+    return wordings.GIVEN_UP(task=_name(row), node=row.node.name, minutes=END_WITHIN.seconds // 60)
 
 
 def _name(row: TaskAttempt) -> str:
@@ -84,7 +84,7 @@ def _give_up(
             if not TaskAttempt.objects.filter(LIVE, pk=row.pk).update(lost_at=now):
                 continue
             row.lost_at = now
-            message = f"The portal gave node {row.node.name} up."
+            message = wordings.NODE_GIVEN_UP(node=row.node.name)
             tasks_stop([row], reason=StopReason.LOST, message=message, grace_s=0, now=now)
             task_attempt_uncharge(row=row, now=now)
             job_event(

@@ -14,6 +14,7 @@ from portal.common.errors import Conflict
 from portal.common.live import announce
 from portal.common.wake import scheduler_wake
 from portal.job_file.rewrite import VC, with_value
+from portal.jobs import wordings
 from portal.jobs.models import Allocation, Claim, Job
 from portal.jobs.selectors.hidden import hidden_in
 from portal.jobs.services.admission import job_check
@@ -55,7 +56,7 @@ def job_change_vc(*, job: Job, vc: str, actor: str, now: datetime) -> Job:
         # Holdings of a given-up attempt now count for the new team: rewrite the rows, since readers cache what they
         # derived from them until they change.
         Allocation.objects.filter(task_attempt__job_attempt__job=job, released_at=None).update(since=F("since"))
-        message = f"Moved from {job.vc.name} to {spec.vc} by {actor}."
+        message = wordings.MOVED(vc=job.vc.name, other=spec.vc, who=actor)
         job_event(job=job, code="moved", message=message, now=now, actor=actor)
         audit_write(
             Audited.JOB_MOVE, actor=actor, target=job.label, vc=spec.vc, now=now,

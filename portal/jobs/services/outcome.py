@@ -12,6 +12,7 @@ from nodes.protocol.states import Cause, StopReason
 from portal.common.priorities import OPPORTUNISTIC
 from portal.hardware.services.outages import node_start_failed
 from portal.job_file.model import FANCY_RETRY_OFF, RETRY_ALWAYS, JobSpec
+from portal.jobs import wordings
 from portal.jobs.exits import OOM_SEEN, Verdict
 from portal.jobs.models import Demotion, Job, JobAttempt, JobEvent, Task, TaskAttempt, TaskRole
 from portal.jobs.services.attempts import LIVE, attempt_end
@@ -31,8 +32,6 @@ from portal.jobs.states import (
     TaskState,
 )
 
-DONE_BEFORE_PREEMPTED = "All tasks had succeeded by themselves before they could be preempted."
-
 
 def task_attempt_ended(*, row: TaskAttempt, now: datetime, given_up: str = "") -> None:
     """Decides the task, then its attempt, after a container ended or was given up for the reason ``given_up``. Inside a
@@ -50,7 +49,7 @@ def task_attempt_ended(*, row: TaskAttempt, now: datetime, given_up: str = "") -
         tasks_move(Task.objects.filter(pk=row.task_id), TaskState.SUCCEEDED)
         _memory_hint(row, now)
     elif not attempt.job.gang and gave_way(row):  # its other tasks go on
-        _task_again(row, f"Task {row.task.role.name}/{row.task.index} on {row.node.name}: {row.stop_message}", now)
+        _task_again(row, wordings.TASK_ON(task=_name(row), node=row.node.name, why=row.stop_message), now)
     else:
         _failed(row, attempt, judged(row), now)
     attempt_decide(attempt=attempt, now=now)
@@ -61,8 +60,12 @@ def _memory_hint(row: TaskAttempt, now: datetime) -> None:
     if row.oom_seen:
         job_event(
             job=row.job_attempt.job, job_attempt=row.job_attempt, task_attempt=row, code="hint", now=now,
-            message=f"Task {row.task.role.name}/{row.task.index}: {OOM_SEEN}",
+            message=wordings.OF_TASK(task=_name(row), why=OOM_SEEN()),
         )  # fmt: skip
+
+
+def _name(row: TaskAttempt) -> str:
+    return f"{row.task.role.name}/{row.task.index}"
 
 
 def _joined_state(row: TaskAttempt) -> TaskState:
@@ -78,8 +81,7 @@ def _given_up(row: TaskAttempt, attempt: JobAttempt, why: str, now: datetime) ->
 
 
 def _failed(row: TaskAttempt, attempt: JobAttempt, why: Verdict, now: datetime) -> None:
-    name = f"{row.task.role.name}/{row.task.index}"
-    message = f"Task {name} on {row.node.name}: {why.sentence}"
+    message: str = wordings.TASK_ON(task=_name(row), node=row.node.name, why=why.sentence)
     if why.node_fault and at_start(row):
         node_avoid(job=attempt.job, node=row.node.name, cause=row.cause, now=now)
         if attempt.job.gang:
@@ -129,10 +131,10 @@ def _task_again(row: TaskAttempt, message: str, now: datetime, *, counted: bool 
     again = tried_again(row=row, pause=task_backoff(row=row), now=now)
     task = Task.objects.filter(pk=row.task_id)
     tasks_move(task, TaskState.WAITING, retries_counted=counted_now, not_before=again)
-    words = f"It is tried again at {again:%H:%M:%S} UTC." if again else "It is tried again."
+    told = wordings.AGAIN_AT(why=message, time=f"{again:%H:%M:%S}") if again else wordings.AGAIN(why=message)
     job_event(
         job=row.job_attempt.job, job_attempt=row.job_attempt, task_attempt=row, code="task_retried", now=now,
-        message=f"{message} {words}",
+        message=told,
     )  # fmt: skip
 
 
@@ -160,12 +162,11 @@ def _completion(attempt: JobAttempt, now: datetime) -> None:
     for role in roles:
         succeeded = counts[role.pk][TaskState.SUCCEEDED]
         if 1 <= role.min_succeeded <= succeeded:
-            message = f"{succeeded} of {role.instances} tasks of {role.name} succeeded."
+            message = wordings.ENOUGH_DONE(number=succeeded, instances=role.instances, role=role.name)
             attempt_end(attempt=attempt, reason=EndReason.SUCCEEDED, message=message, now=now, exit_code=0)
             return
     if all(state in TASK_OVER for count in counts.values() for state in count):
-        message = "All tasks are done."
-        attempt_end(attempt=attempt, reason=EndReason.SUCCEEDED, message=message, now=now, exit_code=0)
+        attempt_end(attempt=attempt, reason=EndReason.SUCCEEDED, message=wordings.ALL_DONE(), now=now, exit_code=0)
 
 
 def _end_failed(attempt: JobAttempt, role: TaskRole, failed: int, now: datetime) -> None:
@@ -179,9 +180,9 @@ def _end_failed(attempt: JobAttempt, role: TaskRole, failed: int, now: datetime)
     if row is None:
         return
     why = judged(row)
-    message = f"Task {role.name}/{row.task.index} failed on {row.node.name}: {why.sentence}"
+    message = wordings.TASK_FAILED(task=_name(row), node=row.node.name, why=why.sentence)
     if failed > 1:
-        message += f" {failed} of {role.instances} tasks of this role failed."
+        message = wordings.OTHERS_FAILED(why=message, failed=failed, instances=role.instances)
     attempt_end(
         attempt=attempt, reason=EndReason.FAILED, message=message, now=now, behaviour=why.behaviour,
         exit_code=row.exit_code,
@@ -194,10 +195,10 @@ def attempt_close(*, attempt: JobAttempt, now: datetime) -> None:
         attempt.refresh_from_db(fields=["end_message", "end_reason", "exit_code"])
         end = {"end_reason": attempt.end_reason, "end_message": attempt.end_message, "exit_code": attempt.exit_code}
         if _done_before_preempted(attempt):
-            end = {"end_reason": EndReason.SUCCEEDED, "end_message": DONE_BEFORE_PREEMPTED, "exit_code": 0}
+            end = {"end_reason": EndReason.SUCCEEDED, "end_message": wordings.DONE_BEFORE_PREEMPTED(), "exit_code": 0}
         closed = attempt_move(
             attempt, AttemptState.ENDED, now=now, code="attempt_ended",
-            message=f"Attempt {attempt.number} ended: {end['end_message']}", ended_at=now, **end,
+            message=wordings.ATTEMPT_ENDED(number=attempt.number, why=end["end_message"]), ended_at=now, **end,
         )  # fmt: skip
         if closed:
             Demotion.objects.filter(job=attempt.job_id).delete()
@@ -236,10 +237,11 @@ def _job_after(job: Job, attempt: JobAttempt, now: datetime) -> None:
 
 def _stop_words(job: Job, attempt: JobAttempt) -> str:
     """Who stopped it, even if its attempt was already ending for another reason."""
+    ended: str = attempt.end_message
     if attempt.end_reason in {EndReason.STOPPED, EndReason.IDLE}:
-        return attempt.end_message
+        return ended
     asked = JobEvent.objects.filter(job=job, code="stopping").order_by("-id").first()
-    return asked.message if asked else attempt.end_message
+    return asked.message if asked else ended
 
 
 def next_step(*, job: Job, attempt: JobAttempt) -> Next:
@@ -269,7 +271,7 @@ def _requeue(job: Job, attempt: JobAttempt, now: datetime, *, counted: bool) -> 
         job, JobState.WAITING, now=now, code="requeued",
         not_before=tried_again(row=away, pause=pause, now=now),
         retries_counted=job.retries_counted + counted,
-        message=f"{attempt.end_message} The job waits again, with the time of its submission.",
+        message=wordings.REQUEUED(why=attempt.end_message),
     )  # fmt: skip
     if job.gang and pause and pause <= CLAIMS_KEPT and failed_at_start(attempt):
         claims_keep(attempt=attempt, now=now)

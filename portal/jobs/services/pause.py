@@ -12,6 +12,7 @@ from portal.accounts.models import Audited
 from portal.common.errors import Conflict
 from portal.common.live import announce
 from portal.common.wake import scheduler_wake
+from portal.jobs import wordings
 from portal.jobs.models import Claim, Job
 from portal.jobs.services.transitions import job_event, job_hold
 from portal.jobs.states import JobState
@@ -24,13 +25,14 @@ def job_pause(*, job: Job, actor: str, now: datetime, cause: str = "") -> Job:
 
     Raises Conflict when it does not wait.
     """
-    return _set(job, True, gettext_noop("paused"), f"Paused: {cause}" if cause else f"Paused by {actor}.", actor, now)
+    message = wordings.PAUSED(why=cause) if cause else wordings.PAUSED_BY(who=actor)
+    return _set(job, True, gettext_noop("paused"), message, actor, now)
 
 
 def job_pause_itself(*, job: Job, cause: str, now: datetime) -> None:
     """Pauses a job that may no longer start; ignores a concurrent stop."""
     try:
-        job_pause(job=job, actor="", now=now, cause=f"{cause}. Ask an administrator, then resume the job.")
+        job_pause(job=job, actor="", now=now, cause=cause)
     except Conflict:
         return
 
@@ -39,7 +41,7 @@ def job_resume(*, job: Job, actor: str, now: datetime, lead: bool = False) -> Jo
     """Resumes a paused job, by its old submission time. Not paused: no change. By a ``lead``, a job whose owner may no
     longer run jobs in its team runs for the team from now on. Raises Conflict when it does not wait."""
     keep = lead and not job.kept and bool(owners_gone(owners=[(job.vc_id, job.user_id)]))
-    return _set(job, False, gettext_noop("resumed"), f"Resumed by {actor}.", actor, now, keep=keep)
+    return _set(job, False, gettext_noop("resumed"), wordings.RESUMED(who=actor), actor, now, keep=keep)
 
 
 def _set(job: Job, paused: bool, code: str, message: str, actor: str, now: datetime, *, keep: bool = False) -> Job:
@@ -57,7 +59,7 @@ def _set(job: Job, paused: bool, code: str, message: str, actor: str, now: datet
             job_event(job=job, code=code, message=message, now=now, actor=actor)
         if keep and Job.objects.filter(pk=job.pk, kept=False).update(kept=True):
             moved = True
-            job_event(job=job, code="kept", message=f"It runs for {job.vc.name}, by {actor}.", now=now, actor=actor)
+            job_event(job=job, code="kept", message=wordings.KEPT(vc=job.vc.name, who=actor), now=now, actor=actor)
         if moved:
             what = Audited.JOB_PAUSE if paused else Audited.JOB_RESUME
             audit_write(what, actor=actor, target=job.label, vc=job.vc.name, now=now)

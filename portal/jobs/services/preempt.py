@@ -10,14 +10,16 @@ from itertools import groupby
 from uuid import UUID
 
 from nodes.protocol.states import Phase, StopReason
+from nodes.protocol.wording import stored
 from portal.common.bulk import rows_insert, rows_update
+from portal.jobs import wordings
 from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Preemption, TaskAttempt
 from portal.jobs.services.allocation import rights_lose
 from portal.jobs.services.attempts import LIVE, Ending, attempts_end, tasks_stop
 from portal.jobs.services.claims import claims_make
 from portal.jobs.services.placement import Placed
 from portal.jobs.services.transitions import job_event, jobs_announce
-from portal.jobs.services.words import NAMED, gpus_named, job_named, jobs_named
+from portal.jobs.services.words import NAMED, job_named, jobs_named
 from portal.jobs.states import EndReason, JobState
 
 PREEMPTING = "preempting"
@@ -76,8 +78,8 @@ def _victims_end(wants: Sequence[Preempting], now: datetime) -> list[Preemption]
         by_right = any(not own[row.pk].isdisjoint(wanted[job.pk]) for row in tasks)
         # Without a virtual cell the job itself borrows, displacing a lower priority of its team.
         higher = by_right or "" in wanted[job.pk]
-        why = "which has a higher priority" if higher else _owed(any(own[row.pk] for row in tasks))
-        message = f"Preempted by {job_named(job, to=attempt.job)}, {why}."
+        why = wordings.HIGHER() if higher else _owed(any(own[row.pk] for row in tasks))
+        message = wordings.PREEMPTED(job=job_named(job, to=attempt.job), why=why)
         if attempt.job.gang:
             gangs.append(Ending(attempt, message, grace_s))
         else:
@@ -101,8 +103,7 @@ def _by_first(wants: Sequence[Preempting]) -> dict[UUID, tuple[int, Job, int]]:
 
 def _owed(has_cells: bool) -> str:
     """What a victim that loses no right gives back: its GPUs, or if those are its own, what it uses beyond them."""
-    what = "CPU or memory" if has_cells else "GPUs"
-    return f"which is owed the {what} that it had on loan"
+    return wordings.OWED_REST() if has_cells else wordings.OWED_GPUS()
 
 
 def _held(rows: Sequence[TaskAttempt]) -> tuple[Counter[UUID], Mapping[UUID, set[str]]]:
@@ -120,7 +121,7 @@ def _tasks_end(attempt: JobAttempt, rows: Sequence[TaskAttempt], message: str, g
     for row in rows:
         job_event(
             job=attempt.job, job_attempt=attempt, task_attempt=row, code="task_preempted", now=now,
-            message=f"Task {row.task.role.name}/{row.task.index}: {message}",
+            message=wordings.OF_TASK(task=f"{row.task.role.name}/{row.task.index}", why=message),
         )  # fmt: skip
 
 
@@ -142,11 +143,11 @@ def _tell(jobs: Sequence[Job], preemptions: Iterable[Preemption], now: datetime)
     for job in (one for one in jobs if one.pk in by_job):
         told = by_job[job.pk]
         message = preempting_words(job=job, told=told)
-        events.append((job.pk, now, PREEMPTING, f"{message}."))
-        waits.append((job.pk, message, {"gpus": sum(one.gpus for one in told), "victims": len(told)}))
+        events.append((job.pk, now, PREEMPTING, stored(message)))
+        waits.append((job.pk, message.removesuffix("."), {"gpus": sum(one.gpus for one in told), "victims": len(told)}))
     if not waits:
         return
-    rows_insert(JobEvent, ("job", "at", "code", "message"), events)
+    rows_insert(JobEvent, ("job", "at", "code", "data"), events)
     jobs_announce(job for job in jobs if job.pk in by_job)
     rows_update(
         Job,
@@ -162,5 +163,4 @@ def preempting_words(*, job: Job, told: Sequence[Preemption]) -> str:
     names = jobs_named([one.victim.job for one in told], to=job)
     until = max(one.deadline for one in told)
     gpus = sum(one.gpus for one in told)
-    verb = "is" if gpus == 1 else "are"
-    return f"{gpus_named(gpus)} of {names} {verb} taken back for it by {until:%H:%M:%S} UTC"
+    return wordings.PREEMPTS(number=gpus, jobs=names, time=f"{until:%H:%M:%S}")

@@ -12,17 +12,19 @@ from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, User
 from portal.common.errors import Conflict
 from portal.common.live import announce
-from portal.common.priorities import PRIORITY_CLASSES, PriorityClass, priority_name
+from portal.common.priorities import PRIORITY_CLASSES, PriorityClass
 from portal.common.wake import scheduler_wake
 from portal.job_file.model import JobSpec
 from portal.job_file.problems import SpecInvalid
 from portal.job_file.rewrite import PRIORITY_CLASS, with_value
+from portal.jobs import wordings
 from portal.jobs.models import Claim, Job
 from portal.jobs.selectors.hidden import hidden_in
 from portal.jobs.services.admission import job_check
 from portal.jobs.services.rights import class_problems
 from portal.jobs.services.transitions import job_event, job_hold
 from portal.jobs.states import CLASS_CHANGES, JobState
+from portal.jobs.wordings import class_said
 
 
 def job_change_priority(*, job: Job, to: PriorityClass, actor: User, now: datetime) -> Job:
@@ -51,7 +53,7 @@ def job_change_priority(*, job: Job, to: PriorityClass, actor: User, now: dateti
         )  # fmt: skip
         if min(old, new) < 0:
             Claim.objects.filter(claimant=job).delete()  # it no longer has a right to those cells
-        message = f"Its priority was changed from {priority_name(old)} to {priority_name(new)} by {actor.username}."
+        message = wordings.PRIORITY(before=class_said(old), after=class_said(new), who=actor.username)
         job_event(job=job, code="priority", message=message, now=now, actor=actor.username)
         audit_write(
             Audited.JOB_PRIORITY, actor=actor.username, target=job.label, vc=job.vc.name, now=now,

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db.models import Max, Min
 
 from nodes.protocol.states import Cause
-from portal.jobs.exits import Verdict, verdict
+from portal.jobs.exits import FAILED_OFTEN, TRIED_FOR, TRIED_UNTIL, Verdict, verdict
 from portal.jobs.models import JobAttempt, TaskAttempt
 from portal.jobs.services.retry_backoff import at_start, ran
 from portal.jobs.states import Behaviour, EndReason
@@ -30,9 +30,8 @@ def judged(row: TaskAttempt) -> Verdict:
     times = _spared(row) + 1
     if times <= settings.FAULT_RETRIES:
         return found
-    often = f"Its program has ended so {times} times: from now on that counts as a failure of its own."
     return replace(
-        found, sentence=f"{found.sentence} {often}", behaviour=Behaviour.UNKNOWN,
+        found, sentence=FAILED_OFTEN(why=found.sentence, times=times), behaviour=Behaviour.UNKNOWN,
         over_limit=times == settings.FAULT_RETRIES + 1,
     )  # fmt: skip
 
@@ -40,10 +39,10 @@ def judged(row: TaskAttempt) -> Verdict:
 def _registry_judged(row: TaskAttempt, found: Verdict) -> Verdict:
     until, ended = registry_until(row), row.ended_at
     if until is None or ended is None or ended < until:
-        told = f" It is tried until {until:%H:%M:%S} UTC." if until else ""
-        return replace(found, sentence=f"{found.sentence}{told}")
-    told = f"It was tried for {settings.REGISTRY_RETRY_S // 60} minutes."
-    return replace(found, sentence=f"{found.sentence} {told}", behaviour=Behaviour.UNKNOWN)
+        told = TRIED_UNTIL(why=found.sentence, time=f"{until:%H:%M:%S}") if until else found.sentence
+        return replace(found, sentence=told)
+    told = TRIED_FOR(why=found.sentence, minutes=settings.REGISTRY_RETRY_S // 60)
+    return replace(found, sentence=told, behaviour=Behaviour.UNKNOWN)
 
 
 def registry_until(row: TaskAttempt) -> datetime | None:

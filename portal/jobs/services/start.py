@@ -6,13 +6,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
 from django.db.models import Count, F, Max, Q
 from prometheus_client import Histogram
 
 from nodes.protocol.states import ContainerState, Phase
+from nodes.protocol.wording import stored
 from portal.common.bulk import keys_listed, rows_insert
 from portal.common.moves import sources
 from portal.common.prepared import Among, Prepared
@@ -20,6 +21,7 @@ from portal.data_folder.models import Restore
 from portal.hardware.models import Node
 from portal.hardware.services.generations import nodes_bump
 from portal.job_file.model import JobSpec
+from portal.jobs import wordings
 from portal.jobs.container import MASTER_PORT_LABEL, PAI_PORTS, SSH_ASKED
 from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Task, TaskAttempt
 from portal.jobs.services.claims import claims_convert
@@ -106,7 +108,7 @@ def _attempts_open(starts: Sequence[Starting], now: datetime) -> tuple[list[_Beg
         attempt.pk = keys[attempt.job_id]
         live[attempt.job_id] = attempt
     begun = [_Begun(start.job, start.placed, live[start.job.pk], JobSpec.from_json(start.job.spec)) for start in starts]
-    return begun, [_event(one, "starting", f"Attempt {one.number} starts.", now, of_attempt=False) for one in made]
+    return begun, [_event(one, "starting", wordings.STARTING(number=one.number), now, of_attempt=False) for one in made]
 
 
 _ATTEMPTS = Prepared(
@@ -315,22 +317,18 @@ def _ports_take(
 
 
 def _events(one: _Begun, nodes: Mapping[int, Node], now: datetime) -> Iterator[_Event]:
-    names = ", ".join(sorted({nodes[place.node_id].name for place in one.placed}))
-    count = len(one.placed)
-    message = f"Attempt {one.attempt.number}: {count} task{'s' * (count != 1)} placed on {names}."
+    names = sorted({nodes[place.node_id].name for place in one.placed})
+    tasks = wordings.TASKS(number=len(one.placed))
+    message = wordings.PLACED(number=one.attempt.number, tasks=tasks, nodes=names)
     yield _event(one.attempt, "placed", message, now)
     beside = Counter((place.role, place.node_id) for place in one.placed if len(place.leaves) == 1)
     for (role, _), count in sorted(beside.items()):
         if count > 1:
-            message = (
-                f"{count} tasks of {role} with one GPU each share a node: containers have no NVLink between them. "
-                f"One task with {count} GPUs would."
-            )
-            yield _event(one.attempt, "hint", message, now)
+            yield _event(one.attempt, "hint", wordings.NO_NVLINK(number=count, role=role, gpus=count), now)
 
 
 def _event(attempt: JobAttempt, code: str, message: str, now: datetime, *, of_attempt: bool = True) -> _Event:
-    return _Event(attempt.job_id, attempt.pk if of_attempt else None, now, code, message)
+    return _Event(attempt.job_id, attempt.pk if of_attempt else None, now, code, stored(message))
 
 
 class _Event(NamedTuple):
@@ -340,4 +338,4 @@ class _Event(NamedTuple):
     job_attempt: int | None
     at: datetime
     code: str
-    message: str
+    data: dict[str, Any]

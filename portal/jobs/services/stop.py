@@ -12,6 +12,7 @@ from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, User
 from portal.common.errors import Conflict
 from portal.job_file.model import JobSpec
+from portal.jobs import wordings
 from portal.jobs.container import grace_seconds
 from portal.jobs.models import Job, Task
 from portal.jobs.services.attempts import attempt_end
@@ -25,7 +26,7 @@ def job_stop(*, job: Job, actor: User, now: datetime) -> Job:
 
     Raises Conflict when it is already over.
     """
-    message = f"Stopped by {actor.username}."
+    message = wordings.STOPPED_BY(who=actor.username)
     with transaction.atomic():
         job_hold(job.pk)
         job.refresh_from_db(fields=["state"])

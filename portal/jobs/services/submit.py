@@ -19,6 +19,7 @@ from portal.hardware.models import Sku
 from portal.job_file.model import JobSpec
 from portal.job_file.problems import Problem, SpecInvalid
 from portal.job_file.secrets import mask_secrets
+from portal.jobs import wordings
 from portal.jobs.models import Job, Task, TaskRole
 from portal.jobs.services.admission import job_check, job_hints
 from portal.jobs.services.storages import storages_keep
@@ -111,11 +112,13 @@ def _store(user: User, spec: JobSpec, config: str, submit_key: str, now: datetim
     tags_store(job=job, names=spec.tags)
     roles = TaskRole.objects.bulk_create(roles)
     Task.objects.bulk_create(Task(job=job, role=role, index=index) for role in roles for index in range(role.instances))
-    gpus = f", {spec.gpu_count} GPU{'s' * (spec.gpu_count != 1)}" if spec.gpu_count else ""
-    job_event(
-        job=job, code="submitted", now=now, actor=user.username,
-        message=f"{job.label} submitted to {spec.vc}: {spec.task_count} task{'s' * (spec.task_count != 1)}{gpus}.",
-    )  # fmt: skip
+    told = {"job": job.label, "vc": spec.vc, "tasks": wordings.TASKS(number=spec.task_count)}
+    message = (
+        wordings.SUBMITTED_GPUS(**told, gpus=wordings.GPUS(number=spec.gpu_count))
+        if spec.gpu_count
+        else wordings.SUBMITTED(**told)
+    )
+    job_event(job=job, code="submitted", now=now, actor=user.username, message=message)
     audit_write(
         Audited.JOB_SUBMIT, actor=user.username, target=job.label, vc=spec.vc, now=now,
         after={"priority": spec.priority, "tasks": spec.task_count, "gpus": spec.gpu_count},

@@ -12,6 +12,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
+from nodes.protocol.wording import stored
 from portal.common.live import announce_all
 from portal.common.moves import sources
 from portal.common.prepared import Among, Prepared
@@ -42,12 +43,12 @@ def job_event(
     actor: str = "",
     job_attempt: JobAttempt | None = None,
     task_attempt: TaskAttempt | None = None,
-    **data: Any,
 ) -> None:
-    """Writes an event inside the caller's transaction, and announces it to open pages on commit."""
+    """Writes an event inside the caller's transaction, and announces it to open pages on commit. Raises TypeError for a
+    message that is not declared."""
     JobEvent.objects.create(
         job=job, job_attempt=job_attempt, task_attempt=task_attempt,
-        at=now, code=code, message=message, actor=actor, data=data,
+        at=now, code=code, data=stored(message), actor=actor,
     )  # fmt: skip
     job_announce(job)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from portal.job_file.model import JobSpec
+from portal.jobs import wordings
 from portal.jobs.models import Job
 
 _NAMED = 5
@@ -21,7 +22,7 @@ def job_named(job: Job, *, to: Job) -> str:
 def job_of_others(job: Job) -> str:
     """``job`` as named to another team's readers; needs user and VC loaded."""
     gpus = JobSpec.from_json(job.spec).gpu_count
-    return f"a job of {job.user.username} in {job.vc.name} ({gpus_named(gpus)})"
+    return wordings.OF_OTHERS(user=job.user.username, vc=job.vc.name, gpus=wordings.GPUS(number=gpus))
 
 
 def jobs_named(jobs: Sequence[Job], *, to: Job) -> str:
@@ -29,15 +30,5 @@ def jobs_named(jobs: Sequence[Job], *, to: Job) -> str:
     names = [job_named(job, to=to) for job in jobs[:_NAMED]]
     more = len(jobs) - len(names)
     if more:
-        return f"{', '.join(names)} and {more} more"
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
-
-
-def gpus_named(count: int) -> str:
-    """A number of GPUs."""
-    return f"{count} GPU{'s' * (count != 1)}"
-
-
-def minutes_named(count: int) -> str:
-    """A number of minutes."""
-    return f"{count} minute{'s' * (count != 1)}"
+        return wordings.AND_MORE(names=names, number=more)
+    return wordings.AND(names=names[:-1], last=names[-1]) if len(names) > 1 else names[0]

@@ -18,6 +18,8 @@ from nodes.protocol.states import Cause, ContainerState, Phase, moves_forward, r
 from portal.common.told import LONGEST_LOG, amount_believed, perhaps_believed
 from portal.hardware.models import Node
 from portal.hardware.services.generations import nodes_bump
+from portal.jobs import wordings
+from portal.jobs.exits import CAUSES
 from portal.jobs.models import Task, TaskAttempt
 from portal.jobs.services.allocation import task_attempt_free, task_attempt_release, task_attempt_uncharge
 from portal.jobs.services.attempts import (
@@ -223,7 +225,7 @@ def _reached(row: TaskAttempt, report: ContainerReport, now: datetime) -> None:
     state = ContainerState(row.state)
     job_event(
         job=attempt.job, job_attempt=attempt, task_attempt=row, code=f"task_{state}", now=now,
-        message=f"Task {name} on {row.node.name}: {_words(row, state)}",
+        message=wordings.TASK_ON(task=name, node=row.node.name, why=_words(row, state)),
     )  # fmt: skip
     if row.lost_at is not None:
         if _let_go(row, report):
@@ -245,11 +247,21 @@ def _reached(row: TaskAttempt, report: ContainerReport, now: datetime) -> None:
         task_attempt_ended(row=row, now=now, given_up=came_too_late(row, report))
 
 
+_MOVES = {
+    ContainerState.PULLING: wordings.PULLING,
+    ContainerState.PREPARED: wordings.PREPARED,
+    ContainerState.STARTING: wordings.STARTS,
+    ContainerState.RUNNING: wordings.TASK_RUNS,
+}
+
+
 def _words(row: TaskAttempt, state: ContainerState) -> str:
     if state is not ContainerState.TERMINATED:
-        return state.value + "."
-    code = "" if row.exit_code is None else f" with status {row.exit_code}"
-    return f"ended{code} ({row.cause.replace('_', ' ')})."
+        return _MOVES[state]()
+    cause = CAUSES[Cause(row.cause)]()
+    return (
+        wordings.ENDED(cause=cause) if row.exit_code is None else wordings.ENDED_WITH(code=row.exit_code, cause=cause)
+    )
 
 
 def attempt_log_done(*, row: TaskAttempt) -> bool:

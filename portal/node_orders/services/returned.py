@@ -20,6 +20,7 @@ from portal.common.wake import scheduler_wake
 from portal.hardware.models import Node
 from portal.hardware.services.generations import nodes_bump
 from portal.hardware.states import NodeHealth
+from portal.jobs import wordings
 from portal.jobs.models import Allocation, Claim, Job, JobAttempt, Task, TaskAttempt, TaskRole
 from portal.jobs.services.attempts import tasks_stop
 from portal.jobs.services.transitions import job_event, job_hold
@@ -66,7 +67,7 @@ def came_too_late(row: TaskAttempt, report: ContainerReport) -> str:
     """Why a task that was taken up is given up again: its stop order was already on its way. Empty if that does not
     apply."""
     told = report.exit.stop_reason if report.exit is not None else None
-    return f"Node {row.node.name} was lost." if told in _TOLD and not row.stop_reason else ""
+    return wordings.NODE_LOST(node=row.node.name) if told in _TOLD and not row.stop_reason else ""
 
 
 def _take_up(attempt_id: int, back: Mapping[UUID, Exit | None], now: datetime) -> None:
@@ -86,7 +87,7 @@ def _take_up(attempt_id: int, back: Mapping[UUID, Exit | None], now: datetime) -
     _rows_go_on(rows)
     transaction.on_commit(scheduler_wake)
     for row in rows:
-        words = f"Task {row.task.role.name}/{row.task.index} came back with node {row.node.name}."
+        words = wordings.TASK_BACK(task=f"{row.task.role.name}/{row.task.index}", node=row.node.name)
         job_event(job=attempt.job, job_attempt=attempt, task_attempt=row, code="task_back", message=words, now=now)
 
 
@@ -155,7 +156,7 @@ def gangs_wait_no_longer(*, now: datetime) -> None:
             job_hold(job)
             rows = _in_vain(before).filter(job_attempt__job=job)
             for row in rows.select_related("node").defer("spec_sealed"):
-                message = f"The portal gave node {row.node.name} up."
+                message = wordings.NODE_GIVEN_UP(node=row.node.name)
                 tasks_stop([row], reason=StopReason.LOST, message=message, grace_s=0, now=now)
 
 

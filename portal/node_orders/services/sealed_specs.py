@@ -21,7 +21,7 @@ from portal.common.sealing import SealBroken
 from portal.files.models import KeptFolder
 from portal.files.selectors import folder_of, job_folder_path
 from portal.hardware.models import Node
-from portal.jobs.container import NO_SECRETS, NO_SPEC, NO_STORAGE
+from portal.jobs import wordings
 from portal.jobs.models import Allocation, JobAttempt, JobEvent, TaskAttempt
 from portal.jobs.services.transitions import job_event
 from portal.node_orders.services.container_spec import (
@@ -133,20 +133,19 @@ class _Writing:
 
 def _left_out_tell(attempt: JobAttempt, names: str) -> None:
     """Record once per job which variables its tasks do not get."""
-    listed = ", ".join(names.split())
-    message = f"Its tasks go without {listed}: of so many tasks these are longer than Linux takes."
-    if not JobEvent.objects.filter(job=attempt.job, code="hint", message=message).exists():
+    message = wordings.LEFT_OUT(names=names.split())
+    if not JobEvent.objects.filter(job=attempt.job, code="hint", data=message.stored()).exists():
         job_event(job=attempt.job, code="hint", message=message, now=timezone.now(), job_attempt=attempt)
 
 
 def _told(attempt: JobAttempt, error: Exception) -> str:
     if isinstance(error, SealBroken):
         log.error("Attempt %s of %s cannot be prepared: %s", attempt.number, attempt.job.label, error)
-        return NO_SECRETS
+        return wordings.NO_SECRETS()
     if isinstance(error, StorageGone):
-        return NO_STORAGE % {"storage": error.name}
+        return wordings.NO_STORAGE(storage=error.name)
     log.error("Attempt %s of %s cannot be prepared", attempt.number, attempt.job.label, exc_info=error)
-    return NO_SPEC
+    return wordings.NO_SPEC()
 
 
 def _folders_store(given: Iterable[AttemptFacts]) -> None:

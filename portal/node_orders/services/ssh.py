@@ -14,6 +14,7 @@ from portal.job_file.model import JobSpec
 from portal.job_file.plugins import ssh_keys
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.selectors.hidden import hidden_in
+from portal.jobs.wordings import NO_SSH
 from portal.node_orders.services.job_ssh import job_key, public_line
 
 SSH_PORT = "ssh"
@@ -87,4 +88,4 @@ def ssh_hint(row: TaskAttempt) -> str:
     """Event text for a task without SSH after all."""
     if row.ssh.get("state") != "none":
         return ""
-    return f"No SSH into {row.task.role.name}/{row.task.index} on {row.node.name}: {row.ssh['message']}."
+    return NO_SSH(task=f"{row.task.role.name}/{row.task.index}", node=row.node.name, why=row.ssh["message"])

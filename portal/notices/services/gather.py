@@ -12,6 +12,7 @@ from django.db import transaction
 from django.db.models import F, Model
 from django.db.models.fields.json import KeyTransform
 
+from nodes.protocol.wording import told
 from portal.hardware.doomed import doomed_everywhere
 from portal.hardware.models import NodeEvent
 from portal.jobs.models import JobEvent
@@ -90,11 +91,11 @@ def _leads(first: int, last: int) -> None:
     """Whoever leads a team is told of each job of it that is held since its owner is gone, whatever they chose: nobody
     else lets it run. Two queries at most."""
     rows = JobEvent.objects.filter(pk__gt=first, pk__lte=last, code="owner_gone").order_by("pk")
-    held = list(rows.values_list("job", "job__vc", "at", "message"))
+    held = list(rows.values_list("job", "job__vc", "at", "data"))
     leads = leads_of(vcs={vc for _, vc, *_ in held}) if held else {}
     Notice.objects.bulk_create(
-        Notice(user_id=lead, job_id=job, kind=JobNotice.WARNED, at=at, message=message)
-        for job, vc, at, message in held
+        Notice(user_id=lead, job_id=job, kind=JobNotice.WARNED, at=at, message=told(data))
+        for job, vc, at, data in held
         for lead in sorted(leads.get(vc, ()))
     )
 

@@ -16,8 +16,8 @@ from portal.accounts.rights import Action
 from portal.common.bulk import rows_update
 from portal.common.errors import Conflict
 from portal.common.live import announce
-from portal.common.priorities import priority_name
 from portal.common.wake import scheduler_wake
+from portal.jobs import wordings
 from portal.jobs.models import Job
 from portal.jobs.services.transitions import job_event, jobs_hold
 from portal.jobs.states import JobState
@@ -261,9 +261,9 @@ def _words(job: Job, to: Place, actor: User) -> str:
     beside = to.before if to.before is not None else to.after
     who = actor.username
     if to.own:
-        return f"Back at its own place in the queue, by {who}."
+        return wordings.TO_OWN_PLACE(who=who)
     if beside is None:
-        whose = "" if actor.pk != job.user_id else "the owner's "
-        return f"Moved to the front of {whose}{priority_name(job.priority)} jobs of {job.vc.name} by {who}."
+        front = wordings.TO_FRONT if actor.pk != job.user_id else wordings.TO_OWN_FRONT
+        return front(priority=wordings.class_said(job.priority), vc=job.vc.name, who=who)
     other = Job.objects.select_related("user").only("name", "run", "user__username").get(pk=beside)
-    return f"Moved {'before' if to.before is not None else 'behind'} {other.label} in the queue by {who}."
+    return (wordings.BEFORE if to.before is not None else wordings.BEHIND)(job=other.label, who=who)

@@ -16,6 +16,7 @@ from portal.common.prepared import Among, Prepared
 from portal.jobs.models import Job, JobEvent
 from portal.jobs.services.transitions import jobs_announce
 from portal.jobs.states import OWNER_GONE, JobState
+from portal.jobs.wordings import HELD
 
 REASON_REWRITE = timedelta(minutes=1)
 MOST_CHANGED = 500
@@ -118,6 +119,5 @@ _WAITING = Prepared(
 def _held_tell(why: Mapping[int, str], now: datetime) -> None:
     """Adds events for jobs held from now on because their owners are gone; leads are notified of them."""
     JobEvent.objects.bulk_create(
-        JobEvent(job_id=job, at=now, code="owner_gone", message=f"Held: {words}.", data={})
-        for job, words in why.items()
+        JobEvent(job_id=job, at=now, code="owner_gone", data=HELD(why=words).stored()) for job, words in why.items()
     )

@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from portal.common.columns import asked, within
-from portal.common.models import EventRow
+from portal.common.models import WordedRow
 from portal.common.names import NAME
 from portal.common.priorities import PRIORITY_CLASSES, priority_name
 from portal.hardware.states import Borrow, VcRole
@@ -170,7 +170,7 @@ class Membership(models.Model):
         return f"{self.user_id or self.group_id}: {self.role}"
 
 
-class VcEvent(EventRow):
+class VcEvent(WordedRow):
     """An event of a virtual cluster."""
 
     vc = models.ForeignKey(VirtualCluster, on_delete=models.CASCADE, related_name="events")

@@ -7,7 +7,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 
+from nodes.protocol.wording import Sentence
 from portal.accounts.models import User
+from portal.jobs import wordings
 from portal.jobs.models import Job, TaskRole
 from portal.jobs.services.admission import job_check
 from portal.jobs.services.submit import job_draft
@@ -63,3 +65,9 @@ class Drafts:
         """The number of this user's next run of this name."""
         self._runs[user.pk, name] += 1
         return self._runs[user.pk, name]
+
+
+def submitted(label: str, draft: Draft) -> Sentence:
+    """What the event of a submission says."""
+    tasks, gpus = wordings.TASKS(number=draft.shape.tasks), wordings.GPUS(number=draft.gpu_count)
+    return wordings.SUBMITTED_GPUS(job=label, vc=draft.vc.name, tasks=tasks, gpus=gpus)

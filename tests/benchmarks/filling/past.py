@@ -13,13 +13,14 @@ from django.db import transaction
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
 from portal.accounts.models import User
 from portal.hardware.models import Gpu
-from portal.jobs.exits import verdict
+from portal.jobs import wordings
+from portal.jobs.exits import CAUSES, verdict
 from portal.jobs.models import Standing
 from portal.jobs.states import AttemptState, EndReason, JobState, TaskState
-from tests.benchmarks.filling.drafts import A_NAME, Draft, Drafts
+from tests.benchmarks.filling.drafts import A_NAME, Draft, Drafts, submitted
 from tests.benchmarks.filling.rows import Rows
 from tests.benchmarks.filling.sizes import NAMES, NODE_GPUS, Shape, Sizes
-from tests.benchmarks.filling.tables import loading, sequences_settle, statistics_learn
+from tests.benchmarks.filling.tables import json_of, loading, sequences_settle, statistics_learn
 
 BATCH = 5000
 """Jobs that are written at a time."""
@@ -136,10 +137,7 @@ class Told:
 
     def submitted(self, at: datetime) -> None:
         """The job file came."""
-        tasks, gpus = self._draft.shape.tasks, self._draft.gpu_count
-        words = f"{tasks} task{'s' * (tasks != 1)}, {gpus} GPU{'s' * (gpus != 1)}"
-        message = f"{self._label} submitted to {self._draft.vc.name}: {words}."
-        self._rows.event(self._id, at, "submitted", message, actor=self._user.username)
+        self._rows.event(self._id, at, "submitted", submitted(self._label, self._draft), actor=self._user.username)
 
     def attempt(self, at: datetime, lasted: timedelta, ending: Ending, places: Sequence[Place]) -> datetime:
         """One run of it, from its placement on; when it ended."""
@@ -147,30 +145,29 @@ class Told:
         number, rows = self._attempts, self._rows
         key = rows.id_of_attempt()
         began, over = at + timedelta(seconds=20), at + timedelta(seconds=20) + lasted
-        rows.event(self._id, at, "starting", f"Attempt {number} starts.")
-        names = ", ".join(sorted({place.name for place in places}))
-        words = f"{len(places)} task{'s' * (len(places) != 1)} placed on {names}."
-        rows.event(self._id, at, "placed", f"Attempt {number}: {words}", attempt=key)
+        rows.event(self._id, at, "starting", wordings.STARTING(number=number))
+        names, tasks = sorted({place.name for place in places}), wordings.TASKS(number=len(places))
+        rows.event(self._id, at, "placed", wordings.PLACED(number=number, tasks=tasks, nodes=names), attempt=key)
         message = self._said(ending, places)
         runs = [(task, place, rows.uuid(self._rng)) for task, place in zip(self._tasks, places, strict=True)]
         for index, (task, place, run) in enumerate(runs):
             self._container(run, key, task, place, (at, began, over), ending, message)
             self._prepared(run, key, index, place, at, began)
-        rows.event(self._id, began, "attempt_running", f"Attempt {number} runs.", attempt=key)
-        rows.event(self._id, began, "running", f"{self._label} runs.")
+        rows.event(self._id, began, "attempt_running", wordings.ATTEMPT_RUNS(number=number), attempt=key)
+        rows.event(self._id, began, "running", wordings.RUNS(job=self._label))
         rows.event(self._id, over, f"ending_{ending.reason}", message, attempt=key)
-        code = "" if ending.code is None else f" with status {ending.code}"
+        end = wordings.ENDED_WITH(code=ending.code, cause=CAUSES[Cause(ending.cause)]())
         for index, (_, place, run) in enumerate(runs):
-            words = f"Task worker/{index} on {place.name}: ended{code} ({ending.cause})."
+            words = wordings.TASK_ON(task=f"worker/{index}", node=place.name, why=end)
             rows.event(self._id, over, "task_terminated", words, attempt=key, task=run)
-        rows.event(self._id, over, "attempt_ended", f"Attempt {number} ended: {message}", attempt=key)
+        rows.event(self._id, over, "attempt_ended", wordings.ATTEMPT_ENDED(number=number, why=message), attempt=key)
         rows.attempts.add(
-            key, self._id, number, AttemptState.ENDED, at, began, over, ending.reason, message, ending.code,
+            key, self._id, number, AttemptState.ENDED, at, began, over, ending.reason, json_of(message), ending.code,
             rows.digests,
         )  # fmt: skip
         self._started, self._message = self._started or began, message
         if ending is TAKEN:
-            rows.event(self._id, over, "requeued", f"{message} The job waits again, with the time of its submission.")
+            rows.event(self._id, over, "requeued", wordings.REQUEUED(why=message))
             other = max(rows.first_job, self._id - self._rng.randrange(1, 2000))
             noticed = over - timedelta(seconds=30)
             rows.preemptions.add(other, key, len(runs), self._draft.gpu_count, True, noticed, over)
@@ -179,12 +176,13 @@ class Told:
     def _said(self, ending: Ending, places: Sequence[Place]) -> str:
         tasks = len(places)
         if ending is SUCCEEDED:
-            return f"{tasks} of {tasks} tasks of worker succeeded."
+            return wordings.ENOUGH_DONE(number=tasks, instances=tasks, role="worker")
         if ending is STOPPED:
-            return f"Stopped by {self._user.username}."
+            return wordings.STOPPED_BY(who=self._user.username)
         if ending is TAKEN:
-            return f"Preempted: a job of another team is owed {self._draft.gpu_count} GPUs."
-        return f"Task worker/0 failed on {places[0].name}: {verdict(ending.cause, ending.code).sentence}"
+            return wordings.PREEMPTED(job="another job", why=wordings.OWED_GPUS())
+        why = verdict(ending.cause, ending.code).sentence
+        return wordings.TASK_FAILED(task="worker/0", node=places[0].name, why=why)
 
     def _container(
         self,
@@ -201,7 +199,7 @@ class Told:
         rows.runs.add(
             run, task, attempt, self._attempts, place.node, Phase.REMOVE, ContainerState.TERMINATED,
             4000 * shape.gpus, 16384 * shape.gpus, rows.ports, rows.digest, run.hex, at, began, began, over, over, over,
-            ending.stop, message if ending.stop else "", ending.cause, ending.code, True,
+            ending.stop, json_of(message if ending.stop else ""), ending.cause, ending.code, True,
         )  # fmt: skip
         self._used(run, len(place.leaves), began, over)
         guaranteed = ending is not TAKEN
@@ -221,9 +219,13 @@ class Told:
 
     def _prepared(self, run: UUID, attempt: int, index: int, place: Place, at: datetime, began: datetime) -> None:
         second = timedelta(seconds=1)
-        for when, state in ((at + second, "pulling"), (began - second, "prepared"), (began, "running")):
-            words = f"Task worker/{index} on {place.name}: {state}."
-            self._rows.event(self._id, when, f"task_{state}", words, attempt=attempt, task=run)
+        for when, state in (
+            (at + second, wordings.PULLING),
+            (began - second, wordings.PREPARED),
+            (began, wordings.TASK_RUNS),
+        ):
+            words = wordings.TASK_ON(task=f"worker/{index}", node=place.name, why=state())
+            self._rows.event(self._id, when, state.code, words, attempt=attempt, task=run)
 
     def ended(self, submitted: datetime, over: datetime, ending: Ending) -> None:
         """The job is over: now all of its row is known."""
@@ -232,7 +234,7 @@ class Told:
         rows.jobs_table.add(
             self._id, self._user.pk, draft.vc.pk, self._name, self._run, ending.state, self._rng.choice(PRIORITIES),
             draft.spec.replace(A_NAME, self._name), draft.config.replace(A_NAME, self._name), submitted, self._started,
-            over, ending.reason, self._message, ending.code, self._attempts - 1,
+            over, ending.reason, json_of(self._message), ending.code, self._attempts - 1,
         )  # fmt: skip
         role = draft.role
         rows.roles.add(

@@ -11,11 +11,12 @@ from django.utils import timezone
 
 from nodes.protocol.states import ContainerState, Phase
 from portal.hardware.services.silence import lane_pulse
+from portal.jobs import wordings
 from portal.jobs.models import Job, JobAttempt, JobEvent, Task, TaskAttempt, TaskRole
 from portal.jobs.states import AttemptState, JobState, TaskState
 from portal.queue.services.waits import MOST_CHANGED
 from portal.scheduler.cycle import cycle_run
-from tests.benchmarks.filling.drafts import A_NAME, Draft, Drafts
+from tests.benchmarks.filling.drafts import A_NAME, Draft, Drafts, submitted
 from tests.benchmarks.filling.hardware import BATCH, copied
 from tests.benchmarks.filling.sizes import GPU_SIZES, NAMES, NotFilled, Shape, Sizes
 
@@ -102,15 +103,14 @@ class Present:
         live = TaskAttempt.objects.filter(job_attempt__job__in=keys)
         live.update(phase=Phase.RUN, state=ContainerState.RUNNING, started_at=since)
         JobEvent.objects.bulk_create(
-            (JobEvent(job=job, at=since, code="running", message=f"{job.label} runs.") for job in jobs),
+            (JobEvent(job=job, at=since, code="running", data=wordings.RUNS(job=job.label).stored()) for job in jobs),
             batch_size=BATCH,
         )
 
 
 def _submitted(job: Job, draft: Draft) -> JobEvent:
-    words = f"{draft.shape.tasks} tasks, {draft.gpu_count} GPUs"
-    message = f"{job.label} submitted to {draft.vc.name}: {words}."
-    return JobEvent(job=job, at=job.submitted_at, code="submitted", message=message, actor=job.user.username)
+    said = submitted(job.label, draft)
+    return JobEvent(job=job, at=job.submitted_at, code="submitted", data=said.stored(), actor=job.user.username)
 
 
 def gpu_sizes(jobs: int, gpus: int) -> Iterable[int]:

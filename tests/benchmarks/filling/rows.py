@@ -9,7 +9,7 @@ from uuid import UUID
 
 from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Preemption, Task, TaskAttempt, TaskRole
 from portal.usage.models import Measured
-from tests.benchmarks.filling.tables import Table, next_key
+from tests.benchmarks.filling.tables import Table, json_of, next_key
 
 IMAGE = "pytorch/pytorch:2.5.1-cuda12.4"
 
@@ -59,7 +59,7 @@ class Rows:
             Allocation, ("task_attempt", "leaf", "virtual_cell", "standing", "since", "created_at", "released_at")
         )
         self.measured = Table(Measured, ("task_attempt", "day", "measured_ms", "used_ms", "idle_ms"))
-        self.events = Table(JobEvent, ("id", "job", "job_attempt", "task_attempt", "at", "code", "message", "actor"))
+        self.events = Table(JobEvent, ("id", "job", "job_attempt", "task_attempt", "at", "code", "data", "actor"))
         self.preemptions = Table(Preemption, ("preemptor", "victim", "tasks", "gpus", "on_loan", "at", "deadline"))
 
     @property
@@ -104,5 +104,5 @@ class Rows:
         actor: str = "",
     ) -> None:
         """Something that happened."""
-        self.events.add(self._event, job, attempt, task, at, code, message, actor)
+        self.events.add(self._event, job, attempt, task, at, code, json_of(message), actor)
         self._event += 1

@@ -12,6 +12,7 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import AutoField, JSONField, Max, Model
 
+from nodes.protocol.wording import stored
 from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Preemption, Task, TaskAttempt, TaskRole
 from portal.usage.models import Measured
 
@@ -21,6 +22,11 @@ TABLES: tuple[type[Model], ...] = (
 """In the order in which their rows refer to each other."""
 
 Row = tuple[Any, ...]
+
+
+def json_of(message: str) -> str:
+    """A sentence as its column has it."""
+    return json.dumps(stored(message))
 
 
 class Table:

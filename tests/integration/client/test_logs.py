@@ -240,7 +240,7 @@ def test_the_command_follows_across_a_reconnect_to_the_jobs_end(
     printed(running_log, 300, first=300)
     wait_until(lambda: len(seen) == 600, "what came after the cut")
     ended(running_log)
-    Job.objects.update(state="failed", exit_code=7, end_message="exit status 7", ended_at=timezone.now())
+    Job.objects.update(state="failed", exit_code=7, ended_at=timezone.now())
     try:
         assert process.wait(timeout=30) == 7, process.stderr.read() if process.stderr else ""
     finally:

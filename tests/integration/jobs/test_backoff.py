@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from nodes.protocol.messages import Exit
 from nodes.protocol.states import Cause, StopReason
+from portal.jobs import wordings
 from portal.jobs.models import Job, JobAttempt, JobEvent, Task, TaskAttempt
 from portal.jobs.services.attempts import tasks_stop
 from portal.jobs.services.retry_backoff import MOST, Blame, Ended, backoff
@@ -120,7 +121,7 @@ def test_what_others_do_to_a_task_costs_no_pause(world: World) -> None:
     world.settle()
     for reason in (StopReason.PREEMPTED, StopReason.DRAINED, StopReason.PREEMPTED):
         rows = TaskAttempt.objects.filter(released_at=None)
-        tasks_stop(rows, reason=reason, message="Taken back.", now=timezone.now())
+        tasks_stop(rows, reason=reason, message=wordings.NODE_DRAINED(node="gpu01"), now=timezone.now())
         node.obey()
         task = Task.objects.get(job=job)
         assert (task.state, task.not_before) == (TaskState.WAITING, None)

@@ -20,6 +20,7 @@ from pytest_django.fixtures import Settings
 from nodes.protocol.messages import Exit
 from nodes.protocol.states import Cause, Phase, StopReason
 from portal.common.errors import Conflict
+from portal.jobs import wordings
 from portal.jobs.event_words import event_words
 from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Task, TaskAttempt
 from portal.jobs.services.attempts import attempt_end
@@ -78,7 +79,7 @@ def test_a_process_killed_for_memory_is_told_of_a_job_that_succeeded(world: Worl
     node.report()
     job.refresh_from_db()
     assert job.state == JobState.SUCCEEDED
-    assert job.events.filter(code="hint", message=f"Task worker/0: {CHILD_KILLED}").count() == 1
+    assert [one.message for one in job.events.filter(code="hint")].count(f"Task worker/0: {CHILD_KILLED}") == 1
 
 
 def ends(world: World, job: Job, codes: list[int]) -> str:
@@ -153,7 +154,7 @@ def test_what_servers_did_at_its_start_does_not_count_among_such_ends(world: Wor
     assert ends(world, job, [137, 137]) != JobState.FAILED
     assert faulty(world, job, Exit(cause=Cause.IMAGE_MISMATCH, message="it did"), runs=False) != JobState.FAILED
     assert faulty(world, job, Exit(cause=Cause.DEVICE_FAULT, message="it did"), runs=True) != JobState.FAILED
-    assert not job.events.filter(message__contains="has ended so").exists()
+    assert not any("has ended so" in one.message for one in job.events.all())
     assert ends(world, job, [137]) == JobState.FAILED
 
 
@@ -398,7 +399,7 @@ def test_who_stops_a_job_that_is_ending_for_another_reason_is_named_at_its_end(w
     world.node("gpu01", gpus=1)
     job = world.submit()
     world.settle()
-    why = "Preempted by bob/x#1, which has a higher priority."
+    why = wordings.PREEMPTED(job="bob/x#1", why=wordings.HIGHER())
     attempt = job.attempts.get()
     attempt_end(
         attempt=attempt, reason=EndReason.PREEMPTED, message=why, now=timezone.now(), stop=StopReason.PREEMPTED

@@ -118,7 +118,7 @@ def test_however_the_owner_went_what_waits_is_held_and_what_runs_goes_on(
         "its owner alice may not run jobs in vision any more; a lead of vision or an administrator lets it run for the "
         "team, or stops it"
     )
-    assert list(job.events.filter(code="owner_gone").values_list("message", flat=True)) == [
+    assert [one.message for one in job.events.filter(code="owner_gone")] == [
         f"Held: {Job.objects.get(pk=job.pk).waiting_message}."
     ]
 

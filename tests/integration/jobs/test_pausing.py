@@ -52,7 +52,7 @@ def test_a_paused_job_says_so_holds_nobody_up_and_goes_on_where_it_was(world: Wo
     assert api.call("POST", f"jobs/{first.pk}/resume").json()["waiting"]["paused"] is False
     over(world)
     assert [state(job) for job in (first, third)] == ["running", "waiting"]
-    assert list(first.events.filter(actor="alice").values_list("code", "message")) == [
+    assert [(one.code, one.message) for one in first.events.filter(actor="alice")] == [
         ("submitted", "alice/first#1 submitted to vision: 1 task, 1 GPU."),
         ("paused", "Paused by alice."),
         ("resumed", "Resumed by alice."),

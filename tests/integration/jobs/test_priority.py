@@ -40,7 +40,7 @@ def test_a_raised_job_starts_first_and_its_file_says_its_class(full: World) -> N
     assert (states["first"], states["second"]) == ("waiting", "running")
     second.refresh_from_db()
     assert parse(second.config).priority == second.priority == second.spec["priority"] == 100
-    assert list(second.events.filter(code="priority").values_list("message", flat=True)) == [
+    assert [one.message for one in second.events.filter(code="priority")] == [
         "Its priority was changed from Test to Production by alice."
     ]
     assert first.priority == 10

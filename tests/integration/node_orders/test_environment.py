@@ -94,7 +94,7 @@ def test_an_event_says_once_what_the_tasks_go_without(monkeypatch: pytest.Monkey
     specs = [node.spec(order) for order in node.desired().orders]
     wanted = "PAI_TASK_ROLE_INSTANCES PAI_TASK_ROLE_worker_HOST_LIST"
     assert [one.env[LEFT_OUT] for one in specs] == [wanted, wanted]
-    (event,) = JobEvent.objects.filter(job=job, code="hint", message__startswith="Its tasks")
+    (event,) = JobEvent.objects.filter(job=job, code="hint", data__says="left_out")
     assert event.message.startswith("Its tasks go without PAI_TASK_ROLE_INSTANCES, PAI_TASK_ROLE_worker_HOST_LIST: ")
     with override("zh-hans"):
         assert event_words(event.message).startswith("其任务没有 PAI_TASK_ROLE_INSTANCES")

@@ -7,6 +7,7 @@ from datetime import datetime
 from django.utils import timezone
 
 from portal.accounts.models import User
+from portal.jobs.exits import END
 from portal.jobs.models import Job, JobEvent
 from portal.notices.models import Mail, Webhook
 from portal.notices.services.choices import notice_choice_set
@@ -63,7 +64,9 @@ def ended_jobs(like: Job, count: int, *, code: str = "failed", name: str = "many
         for run in range(1, count + 1)
     )
     now = timezone.now()
-    JobEvent.objects.bulk_create(JobEvent(job=job, at=now, code=code, message=f"It {code}.") for job in jobs)
+    JobEvent.objects.bulk_create(
+        JobEvent(job=job, at=now, code=code, data=END(what=f"It {code}").stored()) for job in jobs
+    )
 
 
 def mail_of(user: User, now: datetime, **more: object) -> Mail:

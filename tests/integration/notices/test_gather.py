@@ -10,6 +10,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from portal.jobs.exits import END
 from portal.jobs.models import Job, JobEvent
 from portal.notices.models import Notice, Place
 from portal.notices.services.gather import notices_gather
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.django_db
 
 
 def fail(job: Job, number: int) -> None:
-    JobEvent.objects.create(job=job, at=timezone.now(), code="failed", message=f"It failed, {number}.")
+    JobEvent.objects.create(job=job, at=timezone.now(), code="failed", data=END(what=f"It failed, {number}").stored())
 
 
 def told() -> list[str]:
@@ -70,12 +71,12 @@ def test_that_ends_count_as_a_jobs_own_is_mailed_to_its_owner_unless_they_chose_
 
     def counted() -> int:
         for code in ("faults_counted", "idle_warned"):
-            JobEvent.objects.create(job=job, at=timezone.now(), code=code, message=code)
+            JobEvent.objects.create(job=job, at=timezone.now(), code=code, data=END(what=code).stored())
         notices_gather(now=timezone.now())
         return len(told())
 
     assert counted() == 1
-    assert told() == ["faults_counted"]
+    assert told() == ["faults_counted."]
     choose(world.user)
     assert counted() == 1, "nothing was chosen: that is a choice"
     choose(world.user, "warned")

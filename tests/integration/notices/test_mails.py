@@ -14,6 +14,7 @@ from pytest_django.fixtures import Settings
 
 from nodes.protocol.states import Phase
 from portal.hardware.models import CellType
+from portal.jobs.exits import END
 from portal.jobs.models import Job, JobEvent
 from portal.notices.models import Lane, Mail, Notice
 from portal.notices.services.gather import notices_gather
@@ -137,7 +138,7 @@ def test_a_user_is_written_to_so_often_a_minute_and_then_of_all_that_came_meanwh
     start = timezone.now()
     mail_round(start)
     for number in range(1, 9):
-        JobEvent.objects.create(job=job, at=start, code="failed", message=f"It failed, {number}.")
+        JobEvent.objects.create(job=job, at=start, code="failed", data=END(what=f"It failed, {number}").stored())
         mail_round(start + timedelta(seconds=number))
     assert len(mail_server.letters) == 5
     mail_round(start + timedelta(seconds=70))
@@ -149,13 +150,12 @@ def test_nothing_in_a_message_becomes_a_header_or_markup(world: World, mail_serv
     choose(world.user, "failed")
     job = failed_job(world)
     mail_round()
-    JobEvent.objects.create(
-        job=job, at=timezone.now(), code="failed", message="It\r\nBcc: eve@example.org\n\x1b]0;x\x07<script>x</script>"
-    )
+    said = END(what="It\r\nBcc: eve@example.org\n\x1b]0;x\x07<script>x</script>")
+    JobEvent.objects.create(job=job, at=timezone.now(), code="failed", data=said.stored())
     mail_round()
     letter = mail_server.letters[-1]
     assert letter["Bcc"] is None
-    assert letter["Subject"] == "[berth] alice/train#1 failed: It Bcc: eve@example.org ]0;x <script>x</script>"
+    assert letter["Subject"] == "[berth] alice/train#1 failed: It Bcc: eve@example.org ]0;x <script>x</script>."
     html = letter.get_body(["html"])
     assert html is not None
     assert "<script>" not in html.get_content()

@@ -65,7 +65,7 @@ def test_whom_a_lead_moves_to_the_front_starts_first_though_its_user_has_used_mo
     assert place(team.leads, mine, to="front") == (200, "")
     assert team.order() == ["mine", "bobs"]
     assert team.alices.get(f"jobs/{mine.pk}")["waiting"]["placed_by"] == "lead"
-    assert list(mine.events.filter(code="ordered").values_list("message", "actor")) == [
+    assert [(one.message, one.actor) for one in mine.events.filter(code="ordered")] == [
         ("Moved to the front of Test jobs of vision by lea.", "lea")
     ]
     assert team.over() == "mine"

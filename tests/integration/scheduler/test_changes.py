@@ -126,7 +126,7 @@ def test_of_a_job_that_is_no_gang_only_tasks_without_a_cell_lose_their_right(wor
 
 def told() -> list[str]:
     """What jobs' owners read of changes of their right."""
-    return list(JobEvent.objects.filter(code__in=["demoted", "promoted"]).values_list("message", flat=True))
+    return [one.message for one in JobEvent.objects.filter(code__in=["demoted", "promoted"])]
 
 
 def test_a_job_whose_gpus_are_wanted_at_once_is_named_as_taken_back(world: World) -> None:

@@ -63,7 +63,7 @@ def test_each_has_ports_of_its_own_and_its_own_history(world: World) -> None:
     ports = [port for row in TaskAttempt.objects.all() for held in row.ports.values() for port in held]
     assert len(ports) == len(set(ports)) == 6
     for job in jobs:
-        told = list(job.events.values_list("code", "message"))[-2:]
+        told = [(one.code, one.message) for one in job.events.all()][-2:]
         assert told == [("starting", "Attempt 1 starts."), ("placed", "Attempt 1: 1 task placed on gpu01.")]
 
 

@@ -61,7 +61,7 @@ class Scene:
     def told(self, job: Job | None = None) -> list[str]:
         """What the events of the idle policy say, oldest first."""
         events = JobEvent.objects.filter(job=job or self.job, code__contains="idle").order_by("id")
-        return list(events.values_list("message", flat=True))
+        return [one.message for one in events]
 
 
 def clock(moment: datetime) -> str:

@@ -70,11 +70,6 @@ def problems_written() -> Iterator[tuple[str, str]]:
     return _written("portal", {"Problem"})
 
 
-def events_written() -> Iterator[tuple[str, str]]:
-    """The same of what is stored of a job: its events, and how its attempts and tasks ended."""
-    return _written("portal", {"Ending", "_event", "attempt_end", "attempt_move", "job_event", "job_move"})
-
-
 def of_servers_written() -> Iterator[tuple[str, str]]:
     """The same of what is stored of servers and GPUs."""
     return _written("portal", {"node_event", "gpu_leave_out"})

@@ -12,7 +12,9 @@ from nodes.protocol.messages import Exit
 from nodes.protocol.states import Cause
 from portal.accounts.models import ClusterRole
 from portal.code.services import code_upload
+from portal.jobs.exits import END, verdict
 from portal.jobs.models import Job, TaskAttempt
+from portal.jobs.wordings import TASK_FAILED
 from tests.support.cluster.world import World
 from tests.support.people.cast import cast_of, person
 from tests.support.people.pages import Browser
@@ -49,7 +51,9 @@ def test_while_the_tasks_of_a_failed_attempt_end_the_page_says_why(world: World,
     world.settle()
     begun = world.now + timedelta(minutes=3)
     why = "Task worker/0 failed on gpu01: exit status 3 (an error): see the end of its log."
-    job.attempts.update(state="ending", end_reason="failed", end_message=why, started_at=begun)
+    said = TASK_FAILED(task="worker/0", node="gpu01", why=verdict("exited", 3).sentence)
+    assert said == why
+    job.attempts.update(state="ending", end_reason="failed", end_message=said, started_at=begun)
     page = browser.get(f"/jobs/{job.pk}")
     assert f"{why} Its containers are ending." in page.text
     assert "Its tasks are running." not in page.text
@@ -191,7 +195,7 @@ def test_each_section_has_its_own_address_and_stays_there_when_it_is_refreshed(w
 
 def test_what_a_job_is_called_and_says_is_text_and_never_markup(world: World, browser: Browser) -> None:
     job = world.submit(description="<script>alert(1)</script>", commands=["echo '<img src=x onerror=alert(1)>'"])
-    Job.objects.filter(pk=job.pk).update(end_message="<b>bold</b>", state="failed")
+    Job.objects.filter(pk=job.pk).update(end_message=END(what="<b>bold</b>"), state="failed")
     page = browser.get(f"/jobs/{job.pk}")
     assert not page.attribute("img", "onerror")
     assert "<script>alert" not in page.html
