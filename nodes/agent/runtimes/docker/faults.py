@@ -44,6 +44,12 @@ _AGAIN = re.compile(
     r"|\b(?P<before>429|5\d\d) (?:too many|internal|bad gate|service un|gateway t)|toomanyrequests"
 )
 """The registry is there and cannot answer now; a proxy before it may say more below that, such as *not found*."""
+_ANSWER = re.compile(
+    r"(error parsing http \d+ response body|malformed (?:http|mime) [a-z ]+|unable to decode token response).*",
+    re.IGNORECASE | re.DOTALL,
+)
+"""What a server answered that is no registry, such as one at the loopback: a job names the address, or a registry leads
+there, and the Engine reaches more than the job."""
 
 
 def failure_of(error: APIError) -> AttemptFailed:
@@ -68,20 +74,20 @@ def sent_in_vain(error: APIError) -> bool:
 
 def pull_failure(text: str, image: str) -> AttemptFailed:
     """The failure of a pull: only the registry can say that there is no such image, everything else may pass."""
-    lower = text.lower()
+    lower, told = text.lower(), _sentence(_ANSWER.sub(r"\1", text))
     if "no space left" in lower:
         return AttemptFailed(Cause.NO_SPACE, f"no space for the image {image}")
     if (again := _AGAIN.search(lower)) is not None:
         code = again["after"] or again["before"] or "429"
-        return AttemptFailed(Cause.IMAGE_AWAY, f"the registry of {image} answers {code}: {_sentence(text)}")
+        return AttemptFailed(Cause.IMAGE_AWAY, f"the registry of {image} answers {code}: {told}")
     if any(fragment in lower for fragment in _OTHER_PLATFORM):
-        return AttemptFailed(Cause.IMAGE_PLATFORM, f"{image} is not made for this node's processors: {_sentence(text)}")
+        return AttemptFailed(Cause.IMAGE_PLATFORM, f"{image} is not made for this node's processors: {told}")
     # Docker's own "pull access denied" too: of what is private a registry may not say whether it is there.
     if any(fragment in lower for fragment in _DENIED):
-        return AttemptFailed(Cause.IMAGE_DENIED, f"the registry refused {image}: {_sentence(text)}")
+        return AttemptFailed(Cause.IMAGE_DENIED, f"the registry refused {image}: {told}")
     if any(fragment in lower for fragment in _MISSING):
-        return AttemptFailed(Cause.IMAGE_MISSING, f"there is no image {image}: {_sentence(text)}")
-    return AttemptFailed(Cause.IMAGE_AWAY, f"the image {image} cannot be fetched: {_sentence(text)}")
+        return AttemptFailed(Cause.IMAGE_MISSING, f"there is no image {image}: {told}")
+    return AttemptFailed(Cause.IMAGE_AWAY, f"the image {image} cannot be fetched: {told}")
 
 
 class EngineUnavailable(requests.RequestException):

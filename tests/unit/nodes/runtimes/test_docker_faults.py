@@ -69,6 +69,25 @@ def test_a_registrys_refusal_has_its_cause(text: str, cause: Cause) -> None:
     assert pull_failure(text, "busybox:9").cause is cause
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "error parsing HTTP 404 response body: invalid character 'I' looking for beginning of value: \"INTERNAL\\n\"",
+        'error parsing HTTP 404 response body: no error details found in HTTP response body: "{INTERNAL}"',
+        'error parsing HTTP 429 response body: "\nINTERNAL\n"',
+        'Get "http://127.0.0.1:22/v2/": HTTP/1.x transport connection broken: malformed HTTP response "INTERNAL"',
+        'Get "http://127.0.0.1:22/v2/": malformed HTTP status code "INTERNAL"',
+        'Get "http://127.0.0.1:22/v2/": net/http: malformed MIME header line: INTERNAL',
+        "Head \"http://127.0.0.1/\": unable to decode token response: invalid character 'I' in INTERNAL",
+    ],
+)
+def test_what_is_no_registry_is_shown_to_nobody(text: str) -> None:
+    message = pull_failure(text, "127.0.0.1:22/x:1").message
+    assert "127.0.0.1:22/x:1" in message
+    assert "INTERNAL" not in message
+    assert "'I'" not in message
+
+
 def test_a_full_disk_and_a_missing_driver_are_the_nodes_fault_and_a_bad_command_is_not() -> None:
     assert {Cause.NO_SPACE, Cause.DEVICE_FAULT, Cause.PORT_TAKEN} <= NODE_FAULTS
     assert not {Cause.INVALID, Cause.IMAGE_MISSING, Cause.IMAGE_DENIED} & NODE_FAULTS
