@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from nodes.protocol.decoding import decoded
-from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
+from nodes.protocol.states import Cause, ContainerState, Phase, StepFault, StopReason
 
 PROTOCOL_VERSION = 1
 Natural = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
@@ -95,6 +95,8 @@ class ContainerSpec:
     lease: str | None = None  # path ON THE NODE of the lease file that the script touches every 10 s
     lease_after: str | None = None  # "attempt 1 on gpu07", whose lease must stand still for 60 s first; None: no wait
     checkpoint: str | None = None  # path ON THE NODE of the file that the job touches at each checkpoint
+    steps: str = ""  # pattern of log lines, for RE2, whose first group is the number of a step
+    steps_file: str | None = None  # path ON THE NODE of the file that the job rewrites at each step
     grace_s: int = 30
     auth: ImageAuth | None = None
     code: Code | None = None  # unpacked to ``workdir``
@@ -197,6 +199,16 @@ class SshServer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """How far a training is. ``step_ms``: how long one step took of late; None before the second."""
+
+    step: int | None = None
+    at_ms: int | None = None  # when it was told, unix ms by the node's clock
+    step_ms: float | None = None
+    fault: StepFault | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerReport:
     attempt: str
     state: ContainerState
@@ -214,6 +226,7 @@ class ContainerReport:
     log_dropped_lines: int = 0
     progress: Progress | None = None
     checkpoint_ms: int | None = None  # when the job's checkpoint file last changed, unix ms by its file server
+    steps: Steps | None = None  # None: it has told none
     gpus: tuple[str, ...] = ()  # UUIDs it holds, also of containers the portal does not know
     ssh: SshServer | None = None  # None: not asked for, or not known yet
     folder: str = ""  # its job folder on the node, for who knows nothing of the task

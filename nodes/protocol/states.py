@@ -55,6 +55,17 @@ class ListenerKind(StrEnum):
     CONSUL = "consul"
 
 
+class StepFault(StrEnum):
+    """Why a task's steps are not known although it tells them."""
+
+    NUMBER = "number"  # the pattern's first group is no whole number
+    LINK = "link"  # $BERTH_STEPS is a symbolic link
+    NO_FILE = "no_file"  # it is a folder, a FIFO, a device
+    LONG = "long"  # it is longer than a step and a moment
+    TEXT = "text"  # it does not say "<number> <unix ms>"
+    FUTURE = "future"  # its moment has not come yet
+
+
 class StopReason(StrEnum):
     """Why the portal asked for a stop. The agent returns it in the exit."""
 

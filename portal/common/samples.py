@@ -13,9 +13,10 @@ from uuid import UUID
 import msgspec
 from redis import Redis, RedisError, ResponseError
 
-from nodes.protocol.messages import ContainerReport, GpuSample, Sample, encode
+from nodes.protocol.messages import ContainerReport, GpuSample, Sample, Steps, encode
 from nodes.protocol.names import samples_key
 from nodes.protocol.states import ContainerState
+from nodes.protocol.steps import HIGHEST_STEP
 from portal.common.told import GPUS, number_believed, perhaps_believed
 from portal.common.wake import redis_once
 
@@ -26,6 +27,7 @@ MINUTES_KEPT = 20
 """How long readings of task attempts wait to be recorded."""
 MOST_ENTRIES = 12 * MINUTES_KEPT
 LAST_MS = 1 << 62
+LONGEST_STEP_MS = 1e10
 TASKS, PROCESSES, NAME = 1024, 64, 200
 """Limits per node, per GPU, and on a name's characters: one node's report ends up on pages and in records of
 everybody's jobs."""
@@ -42,13 +44,24 @@ class GpuReading(NamedTuple):
     temperature_c: int | None
 
 
+class StepReading(NamedTuple):
+    """How far a training is: the step, when it was told (ms since 1970), how long one takes in ms, and a ``StepFault``
+    where it is told wrongly."""
+
+    step: int | None
+    at_ms: int | None
+    step_ms: float | None
+    fault: str
+
+
 class TaskReading(NamedTuple):
-    """Usage of a task attempt: CPU in thousandths of a core, memory in MB, and its GPUs."""
+    """Usage of a task attempt: CPU in thousandths of a core, memory in MB, its GPUs, and the steps it tells."""
 
     attempt: UUID
     cpu_milli: int | None
     memory_mb: int | None
     gpus: list[GpuReading]
+    steps: StepReading | None = None
 
 
 class Reading(NamedTuple):
@@ -69,7 +82,7 @@ def sample_keep(
     sample, containers = sample_believed(sample), containers[:TASKS]
     pipe = redis_once().pipeline(transaction=False)
     pipe.set(samples_key(node), encode(sample), ex=KEPT_S)
-    if tasks := _tasks(sample, containers):
+    if tasks := _tasks(sample, containers, ahead_ms):
         # The entry's id is its time, so Redis refuses a reading that two reports carried. It is capped at now: after a
         # jump of the node's clock, Redis would refuse all entries until the portal's time has caught up.
         entry: dict[Any, Any] = {"tasks": msgspec.json.encode(tasks)}
@@ -120,7 +133,7 @@ def _gpu_believed(told: GpuSample) -> GpuSample:
     )  # fmt: skip
 
 
-def _tasks(sample: Sample, containers: Iterable[ContainerReport]) -> list[TaskReading]:
+def _tasks(sample: Sample, containers: Iterable[ContainerReport], ahead_ms: int) -> list[TaskReading]:
     read = {one.uuid: one for one in sample.gpus}
     return [
         TaskReading(
@@ -132,10 +145,20 @@ def _tasks(sample: Sample, containers: Iterable[ContainerReport]) -> list[TaskRe
                 for uuid in one.gpus[:GPUS]
                 if (gpu := read.get(uuid))
             ],
+            _steps(one.steps, ahead_ms),
         )
         for one in containers
         if one.state is not ContainerState.TERMINATED and (key := _key(one.attempt))
     ]
+
+
+def _steps(told: Steps | None, ahead_ms: int) -> StepReading | None:
+    if told is None:
+        return None
+    step_ms = told.step_ms if told.step_ms is not None and 0 <= told.step_ms <= LONGEST_STEP_MS else None
+    at_ms = None if told.at_ms is None else min(max(told.at_ms - ahead_ms, 0), LAST_MS)
+    step = None if told.step is None else min(max(told.step, 0), HIGHEST_STEP)
+    return StepReading(step, at_ms, step_ms, told.fault or "")
 
 
 def _key(attempt: str) -> UUID | None:

@@ -159,6 +159,7 @@ def _berth(given: Raw) -> model.BerthExtras:
         borrow=given.get("borrow"),
         preemptible=given.get("preemptible"),
         checkpoint_file=given.get("checkpointFile"),
+        steps=given.get("steps"),
         after=tuple(raw.texts(given.get("after"))),
         code=given.get("code"),
         nodes_only=tuple(raw.texts(nodes.get("only"))),

@@ -167,6 +167,7 @@ class BerthExtras:
     borrow: Borrow | None = None
     preemptible: bool | None = None
     checkpoint_file: str | None = None
+    steps: str | None = None
     after: tuple[str, ...] = ()
     code: str | None = None
     nodes_only: tuple[str, ...] = ()

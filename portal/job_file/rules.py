@@ -9,6 +9,7 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from nodes.protocol.steps import PatternInvalid, steps_pattern
 from portal.job_file import commands, durations, git_clone, image_names, plugins, raw
 from portal.job_file.problems import Path, short
 from portal.job_file.raw import Raw
@@ -284,6 +285,16 @@ def _checkpoint_findable(job: Raw, file: str) -> Iterator[Finding]:
         yield Finding(path, message, "path")
 
 
+def steps_are_found(job: Raw) -> Iterator[Finding]:
+    """`extras.berth.steps` is a pattern with a group, and takes linear time."""
+    pattern = raw.text(raw.mapping(job, *map(str, _BERTH)).get("steps"))
+    if pattern is not None:
+        try:
+            steps_pattern(pattern)
+        except PatternInvalid as invalid:
+            yield Finding((*_BERTH, "steps"), f"must be {invalid}", "pattern")
+
+
 def no_rights_asked(job: Raw) -> Iterator[Finding]:
     """No unread key asks for rights that no job has."""
     for path in rights_asked(job):
@@ -329,5 +340,6 @@ RULES: tuple[Rule, ...] = (
     ssh_keys_are_keys,
     berth_durations_agree,
     berth_wishes_agree,
+    steps_are_found,
     no_rights_asked,
 )

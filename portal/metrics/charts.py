@@ -9,11 +9,12 @@ from django.utils.translation import gettext as _
 
 from portal.common.charts import Chart, Line, Value
 from portal.metrics.overview import TaskCurves, Window
-from portal.metrics.points import OF_GPU, OF_TASK, Band, Point
+from portal.metrics.points import OF_GPU, OF_STEPS, OF_TASK, Band, Point
 from portal.metrics.reading import Curves, Series
 
 GROUP = "job"
-COLUMNS = [one.name for one in (*OF_TASK, *OF_GPU)]
+OF_BOTH = (*OF_TASK, *OF_GPU)
+COLUMNS = [one.name for one in OF_BOTH]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ def _shown() -> dict[str, _Shown]:
         "gpu_memory": _Shown(_("GPU memory"), "GB", 1024, 2),
         "gpu_power": _Shown(_("GPU power"), "W"),
         "gpu_temperature": _Shown(_("GPU temperature"), "°C"),
+        "step_time": _Shown(_("Time of a step"), "s", 1000, 3),
+        "step": _Shown(_("Step"), "", digits=0),
         "cpu": _Shown(_("CPU"), _("cores"), 1000, 2),
         "memory": _Shown(_("Memory"), "GB", 1024, 2),
     }
@@ -67,7 +70,10 @@ def charts_of_tasks(tasks: Sequence[TaskCurves], window: Window) -> list[Chart]:
     def tracks(metric: str) -> list[_Track]:
         column = COLUMNS.index(metric)
         shown = [one for one in tasks if one.gpus or column < len(OF_TASK)]
-        return [_Track(_name(one), [_part(point, column) for point in one.points]) for one in shown]
+        found = [_Track(_name(one), [_part(point, column) for point in one.points]) for one in shown]
+        if OF_BOTH[column] in OF_STEPS:
+            return [track for track in found if any(band for _at, _seconds, band in track.bands)]
+        return found
 
     return _charts(tracks, window)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from nodes.protocol.steps import HIGHEST_STEP
 from portal.common.samples import GpuReading, TaskReading
 
 Band = tuple[float, float, float]
@@ -23,7 +24,9 @@ class Metric:
     most: int = 1 << 31
 
 
-OF_TASK = (Metric("cpu", "thousandths of a core"), Metric("memory", "MB"))
+OF_STEPS = (Metric("step", "steps", HIGHEST_STEP), Metric("step_time", "ms"))
+"""Of a training that tells its steps; others have no curve of them."""
+OF_TASK = (Metric("cpu", "thousandths of a core"), Metric("memory", "MB"), *OF_STEPS)
 OF_GPU = (
     Metric("gpu_utilisation", "percent", 100),
     Metric("gpu_memory", "MB"),
@@ -59,14 +62,16 @@ def points_of(readings: Iterable[tuple[int, TaskReading]], gpus: Sequence[str], 
 
 def _bands(reading: TaskReading, gpus: Sequence[str]) -> list[Band | None]:
     told: dict[str, GpuReading] = {one.uuid: one for one in reading.gpus}
-    bands = [_single(reading.cpu_milli, OF_TASK[0]), _single(reading.memory_mb, OF_TASK[1])]
+    steps = reading.steps
+    values = [reading.cpu_milli, reading.memory_mb, steps and steps.step, steps and steps.step_ms]
+    bands = list(map(_single, values, OF_TASK))
     for uuid in gpus:
         values = told[uuid][1:] if uuid in told else (None,) * len(OF_GPU)
         bands += map(_single, values, OF_GPU)
     return bands
 
 
-def _single(value: int | None, metric: Metric) -> Band | None:
+def _single(value: float | None, metric: Metric) -> Band | None:
     if value is None:
         return None
     kept = min(max(value, 0), metric.most)

@@ -26,6 +26,7 @@ from portal.metrics.charts import charts_of_task, charts_of_tasks
 from portal.metrics.overview import MOST_TASKS, Window, task_curves, window_of
 from portal.metrics.reading import CurveReader
 from portal.metrics.record import Records
+from portal.metrics.steps import step_problems
 
 SPANS = (900, 3600, 21_600, 86_400)
 SOONEST_S, LATEST_S = 10, 60
@@ -50,8 +51,11 @@ def charts_shown(request: PageRequest, job: Job, attempt: int | None) -> dict[st
     rows = [chosen] if chosen else runs
     window = window_of(rows, now=now, chosen=_part(request, rows, now)) if rows else None
     asked = _asked(request)
+    charts = _charts(rows, window) if window else []
+    told = any(chart.key == "step" for chart in charts)
     return {
-        "charts": _charts(rows, window) if window else [],
+        "charts": charts,
+        "step_problems": step_problems(job, rows, told=told, now=now, redis=streams_client()),
         "window": window,
         "runs": runs,
         "task": chosen,

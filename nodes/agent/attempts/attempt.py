@@ -64,7 +64,7 @@ class AttemptController:
         """Reads the attempt's log on, then starts the thread: no report shows less than an earlier one."""
         self._state.secrets.load(self.record, None)
         if self.record.started_ms is not None:
-            self._log.attach(self._state.secrets.masks)
+            self._log.attach(self._state.secrets.masks, self.record.steps)
         self._thread.start()
 
     def close(self) -> None:
@@ -176,9 +176,10 @@ class AttemptController:
         record = replace(record, container=found.container, isolation=isolation)
         if found.status is not Status.CREATED:
             record = replace(record, started_ms=record.started_ms or found.started_ms)
-            self._log.attach(self._state.secrets.masks)
+            self._log.attach(self._state.secrets.masks, record.steps)
         if found.status is Status.RUNNING:
             record = replace(record.forward(ContainerState.RUNNING), boot=self._context.clock.boot())
+        self._state.steps = self._files.steps(record)
         self._state.save(replace(record, checkpoint_ms=self._files.checkpoint_ms(record)))
         if found.status is Status.ENDED and record.exit is None and self._log.is_drained():
             self._end(self._exit(found, record), found.ended_ms)

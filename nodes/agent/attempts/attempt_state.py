@@ -11,7 +11,7 @@ from nodes.agent.attempts.context import AttemptContext
 from nodes.agent.attempts.journal import Record
 from nodes.agent.attempts.secrets import AttemptSecrets
 from nodes.agent.write_error import cannot_write
-from nodes.protocol.messages import ContainerReport, Progress
+from nodes.protocol.messages import ContainerReport, Progress, Steps
 from nodes.protocol.states import ContainerState, reached
 
 log = structlog.get_logger(__name__)
@@ -23,6 +23,7 @@ class AttemptState:
     def __init__(self, record: Record, context: AttemptContext) -> None:
         self.record = record
         self.progress: Progress | None = None
+        self.steps: Steps | None = None
         self.secrets = AttemptSecrets(context)
         self._context = context
         self._unwritten = False
@@ -37,6 +38,7 @@ class AttemptState:
             log_complete=record.exit is not None and status.complete,
             log_dropped_lines=status.dropped_lines,
             progress=self.progress,
+            steps=self.steps or status.steps,
         )
 
     def show(self, progress: Progress) -> None:

@@ -71,6 +71,9 @@ class Record:
     checkpoint: str | None = None
     checkpoint_root: str | None = None
     checkpoint_ms: int | None = None
+    steps: str = ""
+    steps_file: str | None = None
+    steps_root: str | None = None
     prepared_ms: int | None = None
     started_ms: int | None = None
     boot: str = ""  # the machine's start in which its container was seen to run

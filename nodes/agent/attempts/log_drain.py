@@ -9,7 +9,9 @@ import structlog
 from nodes.agent.attempts.context import RETRY_EVERY_S, AttemptContext
 from nodes.agent.log_throttle import LogThrottle
 from nodes.agent.logs.masks import Masks
+from nodes.agent.steps import LogSteps
 from nodes.agent.write_error import cannot_write
+from nodes.protocol.steps import PatternInvalid
 
 log = structlog.get_logger(__name__)
 
@@ -26,12 +28,13 @@ class LogDrain:
         self._complete = False
         self._throttle = LogThrottle(context.clock.monotonic)
 
-    def attach(self, masks: Masks | None) -> None:
-        """Starts reading once the secrets to mask are known. A spool that cannot be opened holds nothing else up, and
-        is tried again at each call."""
+    def attach(self, masks: Masks | None, steps: str) -> None:
+        """Starts reading once the secrets to mask are known; ``steps``: the pattern that finds its steps, or empty. A
+        spool that cannot be opened holds nothing else up, and is tried again at each call."""
         try:
             if masks is not None:
-                self._context.logs.attach(self._attempt, self._context.runtime.source(self._attempt), masks)
+                source = self._context.runtime.source(self._attempt)
+                self._context.logs.attach(self._attempt, source, masks, _log_steps(steps))
             self._throttle.over()
         except Exception as error:
             why = cannot_write(error, Path("the log's spool")) if isinstance(error, OSError) else repr(error)
@@ -59,3 +62,11 @@ class LogDrain:
         now = self._context.clock.monotonic()
         self._ended_at = now if self._ended_at is None else self._ended_at
         return 0 <= now - self._ended_at < DRAIN_WITHIN_S
+
+
+def _log_steps(pattern: str) -> LogSteps | None:
+    """None for a pattern that this release cannot read: the log is worth more than its steps."""
+    try:
+        return LogSteps(pattern) if pattern else None
+    except PatternInvalid:
+        return None

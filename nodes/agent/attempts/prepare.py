@@ -17,7 +17,7 @@ from nodes.agent.attempts.secrets import with_secrets
 from nodes.agent.runtimes.base import AttemptFailed, RuntimeContainer
 from nodes.agent.storage.background import run_cancellable
 from nodes.agent.storage.code_cache import CodeUnavailable
-from nodes.agent.storage.folders import checkpoint_location, mounts_prepare
+from nodes.agent.storage.folders import checkpoint_location, mounts_prepare, steps_location
 from nodes.agent.storage.workspace import workspace_make
 from nodes.protocol.messages import ContainerSpec, Progress, encode, spec_digest
 from nodes.protocol.states import Cause, ContainerState
@@ -107,7 +107,7 @@ class Preparation:
 
     def _prepared(self, spec: ContainerSpec, spec_hash: str, record: Record) -> Record:
         """The record of a created container, with all that it must keep of the spec, which is never on disk."""
-        runtime, checkpoint = self._context.runtime, checkpoint_location(spec)
+        runtime, checkpoint, steps = self._context.runtime, checkpoint_location(spec), steps_location(spec)
         return replace(
             with_secrets(self._context, record, spec),
             spec_hash=spec_hash,
@@ -117,6 +117,9 @@ class Preparation:
             lease_root=next((m.root for m in spec.mounts if spec.lease and spec.lease.startswith(m.source)), None),
             checkpoint=spec.checkpoint,
             checkpoint_root=checkpoint[0].root if checkpoint else None,
+            steps=spec.steps,
+            steps_file=spec.steps_file,
+            steps_root=steps[0].root if steps else None,
             prepared_ms=record.prepared_ms or self._context.clock.now_ms(),
         ).forward(ContainerState.PREPARED)
 

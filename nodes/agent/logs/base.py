@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from nodes.protocol.logs import LogRecord
+from nodes.protocol.messages import Steps
 
 MAX_PAYLOAD = 64 * 1024
 """Longest payload of one record in bytes; longer ones are split, so that an endless line needs no memory."""
@@ -32,7 +33,8 @@ class LogStatus:
     """Status of one log for the report. ``end`` is final once ``complete``.
 
     ``dropped_lines`` counts lines that found the spool full; ``tail``: the container's last output, at most 4 kB;
-    ``frozen``: the container is paused until the reader has caught up; ``sent``: Redis has all of it.
+    ``frozen``: the container is paused until the reader has caught up; ``sent``: Redis has all of it;
+    ``steps``: of the training that prints it.
     """
 
     end: int = 0
@@ -41,6 +43,7 @@ class LogStatus:
     tail: str = ""
     frozen: bool = False
     sent: bool = False
+    steps: Steps | None = None
 
 
 class OpenLine(NamedTuple):

@@ -16,8 +16,10 @@ from nodes.agent.logs.masking import StreamMasker
 from nodes.agent.logs.masks import Masks
 from nodes.agent.logs.provisional import provisional
 from nodes.agent.logs.spool import Spool
+from nodes.agent.steps import LogSteps
 from nodes.agent.write_error import cannot_write
 from nodes.protocol.logs import LogRecord, record_encode
+from nodes.protocol.messages import Steps
 
 LAG_FREEZE_NS = 5_000_000_000
 """Age of the record being read beyond which the reader counts as behind."""
@@ -38,7 +40,7 @@ class Follower:
 
     Too far behind the newest line, or on a full disk, it freezes the container until it has caught up. ``wake`` is
     called when there is something to send; ``marker`` is a file that exists while the container is frozen, so that a
-    later agent thaws it. ``masks`` are applied before anything is written.
+    later agent thaws it. ``masks`` are applied before anything is written; ``steps`` reads what is left.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Follower:
         spool: Spool,
         *,
         masks: Masks,
+        steps: LogSteps | None = None,
         marker: Path,
         wake: Callable[[], None],
         now_ns: Callable[[], int] = time.time_ns,
@@ -56,6 +59,7 @@ class Follower:
         self._source, self._spool, self._marker, self._wake = source, spool, marker, wake
         self._now_ns, self._monotonic = now_ns, monotonic
         self._masks, self._masking, self._taking = masks, StreamMasker(masks, {}), threading.Lock()
+        self._steps = steps
         self._log = logger.bind(attempt=attempt)
         self._closing = threading.Event()
         self._freezing = threading.Lock()
@@ -71,6 +75,11 @@ class Follower:
     def complete(self) -> bool:
         """The container has ended and its whole output is in the spool."""
         return self._complete
+
+    @property
+    def steps(self) -> Steps | None:
+        """Steps told by the output so far."""
+        return self._steps.read() if self._steps else None
 
     @property
     def frozen(self) -> bool:
@@ -152,6 +161,8 @@ class Follower:
 
     def _keep(self, records: Iterable[LogRecord]) -> None:
         for record in records:
+            if self._steps:
+                self._steps.take(record)
             for piece in _pieces(record):
                 if not self._appended(piece):
                     self._until_written(lambda piece=piece: self._spool.append(piece))  # type: ignore[misc]
@@ -162,6 +173,8 @@ class Follower:
         for record in self._masking.overdue(self._monotonic()):
             if self._closing.is_set() or not self._appended(record):
                 break
+            if self._steps:
+                self._steps.take(record)
             given = True
         if given:
             self._wake()

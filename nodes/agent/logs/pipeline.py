@@ -18,6 +18,7 @@ from nodes.agent.logs.masks import MOST, Masks
 from nodes.agent.logs.orphans import orphans_delete
 from nodes.agent.logs.shipper import Shipper
 from nodes.agent.logs.spool import Spool
+from nodes.agent.steps import LogSteps
 from nodes.protocol.envelope import NodeKey
 
 TICK_S = 0.25
@@ -73,9 +74,9 @@ class LogPipeline:
         self._ticker = threading.Thread(target=self._tick, name="log-ticker", daemon=True)
         self._ticker.start()
 
-    def attach(self, attempt: str, source: FrameSource, masks: Masks) -> None:
-        """Starts following a container, from the end of its spool, with ``masks`` applied. Idempotent: a second source
-        is closed.
+    def attach(self, attempt: str, source: FrameSource, masks: Masks, steps: LogSteps | None = None) -> None:
+        """Starts following a container, from the end of its spool, with ``masks`` applied; ``steps`` reads along.
+        Idempotent: a second source is closed.
 
         Raises OSError where the spool cannot be opened: on a disk that is full or broken.
         """
@@ -88,7 +89,7 @@ class LogPipeline:
                         log.spool.mark(TOO_MANY, self._now_ns())
                     marker = self._folder / attempt / "frozen"
                     follower = Follower(
-                        attempt, source, log.spool, masks=masks, marker=marker,
+                        attempt, source, log.spool, masks=masks, steps=steps, marker=marker,
                         wake=self._shipper.wake, now_ns=self._now_ns,
                     )  # fmt: skip
                     follower.start()
@@ -120,6 +121,7 @@ class LogPipeline:
             tail=log.spool.tail,
             frozen=log.follower is not None and log.follower.frozen,
             sent=self._shipper.has_sent(attempt),
+            steps=log.follower.steps if log.follower is not None else None,
         )
 
     def note(self, attempt: str, text: str) -> None:

@@ -80,6 +80,11 @@ def _location_of(text: str, mounts: Iterable[Mount], what: str) -> tuple[Mount, 
     return mount, path.relative_to(mount.source)
 
 
+def steps_location(spec: ContainerSpec) -> tuple[Mount, PurePosixPath] | None:
+    """The same for the file in which the job tells its steps."""
+    return None if spec.steps_file is None else _location_of(spec.steps_file, spec.mounts, "file of steps")
+
+
 def lease_target(spec: ContainerSpec) -> str | None:
     """The lease's path inside the container."""
     location = lease_location(spec)
@@ -273,6 +278,19 @@ def lease_reading(root: str, path: str) -> tuple[int, bytes] | None:
         except OSError:
             return None
         return lease_at(folder, name)
+
+
+def head_read(root: str, path: str, size: int) -> bytes:
+    """The first bytes of a plain file below ``root``. Follows no link, and waits for no FIFO's writer. Raises OSError:
+    FileNotFoundError where there is none, of errno ELOOP for a link, EINVAL for what else is no plain file."""
+    with _folder_of(root, path) as (folder, name):
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                raise OSError(errno.EINVAL, "no plain file")
+            return os.read(file, size)
+        finally:
+            os.close(file)
 
 
 def lease_at(folder: int, name: str) -> tuple[int, bytes] | None:

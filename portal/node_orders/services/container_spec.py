@@ -32,6 +32,7 @@ from portal.storages.models import Storage
 from portal.storages.selectors.storages import roots_of_own_folders
 
 PIDS_PER_GPU = 4096
+BERTH_FOLDER, STEPS = ".berth", "steps"
 NOBODY = 65534
 
 
@@ -171,7 +172,7 @@ def container_spec(facts: AttemptFacts, run: Run, node: Node, gpus: Sequence[Hel
     profile = _profile(facts, role)
     # Also under the root profile: folders on storages belong to the user, whoever runs in the container.
     uid, gid = user.uid or NOBODY, user.gid or NOBODY
-    job_dir, job_mounts, lease = _job_folder(facts, run, uid, gid)
+    job_dir, job_mounts, berth_folder = _job_folder(facts)
     mounts = (*job_mounts, *_storage_mounts(facts, profile))
     me = next(peer for peer in facts.peers if (peer.role, peer.index) == (role.name, run.number))
     grace = grace_seconds(facts.spec.berth.grace_period_s)
@@ -183,6 +184,9 @@ def container_spec(facts: AttemptFacts, run: Run, node: Node, gpus: Sequence[Hel
         ),
         facts.shared,
     )  # fmt: skip
+    task = f"{run.role}.{run.number}"
+    if berth_folder:
+        env["BERTH_STEPS"] = f"{job_dir}/{BERTH_FOLDER}/{STEPS}.{task}"
     env["BERTH_GIT_RETRY"] = str(settings.REGISTRY_RETRY_S)
     among, job_key_text = _job_ssh(facts, me)
     env |= {JOB_SSH_VARIABLE: "1"} if among else {}
@@ -207,9 +211,12 @@ def container_spec(facts: AttemptFacts, run: Run, node: Node, gpus: Sequence[Hel
         ports={label: tuple(ports) for label, ports in run.ports.items()},
         mounts=mounts,
         job_dir=job_dir,
-        lease=lease,
+        # One lease per task: if tasks are retried one by one, a retry must not wait for its running siblings.
+        lease=f"{berth_folder}/lease.{task}" if berth_folder else None,
         lease_after=run.waits_for or None,
         checkpoint=_checkpoint(facts.spec.berth.checkpoint_file, mounts),
+        steps=facts.spec.berth.steps or "",
+        steps_file=f"{berth_folder}/{STEPS}.{task}" if berth_folder else None,
         grace_s=grace,
         auth=_auth(role, facts.secrets),
         code=_code(job),
@@ -262,9 +269,10 @@ def _auth(role: TaskRoleSpec, secrets: Mapping[str, Any]) -> ImageAuth | None:
     return ImageAuth(registry=auth.registry_uri, username=auth.username, password=auth.password) if auth else None
 
 
-def _job_folder(facts: AttemptFacts, run: Run, uid: int, gid: int) -> tuple[str, tuple[Mount, ...], str | None]:
-    """Job folder: path in the container, mounts, and lease file on the node. Without a storage for job folders it is
-    the container's own and a requeued job starts from nothing; a node that lacks that storage refuses the start."""
+def _job_folder(facts: AttemptFacts) -> tuple[str, tuple[Mount, ...], str | None]:
+    """Job folder: path in the container, mounts, and the folder in it, on the node, for Berth's own files. Without a
+    storage for job folders it is the container's own and a requeued job starts from nothing; a node that lacks that
+    storage refuses the start."""
     storage = facts.job_storage
     if storage is None:
         return JOB_DIR, (), None
@@ -277,8 +285,7 @@ def _job_folder(facts: AttemptFacts, run: Run, uid: int, gid: int) -> tuple[str,
         create=True,
         must_be_mount=storage.is_mount,
     )
-    # One lease per task: if tasks are retried one by one, a retry must not wait for its running siblings.
-    return JOB_DIR, (mount,), f"{source}/.berth/lease.{run.role}.{run.number}"
+    return JOB_DIR, (mount,), f"{source}/{BERTH_FOLDER}"
 
 
 def _checkpoint(wanted: str | None, mounts: tuple[Mount, ...]) -> str | None:

@@ -161,6 +161,8 @@ def _points(began: datetime, until: datetime, gpus: int, rng: random.Random) -> 
         bands: list[tuple[float, float, float] | None] = [
             _band(13_600 if not resting else 4_200, rng),
             _band(118_000, rng),
+            ((at - first) * 2.4,) * 3,
+            _band(417 if not resting else 1_300, rng),
         ]
         for phase in phases:
             load = (31 if resting else 82) + 5 * math.sin(at / 700 + phase)

@@ -2,21 +2,38 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 from nodes.protocol.logs import MARK
 from tests.support.people.person import Person
+from tests.support.run.waiting import wait_until
 
 LINES = 10_000
 COUNT = f'i=0; while [ $i -lt {LINES} ]; do echo "line $i of $BERTH_TASK_RANK"; i=$((i+1)); done'
 TRAINER = "sh -c 'trap \"echo saved; exit 0\" TERM; echo training; while :; do sleep 0.1; done'"
 
+STEPS = """i=0; while :; do
+  i=$((i + 1))
+  if [ "$BERTH_TASK_INDEX" = 0 ]; then echo "step $i, loss 0.5"
+  else echo "$((i + 1000)) $(date +%s)000" >"$BERTH_STEPS"; fi
+  sleep 0.5
+done"""
+"""A training of two tasks: the first says its steps in the log, the second in the file."""
+
 
 def written(message: dict[str, Any]) -> str:
     """What the task itself wrote of a websocket's records."""
     return "".join(text for _, stream, text in message["records"] if stream != MARK)
+
+
+def steps_of(user: Person, job: int, index: int) -> tuple[float, float] | None:
+    """The newest step of a task and the ms that one takes, once both are known."""
+    curves = {one.metric: one.max for one in user.berth.jobs.metrics(job, index=index).series}
+    told = [curves.get(metric, [None])[-1] for metric in ("step", "step_time")]
+    return (told[0], told[1]) if told[0] is not None and told[1] is not None else None
 
 
 class Journeys:
@@ -32,6 +49,16 @@ class Journeys:
     def _ended(self, user: Person) -> Iterator[None]:
         yield
         user.clear()
+
+    def test_a_training_tells_its_steps_by_log_or_by_file(self, user: Person) -> None:
+        job = user.run(STEPS, instances=2, name="steps", berth={"steps": r"step (\d+)", "gracePeriod": "1s"})
+        user.wait(job, "running")
+        tasks = [wait_until(partial(steps_of, user, job, index), "the time of a step") for index in (0, 1)]
+        user.stop(job)
+        user.wait(job, "stopped")
+        for (step, step_ms), first in zip(tasks, (1, 1001), strict=True):
+            assert first < step < first + 200
+            assert 300 < step_ms < 5000
 
     def test_a_gang_waits_behind_a_job_starts_when_that_is_stopped_and_shows_every_line(
         self, user: Person, all_gpus: int

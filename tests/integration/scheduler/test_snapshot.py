@@ -73,6 +73,20 @@ def test_the_node_is_told_where_the_checkpoint_file_lies(world: World, teams: Te
         assert node.spec(node.desired().orders[number]).checkpoint == there
 
 
+def test_the_node_is_told_how_the_job_tells_its_steps(world: World, teams: Teams) -> None:
+    """By the file too, where the job's folder is one that the node can read."""
+    running(world, teams["alice"], {0: "gpu01/0"}, extras={"berth": {"steps": r"step (\d+)"}})
+    node = world.nodes["gpu01"]
+    spec = node.spec(node.desired().orders[0])
+    assert (spec.steps, spec.steps_file, spec.env.get("BERTH_STEPS")) == (r"step (\d+)", None, None)
+    Storage.objects.create(name="jobs", root="/mnt/jobs", jobs=True, everyone=True, must_be_mount=False)
+    node = both_storages(world)
+    running(world, teams["alice"], {0: "gpu03/0"})
+    spec = node.spec(node.desired().orders[0])
+    assert (spec.steps, spec.steps_file) == ("", "/mnt/jobs/alice/train-2/.berth/steps.worker.0")
+    assert spec.env["BERTH_STEPS"] == f"{spec.job_dir}/.berth/steps.worker.0"
+
+
 def test_a_job_that_mounts_where_job_folders_lie_only_reads_there(world: World, teams: Teams) -> None:
     """Beside its next job's folder it could otherwise put a link, at the moment at which that is mounted."""
     Storage.objects.create(name="jobs", root="/mnt/jobs", jobs=True, everyone=True, must_be_mount=False)

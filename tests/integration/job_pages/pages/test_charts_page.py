@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,15 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from nodes.protocol.messages import Steps
+from nodes.protocol.states import StepFault
+from nodes.protocol.steps import HIGHEST_STEP
 from portal.jobs.models import Job, Task, TaskAttempt
 from portal.metrics.points import BUCKET_S, Point
 from portal.metrics.record import Records
 from tests.support.cluster.usage_runs import fold, folded_from, minute_of, tell
 from tests.support.cluster.world import World
-from tests.support.people.cast import person
+from tests.support.people.cast import Api, person
 from tests.support.people.pages import Browser, Page
 
 pytestmark = pytest.mark.django_db
@@ -110,7 +114,7 @@ def test_a_hundred_tasks_of_a_day_send_no_more_than_a_screen_shows(
     day = minute_of(timezone.now()) - timedelta(days=1)
     job = running(world, day)
     multiplied(job, 100)
-    points = [Point(int(day.timestamp()) + 240 * n, 240, 48, [(500, 1, 900)] * 2) for n in range(360)]
+    points = [Point(int(day.timestamp()) + 240 * n, 240, 48, [(500, 1, 900)] * 2 + [None] * 2) for n in range(360)]
     for row in TaskAttempt.objects.filter(task__job=job, allocations=None):
         records.add(str(row.pk), points, age_s=0)
     page = browser.get(f"/jobs/{job.pk}/charts")
@@ -128,7 +132,7 @@ def test_a_chosen_time_comes_in_finer_points(world: World, browser: Browser, rec
     job = running(world, begun)
     row = TaskAttempt.objects.get(task__job=job)
     start = int(begun.timestamp())
-    fine = [Point(start + BUCKET_S * n, BUCKET_S, 2, [(n, n, n)] * 6) for n in range(360)]
+    fine = [Point(start + BUCKET_S * n, BUCKET_S, 2, [(n, n, n)] * 8) for n in range(360)]
     records.add(str(row.pk), fine, age_s=0)
     whole = charts_of(browser.get(f"/jobs/{job.pk}/charts"))["cpu"]
     part = charts_of(browser.get(f"/jobs/{job.pk}/charts?from={start + 600}&to={start + 1200}"))["cpu"]
@@ -202,3 +206,63 @@ def test_the_task_of_another_job_is_not_there(world: World, browser: Browser, be
 def test_the_number_of_queries_does_not_grow_with_the_tasks(world: World, browser: Browser, begun: datetime) -> None:
     two, eight = running(world, begun, instances=2, gpu=0), running(world, begun, instances=8, gpu=0)
     assert browser.queries(f"/jobs/{two.pk}/charts") == browser.queries(f"/jobs/{eight.pk}/charts")
+
+
+# ---------------------------------------------------------------- steps
+
+
+def told_steps(world: World, moment: datetime, *steps: Steps | None) -> None:
+    """The node tells these of its tasks, in their order."""
+    node = world.nodes["gpu01"]
+    for key, told in zip(list(node.containers), steps, strict=True):
+        node.containers[key] = replace(node.containers[key], steps=told)
+    tell(node, moment, 90)
+
+
+def test_a_training_that_tells_its_steps_has_charts_of_them_and_others_have_none(
+    world: World, browser: Browser, records: Records, begun: datetime
+) -> None:
+    job = running(world, begun, instances=2, gpu=1)
+    folded_from(begun)
+    for number in range(3):
+        at = begun + 10 * number * SECOND
+        told_steps(world, at, Steps(step=100 + number, at_ms=0, step_ms=250 + number), None)
+    charts = charts_of(browser.get(f"/jobs/{job.pk}/charts"))
+    assert (names(charts["step"]), charts["step"]["lines"][0]["values"][:3]) == (["worker/0"], [100, 101, 102])
+    assert charts["step_time"]["lines"][0]["values"][:3] == [0.25, 0.251, 0.252]
+    fold(records, begun + 2 * MINUTE)
+    assert charts_of(browser.get(f"/jobs/{job.pk}/charts"))["step"]["lines"][0]["values"][:3] == [100, 101, 102]
+    first, second = TaskAttempt.objects.filter(task__job=job).order_by("task_id")
+    api = Api(world.user)
+    answers = [api.get(f"jobs/{job.pk}/metrics?index={row.task.index}") for row in (first, second)]
+    told, silent = ({one["metric"]: one["mean"] for one in answer["series"]} for answer in answers)
+    assert (told["step"], told["step_time"]) == ([100, 101, 102], [250, 251, 252])
+    assert not {"step", "step_time"} & silent.keys()
+
+
+@pytest.mark.parametrize("fault", StepFault)
+def test_what_is_wrong_with_the_steps_is_said(
+    world: World, browser: Browser, begun: datetime, fault: StepFault
+) -> None:
+    job = running(world, begun)
+    told_steps(world, timezone.now(), Steps(fault=fault))
+    assert "worker/0: " in browser.get(f"/jobs/{job.pk}/charts").text
+
+
+def test_a_pattern_that_matches_nothing_is_told_after_a_while(world: World, browser: Browser, begun: datetime) -> None:
+    job = running(world, begun, berth={"steps": r"step (\d+)"})
+    told_steps(world, timezone.now(), None)
+    sentence = "No line of its log has matched extras.berth.steps so far."
+    assert sentence not in browser.get(f"/jobs/{job.pk}/charts").text
+    TaskAttempt.objects.update(started_at=begun - 10 * MINUTE)
+    assert sentence in browser.get(f"/jobs/{job.pk}/charts").text
+    told_steps(world, timezone.now(), Steps(step=1, at_ms=0))
+    assert sentence not in browser.get(f"/jobs/{job.pk}/charts").text
+
+
+def test_a_node_that_tells_any_number_spoils_nothing(world: World, browser: Browser, begun: datetime) -> None:
+    job = running(world, begun)
+    told_steps(world, begun + SECOND, Steps(step=1 << 80, at_ms=-(1 << 80), step_ms=1e300))
+    charts = charts_of(browser.get(f"/jobs/{job.pk}/charts"))
+    assert charts["step"]["lines"][0]["values"][0] == HIGHEST_STEP
+    assert "step_time" not in charts
