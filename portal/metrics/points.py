@@ -63,11 +63,11 @@ def points_of(readings: Iterable[tuple[int, TaskReading]], gpus: Sequence[str], 
 def _bands(reading: TaskReading, gpus: Sequence[str]) -> list[Band | None]:
     told: dict[str, GpuReading] = {one.uuid: one for one in reading.gpus}
     steps = reading.steps
-    values = [reading.cpu_milli, reading.memory_mb, steps and steps.step, steps and steps.step_ms]
+    values: list[float | None] = [reading.cpu_milli, reading.memory_mb, steps and steps.step, steps and steps.step_ms]
     bands = list(map(_single, values, OF_TASK))
     for uuid in gpus:
-        values = told[uuid][1:] if uuid in told else (None,) * len(OF_GPU)
-        bands += map(_single, values, OF_GPU)
+        of_gpu = told[uuid][1:] if uuid in told else (None,) * len(OF_GPU)
+        bands += map(_single, of_gpu, OF_GPU)
     return bands
 
 
