@@ -19,7 +19,14 @@ from portal.job_file.images import image_as_root, image_problems
 from portal.job_file.model import JobSpec
 from portal.job_file.plugins import PLACE, no_key, ssh_keys
 from portal.job_file.problems import Problem, SpecInvalid, path_text, short
-from portal.job_file.secrets import registries_open, secret_names_missing, with_logins, with_secrets
+from portal.job_file.secrets import (
+    MASK,
+    registries_open,
+    secret_names_missing,
+    secret_texts,
+    with_logins,
+    with_secrets,
+)
 from portal.job_file.shares import share_hints
 from portal.job_file.unused import unused_keys
 from portal.job_file.validate import parse
@@ -114,9 +121,11 @@ def _storages(spec: JobSpec) -> Iterator[Problem]:
     wanted = spec.storages or ()
     granted = storage_names(vc=spec.vc) if wanted else frozenset()
     allowed = ", ".join(sorted(granted)) or "none"
+    hidden = [text for text in secret_texts(spec.secrets) if text]
     for place, mount in enumerate(wanted):
         if mount.name not in granted:
-            message = f"{spec.vc} has no storage {short(mount.name)}; it has: {allowed}"
+            name = MASK if any(text in mount.name for text in hidden) else short(mount.name)
+            message = f"{spec.vc} has no storage {name}; it has: {allowed}"
             yield Problem(f"extras.storages[{place}].name", message, "unknown")
 
 

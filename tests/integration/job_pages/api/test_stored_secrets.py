@@ -74,6 +74,20 @@ def test_a_job_finds_what_is_stored_in_its_container_and_nowhere_else(world: Wor
     assert [row["name"] for row in api.get("secrets")["results"]] == ["key"]
 
 
+@pytest.mark.parametrize("path", ["validate", "estimates", "jobs"])
+def test_no_refusal_shows_what_is_stored(world: World, api: Api, path: str) -> None:
+    """A file may be checked with a token that only reads, and by every member of the team."""
+    world.node("gpu01", gpus=1)
+    stored(world, world.user, "key", "of-alice-9f3")
+    stored(world, world.vc, "mail", {"password": "of-vision-77a"})
+    names = ["<% $secrets.key %>", "of <% $secrets.mail.password %>", "<% $secrets.given %>"]
+    text = job_file(secrets={"given": "of-file-51c"}, extras={"storages": [{"name": name} for name in names]})
+    answer = api.call("POST", path, text, kind="text/yaml")
+    told = answer.content.decode()
+    assert told.count("vision has no storage ******; it has: none") >= len(names)
+    assert not [secret for secret in ("of-alice-9f3", "of-vision-77a", "of-file-51c") if secret in told]
+
+
 def person_lead(world: World) -> Any:
     lead = person("lead")
     member_set(vc=world.vc, user=lead, role="lead", now=timezone.now())
