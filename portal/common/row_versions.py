@@ -15,7 +15,7 @@ SQLite has no such versions: all rows are read and compared.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from django.db import connection
@@ -37,35 +37,40 @@ commits."""
 
 
 class _Kept(NamedTuple):
-    """The last reading: the rows' versions, also as the text they came in if they did, and the rows."""
+    """The last reading: the rows' versions, also as the text they came in if they did, and what the rows became."""
 
     server: str
     text: str | None
     versions: frozenset[str]
-    rows: dict[Any, Row]
+    rows: dict[Any, Any]
 
 
-class KeptRows(Generic[Key]):
-    """A cached query: its rows, by the key in their first column. An unchanged row is the same tuple as in the last
-    reading, and if all are unchanged so is the dictionary; callers must not modify it.
+class KeptRows(Generic[Key, Value]):
+    """A cached query: what ``make`` turns its rows into, by the key in their first column. An unchanged row is the same
+    object as in the last reading, and if all are unchanged so is the dictionary; callers must not modify it.
 
     The query may only join what never changes: versions cover its own table's rows. ``key`` parses a key from text.
     """
 
     def __init__(
-        self, query: Callable[[], QuerySet[Any]], columns: Sequence[Any], *, key: Callable[[str], Key]
+        self,
+        query: Callable[[], QuerySet[Any]],
+        columns: Sequence[Any],
+        *,
+        key: Callable[[str], Key],
+        make: Callable[[Row], Value],
     ) -> None:
-        self._query, self._columns, self._key = query, columns, key
+        self._query, self._columns, self._key, self._make = query, columns, key, make
         self._all = Prepared(lambda: self._named(query()))
         self._some = Prepared(lambda: self._named(query().filter(Among("pk", "keys"))))
         # Replaced as a whole: several threads may read, each from the value that it finds.
         self._kept = _Kept("", None, frozenset(), {})
 
-    def read(self) -> dict[Key, Row]:
+    def read(self) -> dict[Key, Value]:
         """The rows as of the caller's transaction."""
         last = self._kept
         if connection.vendor != "postgresql":
-            kept = last._replace(rows=_as_before(last.rows, self._query().values_list(*self._columns)))
+            kept = last._replace(rows=self._whole(last, self._query().values_list(*self._columns)))
         else:
             kept = self._by_version(last)
         self._kept = kept
@@ -75,7 +80,7 @@ class KeptRows(Generic[Key]):
         ((server, text),) = planned(self._statement)
         if not server or server != last.server:
             found = self._split(self._all())
-            rows = _as_before(last.rows, (row for _, row in found))
+            rows = self._whole(last, (row for _, row in found))
             return _Kept(server, None, frozenset(version for version, _ in found), rows)
         return last if text == last.text else self._changed(last, text)
 
@@ -87,9 +92,19 @@ class KeptRows(Generic[Key]):
         rows = dict(last.rows)
         for version in gone:
             del rows[self._key_of(version)]
-        rows |= _as_before(last.rows, (row for _, row in found))
+        rows |= self._made(last, (row for _, row in found))
         read = (versions - new).union(version for version, _ in found)
         return _Kept(last.server, text if read == versions else None, read, last.rows if rows == last.rows else rows)
+
+    def _made(self, last: _Kept, rows: Iterable[Row]) -> dict[Key, Value]:
+        """These rows by key; the last reading's objects where they are equal."""
+        made = {row[0]: self._make(row) for row in rows}
+        return {key: before if (before := last.rows.get(key)) == one else one for key, one in made.items()}
+
+    def _whole(self, last: _Kept, rows: Iterable[Row]) -> dict[Key, Value]:
+        """All rows by key; the last reading's dictionary if it is equal."""
+        made = self._made(last, rows)
+        return last.rows if made == last.rows else made
 
     def _named(self, query: QuerySet[Any]) -> QuerySet[Any, Row]:
         return query.values_list(_version(query.model), *self._columns)
@@ -109,39 +124,10 @@ class KeptRows(Generic[Key]):
         return f"SELECT {SERVER}, coalesce(string_agg(name, ','), '') FROM ({sql}) AS found (name)"  # noqa: S608
 
 
-def _as_before(last: dict[Any, Row], rows: Iterable[Row]) -> dict[Any, Row]:
-    """These rows, reusing the last reading's tuples and dictionary where they are equal."""
-    found = {}
-    for row in rows:
-        before = last.get(row[0])
-        found[row[0]] = before if before == row else row
-    return last if found == last else found
-
-
 def _version(model: type[Model]) -> RawSQL:
-    return RawSQL(_version_sql(model), (), output_field=TextField())  # noqa: S611
-
-
-def _version_sql(model: type[Model]) -> str:
     table = model._meta.db_table
-    return f"{table}.{model._meta.pk.column}::text || ' ' || {table}.xmin::text"
-
-
-def tables_version(*models: type[Model]) -> str | None:
-    """A text that changes whenever a row of these (small) tables does; None if unknown."""
-    if connection.vendor != "postgresql":
-        return None
-    ((server, *texts),) = planned(_tables_statement(models))
-    return "\n".join([server, *texts]) if server else None
-
-
-@cache
-def _tables_statement(models: tuple[type[Model], ...]) -> str:
-    texts = (
-        f"(SELECT coalesce(string_agg({_version_sql(one)}, ','), '') FROM {one._meta.db_table})"  # noqa: S608
-        for one in models
-    )
-    return f"SELECT {SERVER}, {', '.join(texts)}"
+    sql = f"{table}.{model._meta.pk.column}::text || ' ' || {table}.xmin::text"
+    return RawSQL(sql, (), output_field=TextField())  # noqa: S611
 
 
 class KeptResult(Generic[Value]):

@@ -16,7 +16,7 @@ from portal.jobs.models import JobAttempt, TaskRole
 from portal.jobs.states import JOB_OVER, AttemptState, EndReason
 from portal.queue.outlook import Endless, Score, StartRange, Starts, starts_keep
 from portal.scheduler.shares import shares_find
-from portal.scheduler.snapshot import load
+from portal.scheduler.snapshot import SNAPSHOTS
 from scheduling.forecast.estimate import Estimate, Spent, outlook
 from scheduling.forecast.runtimes import PastRun, RunTimes
 
@@ -42,7 +42,7 @@ ENDED_BY_ITSELF = [EndReason.SUCCEEDED, EndReason.FAILED, EndReason.STOPPED, End
 
 def starts_estimate(*, now: datetime, seconds: float) -> int:
     """Estimate when the waiting jobs start, within about so many seconds; for how many there is an estimate."""
-    loaded = load(now=now)
+    loaded = SNAPSHOTS.load(now=now)
     found = outlook(loaded.snapshot, _ms(now), run_times(), spent=time_box(seconds))
     ranges = _ranges(found.estimates, loaded.jobs)
     _store(ranges, now)

@@ -17,8 +17,8 @@ from portal.jobs.services.submit import job_draft
 from portal.queue.outlook import Endless, StartRange
 from portal.queue.selectors.queue import Forecast, forecast
 from portal.scheduler.dependencies import HeldBack
-from portal.scheduler.snapshot import Loaded, load
-from portal.scheduler.snapshot_jobs import draft_read
+from portal.scheduler.job_builder import draft_read
+from portal.scheduler.snapshot import SNAPSHOTS, Loaded
 from portal.scheduler.waits import Names
 from scheduling import Code, JobRefused, Preempt, Start, Wait
 from scheduling.forecast.estimate import Estimate, what_if
@@ -46,7 +46,7 @@ class WhatIf:
 def job_what_if(*, user: User, text: str | bytes, now: datetime) -> WhatIf:
     """Ask for a job file. Raises SpecInvalid with every problem of the file, Invalid for what the scheduler refuses."""
     draft, roles = job_draft(user=user, spec=job_check(user=user, text=text), now=now)
-    loaded = load(now=now)
+    loaded = SNAPSHOTS.load(now=now)
     job = draft_read(draft=draft, roles=roles, now=now, nodes=frozenset(loaded.nodes), ties=loaded.ties)
     if isinstance(job, HeldBack):
         return WhatIf(code=job.code, message=job.message, numbers=stored(job.message), vc=draft.vc.name)

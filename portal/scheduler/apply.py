@@ -24,7 +24,7 @@ from portal.jobs.services.storages import storages_hold
 from portal.jobs.services.words import NAMED
 from portal.queue.services.waits import waits_due, waits_write
 from portal.scheduler.guard import Guard
-from portal.scheduler.ports import OTHER_REASONS, PORTS, ports_note, ports_short, ports_told
+from portal.scheduler.ports import OTHER_REASONS, PORTS, PortShortages, ports_told
 from portal.scheduler.reservations import reservations_write
 from portal.scheduler.rights import Turn, turns
 from portal.scheduler.snapshot import Loaded
@@ -56,14 +56,14 @@ class Applied:
         return not self.skipped or any((self.started, self.preempted, self.promoted, self.demoted))
 
 
-def apply(*, plan: scheduling.Plan, loaded: Loaded, now: datetime) -> Applied:
-    """Carry out the plan in its intended order."""
-    return _Applying(loaded, now).apply(plan)
+def apply(*, plan: scheduling.Plan, loaded: Loaded, ports: PortShortages, now: datetime) -> Applied:
+    """Carry out the plan in its intended order. Nodes found to have too few ports are noted in ``ports``."""
+    return _Applying(loaded, ports, now).apply(plan)
 
 
 class _Applying:
-    def __init__(self, loaded: Loaded, now: datetime) -> None:
-        self.loaded, self.now = loaded, now
+    def __init__(self, loaded: Loaded, ports: PortShortages, now: datetime) -> None:
+        self.loaded, self.ports, self.now = loaded, ports, now
         self.guard = Guard(loaded.nodes, loaded.versions)
         self.running = {running.job.id: running for running in loaded.snapshot.running}
         self.tasks: dict[tuple[str, str, int], int] = {}
@@ -91,7 +91,7 @@ class _Applying:
         reservations_write(jobs=[self.loaded.jobs[one] for one in plan.reservations], read=self.loaded.reserved)
         taking = {one.job.id for one, done in zip(preemptions, preempted, strict=True) if done}
         for error in self.guard.no_ports:
-            ports_note(error=error, now=self.now)
+            self.ports.note(error=error, now=self.now)
         begun = {self.loaded.jobs[one.job.id] for one, done in zip(starts, started, strict=True) if done}
         reasons = self._tell([wait for wait in plan.waits if wait.job.id not in taking], begun)
         every = [*demoted, *promoted, *preempted, *started]
@@ -114,7 +114,7 @@ class _Applying:
         codes |= {job: held.code for job, held in loaded.held_back.items()}
         short = {
             job: found
-            for job, found in ports_short(now=self.now).items()
+            for job, found in self.ports.current(now=self.now).items()
             if job in loaded.told and job not in begun and codes.get(job) not in OTHER_REASONS
         }
         codes |= dict.fromkeys(short, PORTS)

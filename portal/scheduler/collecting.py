@@ -13,17 +13,20 @@ import time
 FULL_S = 60.0
 """Seconds between full collections. What survives one is then ignored (frozen) until the next."""
 
-_full_at = -FULL_S
 
-
-def collect_between() -> None:
+class Collector:
     """Collects after each cycle what it left, and once a minute everything."""
-    global _full_at
-    gc.disable()
-    if (now := time.monotonic()) - _full_at < FULL_S:
-        gc.collect(1)
-        return
-    _full_at = now
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()
+
+    def __init__(self) -> None:
+        self.full_at = -FULL_S
+
+    def collect(self) -> None:
+        """To be called between cycles."""
+        gc.disable()
+        if (now := time.monotonic()) - self.full_at < FULL_S:
+            gc.collect(1)
+            return
+        self.full_at = now
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()

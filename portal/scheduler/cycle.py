@@ -1,4 +1,4 @@
-"""The scheduling cycle: read, plan, apply. Events make it fast, this makes it right."""
+"""The scheduler and its cycle: read, plan, apply. Events make it fast, this makes it right."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ from portal.common.wake import scheduler_flag_clear
 from portal.hardware.services.silence import nodes_lose
 from portal.queue.outlook import queue_keep
 from portal.scheduler.apply import Applied, apply
-from portal.scheduler.lease import holder_own, lease_release, lease_take
+from portal.scheduler.collecting import Collector
+from portal.scheduler.lease import holder_new, lease_release, lease_take
+from portal.scheduler.ports import PortShortages
 from portal.scheduler.reconcile import jobs_reconcile
-from portal.scheduler.snapshot import Loaded, load
+from portal.scheduler.snapshot import Loaded, SnapshotReader
+from portal.scheduler.time_limits import TimeLimits
 from portal.teams.services.quotas import quota_changes_apply
 from scheduling import Engine, Plan, Snapshot
 from scheduling.cycle.gc_pause import paused
@@ -53,17 +56,81 @@ class Cycle:
     apply_ms: float
 
 
-_kept: list[Engine] = []
-"""The engine of the last cycle, while none runs. Rows are the truth: it saves work, and is never an answer."""
+class Scheduler:
+    """Runs scheduling cycles, and owns what is kept from one to the next. Rows are the truth: what is kept saves work,
+    and any scheduler may be replaced by a new one at any time."""
 
+    def __init__(self, holder: str = "") -> None:
+        self.holder = holder or holder_new()  # of the lease
+        self.engine: Engine | None = None  # of the last cycle, while none runs
+        self.snapshots = SnapshotReader()
+        self.time_limits = TimeLimits()
+        self.ports = PortShortages()
+        self.garbage = Collector()
+        self.told_at = -TOLD_EVERY_S  # when reasons were last computed
 
-def _engine(snapshot: Snapshot) -> Engine:
-    try:
-        engine = _kept.pop()
-    except IndexError:
-        return Engine.restore(snapshot)
-    engine.follow(snapshot)
-    return engine
+    def cycle(self, *, now: datetime) -> Cycle | None:
+        """Runs one cycle. None while another scheduler holds the lease. Killed at any point, nothing is lost."""
+        # 1. One scheduler works at a time; correctness does not depend on it.
+        if not lease_take(holder=self.holder, now=now, seconds=settings.LEASE_SECONDS):
+            return None
+        well = False
+        try:
+            with paused():
+                cycle = self._cycle(now)
+            well = cycle.applied.well
+            return cycle
+        finally:
+            lease_release(holder=self.holder, now=now, well=well)
+
+    def _cycle(self, now: datetime) -> Cycle:
+        # 2. A change from here on requests another cycle.
+        scheduler_flag_clear()
+        # 3. Redo what a lost message or a killed process left undone.
+        times = [time.perf_counter()]
+        nodes_lose(now=now)
+        quota_changes_apply(now=now)
+        jobs_reconcile(now=now)
+        self.time_limits.enforce(now=now)
+        failpoint("cycle.reconciled")
+        # 4. Read one consistent snapshot, plan with no transaction open, apply decision by decision.
+        times.append(time.perf_counter())
+        loaded = self.snapshots.load(now=now, ports=self.ports.current(now=now))
+        times.append(time.perf_counter())
+        engine = self._engine(loaded.snapshot)
+        times.append(time.perf_counter())
+        engine, plan, told = _planned(engine, loaded, now, self._tells(len(loaded.snapshot.waiting)))
+        times.append(time.perf_counter())
+        failpoint("cycle.planned")
+        with failpoint_statements("apply"):
+            applied = apply(plan=plan, loaded=loaded, ports=self.ports, now=now)
+        # 5. Queue positions, for the pages.
+        if told:
+            queue_keep(
+                ((loaded.jobs[wait.job.id], wait.place) for wait in plan.waits),
+                reserved=[loaded.jobs[job] for job in plan.reservations],
+            )
+        self.engine = engine
+        times.append(time.perf_counter())
+        took = [end - begin for begin, end in pairwise(times)]
+        _count(applied, took)
+        return Cycle(applied, *(seconds * 1000 for seconds in took))
+
+    def _engine(self, snapshot: Snapshot) -> Engine:
+        """The last cycle's engine, if that cycle was completed; else a new one."""
+        engine, self.engine = self.engine, None
+        if engine is None:
+            return Engine.restore(snapshot)
+        engine.follow(snapshot)
+        return engine
+
+    def _tells(self, waiting: int) -> bool:
+        """Whether this cycle computes reasons: always while few jobs wait."""
+        now = time.monotonic()
+        if waiting >= MANY_WAIT and now - self.told_at < TOLD_EVERY_S:
+            return False
+        self.told_at = now
+        return True
 
 
 def _planned(engine: Engine, loaded: Loaded, now: datetime, told: bool) -> tuple[Engine, Plan, bool]:
@@ -81,69 +148,6 @@ def _planned(engine: Engine, loaded: Loaded, now: datetime, told: bool) -> tuple
             UNTOLD.inc()
             engine = Engine.restore(loaded.snapshot)
     return engine, engine.plan(at_ms, with_reasons=False), False
-
-
-_told_at = -TOLD_EVERY_S
-
-
-def _tells(waiting: int) -> bool:
-    """Whether this cycle computes reasons: always while few jobs wait."""
-    global _told_at
-    now = time.monotonic()
-    if waiting >= MANY_WAIT and now - _told_at < TOLD_EVERY_S:
-        return False
-    _told_at = now
-    return True
-
-
-def cycle_run(*, now: datetime, holder: str = "") -> Cycle | None:
-    """Runs one cycle as ``holder`` (empty: this process). None while another scheduler holds the lease. Killed at any
-    point, nothing is lost."""
-    holder = holder or holder_own()
-    # 1. One scheduler works at a time; correctness does not depend on it.
-    if not lease_take(holder=holder, now=now, seconds=settings.LEASE_SECONDS):
-        return None
-    well = False
-    try:
-        with paused():
-            cycle = _cycle(now)
-        well = cycle.applied.well
-        return cycle
-    finally:
-        lease_release(holder=holder, now=now, well=well)
-
-
-def _cycle(now: datetime) -> Cycle:
-    # 2. A change from here on requests another cycle.
-    scheduler_flag_clear()
-    # 3. Redo what a lost message or a killed process left undone.
-    times = [time.perf_counter()]
-    nodes_lose(now=now)
-    quota_changes_apply(now=now)
-    jobs_reconcile(now=now)
-    failpoint("cycle.reconciled")
-    # 4. Read one consistent snapshot, plan with no transaction open, apply decision by decision.
-    times.append(time.perf_counter())
-    loaded = load(now=now)
-    times.append(time.perf_counter())
-    engine = _engine(loaded.snapshot)
-    times.append(time.perf_counter())
-    engine, plan, told = _planned(engine, loaded, now, _tells(len(loaded.snapshot.waiting)))
-    times.append(time.perf_counter())
-    failpoint("cycle.planned")
-    with failpoint_statements("apply"):
-        applied = apply(plan=plan, loaded=loaded, now=now)
-    # 5. Queue positions, for the pages.
-    if told:
-        queue_keep(
-            ((loaded.jobs[wait.job.id], wait.place) for wait in plan.waits),
-            reserved=[loaded.jobs[job] for job in plan.reservations],
-        )
-    _kept[:] = [engine]
-    times.append(time.perf_counter())
-    took = [end - begin for begin, end in pairwise(times)]
-    _count(applied, took)
-    return Cycle(applied, *(seconds * 1000 for seconds in took))
 
 
 def _count(applied: Applied, took: Sequence[float]) -> None:

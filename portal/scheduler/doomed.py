@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from portal.hardware.doomed import DoomedCells, doomed_keep
-from portal.scheduler.snapshot import load
+from portal.scheduler.snapshot import SNAPSHOTS
 from scheduling import Engine, NodeState
 from scheduling.model.cluster import Cluster
 from scheduling.model.snapshot import Snapshot
@@ -21,7 +21,7 @@ CLOSED = frozenset({NodeState.CORDONED, NodeState.DRAINING})
 def doomed_find(*, now: datetime) -> int:
     """Find the doomed cells, and those closed besides, and store them for the pages; returns the number of doomed
     ones."""
-    snapshot = load(now=now).snapshot
+    snapshot = SNAPSHOTS.load(now=now).snapshot
     found = _doomed(snapshot)
     # With closed nodes counted as down: what is doomed then, but not now, is closed.
     nodes = snapshot.cluster.nodes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from django.db.models.functions import Cast
 import scheduling
 from nodes.protocol.states import ContainerState, Phase
 from portal.common.prepared import Prepared
-from portal.common.row_versions import KeptRows, Row, changed
+from portal.common.row_versions import KeptRows
 from portal.hardware.selectors.leaf_cells import GivenUp
 from portal.jobs.models import Allocation, Claim, Demotion, TaskAttempt
 from portal.scheduler.dependencies import job_key
@@ -64,86 +64,30 @@ def _text(column: str) -> Cast:
     return Cast(column, TextField())
 
 
-_attempts = KeptRows(
-    lambda: TaskAttempt.objects.filter(released_at__isnull=True),
-    [
-        _text("id"), "task__role__name", "task__index", "job_attempt__job", "node", "cpu_milli", "memory_mb",
-        "state", "phase", *map(_text, ("lost_at", "started_at", "created_at", "checkpoint_at")),
-    ],
-    key=str,
-)  # fmt: skip
-"""Columns of ``Placed``."""
+class _Uses(NamedTuple):
+    """Live allocations, and the same by task attempt in the order of the GPUs' ids."""
 
-_allocations = KeptRows(
-    lambda: Allocation.objects.filter(released_at__isnull=True),
-    ["id", _text("task_attempt"), "leaf", "virtual_cell", "standing", _text("since")],
-    key=int,
-)
-"""Columns of ``Use``."""
+    rows: Mapping[int, Use]
+    by_attempt: dict[str, tuple[Use, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """All live rows, as read and as needed, by task attempt."""
-
-    attempts: dict[str, Row] = field(default_factory=dict)
-    allocations: dict[int, Row] = field(default_factory=dict)
-    placed: dict[str, Placed] = field(default_factory=dict)
-    held: dict[str, tuple[Use, ...]] = field(default_factory=dict)  # in the order of the GPUs' ids
+Held = list[tuple[Placed, tuple[Use, ...]]]
+"""A job's placed tasks."""
 
 
-_rows = _Rows()
-"""Rows last read."""
+class _Made(NamedTuple):
+    """A running job as made by the last reading, and the rows that it was made of."""
 
-
-def _rows_read() -> _Rows:
-    """Processes only what has changed since the last reading."""
-    global _rows
-    last, attempts, allocations = _rows, _attempts.read(), _allocations.read()
-    if attempts is last.attempts and allocations is last.allocations:
-        return last
-    _rows = _Rows(attempts, allocations, _placed(last, attempts), _held(last, allocations))
-    return _rows
-
-
-def _placed(last: _Rows, attempts: Mapping[str, Row]) -> dict[str, Placed]:
-    new = {key: Placed._make(row) for key, row in attempts.items() if last.attempts.get(key) is not row}
-    return changed(last.placed, last.attempts.keys() - attempts.keys(), new)
-
-
-def _held(last: _Rows, allocations: Mapping[int, Row]) -> dict[str, tuple[Use, ...]]:
-    new = [Use._make(row) for key, row in allocations.items() if last.allocations.get(key) is not row]
-    gone = [Use._make(last.allocations[key]) for key in last.allocations.keys() - allocations.keys()]
-    came: dict[str, list[Use]] = {use.task_attempt: [] for use in (*new, *gone)}
-    for use in new:
-        came[use.task_attempt].append(use)
-    left, held = {use.id for use in (*new, *gone)}, dict(last.held)
-    for attempt, uses in came.items():
-        uses += (use for use in held.pop(attempt, ()) if use.id not in left)
-        if uses:
-            held[attempt] = tuple(sorted(uses, key=attrgetter("gpu")))
-    return held
-
-
-class _Task(NamedTuple):
-    """An engine task and its inputs."""
-
-    row: Placed
-    uses: tuple[Use, ...]
-    task: scheduling.RunningTask
+    held: Held
+    running: scheduling.Running
 
 
 class _Kept(NamedTuple):
-    """Results of the last reading, and their cluster."""
+    """Running jobs of the last reading by row id, and the cells that they were named by."""
 
-    cluster: scheduling.Cluster
+    cluster: scheduling.Cluster | None
     leaf_ids: Mapping[int, str]
-    tasks: dict[str, _Task]
-    by_job: dict[int, list[scheduling.RunningTask]]
-    running: dict[int, scheduling.Running]
-
-
-_kept: list[_Kept] = []
+    jobs: dict[int, _Made]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +100,12 @@ class Claims:
 
 
 class Holdings:
-    """Reads everything at once, before the cluster: what was given up is part of the cluster's health."""
+    """What tasks hold, as read at one moment."""
 
-    def __init__(self) -> None:
-        rows = _rows_read()
-        self._held, gone = rows.held, [row for row in rows.placed.values() if row.given_up]
-        self._gone, self._placed = gone, changed(rows.placed, [row.id for row in gone], {})
+    def __init__(self, attempts: Mapping[str, Placed], held: Mapping[str, tuple[Use, ...]]) -> None:
+        self._gone = [row for row in attempts.values() if row.given_up]
+        self._placed = [row for row in attempts.values() if not row.given_up] if self._gone else [*attempts.values()]
+        self._held = held
 
     def given_up(self) -> GivenUp:
         """Resources of tasks that were given up."""
@@ -171,38 +115,23 @@ class Holdings:
             amounts[row.node] = (cpu_milli + row.cpu_milli, memory_mb + row.memory_mb)
         return GivenUp(frozenset(use.gpu for row in self._gone for use in self._held.get(row.id, ())), amounts)
 
-    def running(self, jobs: JobRows, cluster: ClusterRows) -> tuple[scheduling.Running, ...]:
-        """Running jobs with their placed tasks; the last reading's objects if unchanged. A job that has ended since the
-        tasks were read, if the caller's transaction sees that, is left out."""
-        last = _kept_for(cluster)
-        tasks = self._tasks(cluster, last.tasks)
-        by_job: dict[int, list[scheduling.RunningTask]] = defaultdict(list)
-        for row in self._placed.values():
-            by_job[row.job].append(tasks[row.id].task)
-        running = {key: _running(jobs.jobs[key], every, key, last) for key, every in by_job.items() if key in jobs.jobs}
-        _kept[:] = [_Kept(cluster.cluster, cluster.leaf_ids, tasks, by_job, running)]
-        return tuple(running[job] for job in sorted(running, key=job_key))
-
-    def _tasks(self, cluster: ClusterRows, before: Mapping[str, _Task]) -> dict[str, _Task]:
-        tasks, names = {}, {node.pk: name for name, node in cluster.nodes.items()}
-        for key, row in self._placed.items():
-            uses, last = self._held.get(key, ()), before.get(key)
-            if last is not None and last.row is row and last.uses is uses:
-                tasks[key] = last
-            else:
-                tasks[key] = _Task(row, uses, _task(row, uses, names[row.node], cluster.leaf_ids))
-        return tasks
+    def by_job(self) -> dict[int, Held]:
+        """Placed tasks by job (row id)."""
+        found: dict[int, Held] = defaultdict(list)
+        for row in self._placed:
+            found[row.job].append((row, self._held.get(row.id, ())))
+        return found
 
     def attempts(self) -> dict[tuple[str, str, int], str]:
         """Attempts of placed tasks, by job (engine id), role and index."""
-        return {(job_key(row.job), row.role, row.number): row.id for row in self._placed.values()}
+        return {(job_key(row.job), row.role, row.number): row.id for row in self._placed}
 
     def claims(self, jobs: JobRows, cluster: ClusterRows) -> Claims:
         """Claims of live jobs; none of a job that can no longer have one of its leaves."""
         rows = _CLAIMS()
         if not rows:
             return Claims((), {}, ())
-        holders = {use.gpu: row.job for row in self._placed.values() for use in self._held.get(row.id, ())}
+        holders = {use.gpu: row.job for row in self._placed for use in self._held.get(row.id, ())}
         gone = {
             claimant
             for _, gpu, claimant, *_ in rows
@@ -238,12 +167,73 @@ _CLAIMS = Prepared(
 _DEMOTIONS = Prepared(lambda: Demotion.objects.order_by("job_id").values_list("job_id", "cause"))
 
 
-def _kept_for(cluster: ClusterRows) -> _Kept:
-    """The last results for this very cluster; empty if it was another."""
-    for last in _kept:
-        if last.cluster is cluster.cluster and last.leaf_ids is cluster.leaf_ids:
-            return last
-    return _Kept(cluster.cluster, cluster.leaf_ids, {}, {}, {})
+class HoldingsReader:
+    """Reads them; processes only what has changed since its last reading."""
+
+    def __init__(self) -> None:
+        self._attempts = KeptRows(
+            lambda: TaskAttempt.objects.filter(released_at__isnull=True),
+            [
+                _text("id"), "task__role__name", "task__index", "job_attempt__job", "node", "cpu_milli", "memory_mb",
+                "state", "phase", *map(_text, ("lost_at", "started_at", "created_at", "checkpoint_at")),
+            ],
+            key=str,
+            make=Placed._make,
+        )  # fmt: skip
+        self._allocations = KeptRows(
+            lambda: Allocation.objects.filter(released_at__isnull=True),
+            ["id", _text("task_attempt"), "leaf", "virtual_cell", "standing", _text("since")],
+            key=int,
+            make=Use._make,
+        )
+        self._uses, self._kept = _Uses({}, {}), _Kept(None, {}, {})
+
+    def read(self) -> Holdings:
+        """Everything at once, before the cluster: what was given up is part of the cluster's health."""
+        attempts, allocations, uses = self._attempts.read(), self._allocations.read(), self._uses
+        if allocations is not uses.rows:
+            uses = self._uses = _Uses(allocations, _by_attempt(uses, allocations))
+        return Holdings(attempts, uses.by_attempt)
+
+    def running(self, holdings: Holdings, jobs: JobRows, cluster: ClusterRows) -> tuple[scheduling.Running, ...]:
+        """Running jobs with their placed tasks; the last reading's objects if unchanged. A job that has ended since the
+        tasks were read, if the caller's transaction sees that, is left out."""
+        last, names = self._kept, {node.pk: name for name, node in cluster.nodes.items()}
+        same = last.cluster is cluster.cluster and last.leaf_ids is cluster.leaf_ids
+        made = {
+            key: _made(jobs.jobs[key], held, names, cluster.leaf_ids, last.jobs.get(key) if same else None)
+            for key, held in holdings.by_job().items()
+            if key in jobs.jobs
+        }
+        self._kept = _Kept(cluster.cluster, cluster.leaf_ids, made)
+        return tuple(made[job].running for job in sorted(made, key=job_key))
+
+
+def _by_attempt(last: _Uses, rows: Mapping[int, Use]) -> dict[str, tuple[Use, ...]]:
+    new = [use for key, use in rows.items() if last.rows.get(key) is not use]
+    gone = [last.rows[key] for key in last.rows.keys() - rows.keys()]
+    came: dict[str, list[Use]] = {use.task_attempt: [] for use in (*new, *gone)}
+    for use in new:
+        came[use.task_attempt].append(use)
+    left, held = {use.id for use in (*new, *gone)}, dict(last.by_attempt)
+    for attempt, uses in came.items():
+        uses += (use for use in held.pop(attempt, ()) if use.id not in left)
+        if uses:
+            held[attempt] = tuple(sorted(uses, key=attrgetter("gpu")))
+    return held
+
+
+def _made(
+    job: scheduling.Job, held: Held, nodes: Mapping[int, str], leaf_ids: Mapping[int, str], last: _Made | None
+) -> _Made:
+    """The running job; the last reading's object if it is equal."""
+    if last is not None and last.running.job is job and last.held == held:
+        return last
+    tasks = (_task(row, uses, nodes[row.node], leaf_ids) for row, uses in held)
+    running = scheduling.Running(job, tuple(sorted(tasks, key=lambda task: task.placement.task)))
+    if last is not None and last.running.job is job and last.running.tasks == running.tasks:
+        running = last.running
+    return _Made(held, running)
 
 
 def _task(row: Placed, uses: Iterable[Use], node: str, leaf_ids: Mapping[int, str]) -> scheduling.RunningTask:
@@ -261,11 +251,3 @@ def _task(row: Placed, uses: Iterable[Use], node: str, leaf_ids: Mapping[int, st
         leaving=row.phase in LEAVING,
         right_ms=max((ms_of(use.since) for use in uses), default=None),
     )
-
-
-def _running(job: scheduling.Job, tasks: list[scheduling.RunningTask], key: int, last: _Kept) -> scheduling.Running:
-    """The running job; the last object if job and tasks are equal."""
-    before = last.running.get(key)
-    if before is not None and before.job is job and last.by_job[key] == tasks:
-        return before
-    return scheduling.Running(job, tuple(sorted(tasks, key=lambda task: task.placement.task)))

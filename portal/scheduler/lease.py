@@ -6,17 +6,15 @@ import os
 import secrets
 import socket
 from datetime import datetime, timedelta
-from functools import cache
 
 from django.db.models import Case, F, Q, Value, When
 
 from portal.scheduler.models import CycleLease
 
 
-@cache
-def holder_own() -> str:
-    """This process's unique name among all schedulers: across machines and containers, where each is process 1 and host
-    names may coincide."""
+def holder_new() -> str:
+    """A name that no other scheduler has: across machines and containers, where each is process 1 and host names may
+    coincide."""
     return f"{socket.gethostname()[:60]}:{os.getpid()}:{secrets.token_hex(8)}"
 
 

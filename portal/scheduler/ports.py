@@ -1,7 +1,7 @@
 """Nodes on which a job found too few free ports: the engine knows no ports, so for a while its plans exclude such a
 node for that job.
 
-Kept in this process only: another failed start finds it out again. Everything known of a job is forgotten together, a
+Kept by the scheduler only: another failed start finds it out again. Everything known of a job is forgotten together, a
 while after its last finding, so that it may try every node again: ports come free as tasks end.
 """
 
@@ -45,22 +45,23 @@ class Short(NamedTuple):
     until: datetime
 
 
-_found: dict[int, Short] = {}
+class PortShortages:
+    """What was found lately, by job row id; usually nothing."""
 
+    def __init__(self) -> None:
+        self._found: dict[int, Short] = {}
 
-def ports_note(*, error: NoPortLeft, now: datetime) -> None:
-    """Record a start that failed for it."""
-    job, submitted_ms = error.job.pk, int(error.job.submitted_at.timestamp() * 1000)
-    before = _found.get(job)
-    nodes = before.nodes if before and before.submitted_ms == submitted_ms else frozenset()
-    _found[job] = Short(nodes | {error.node}, error.wanted, submitted_ms, now + KEPT_FOR)
+    def note(self, *, error: NoPortLeft, now: datetime) -> None:
+        """Record a start that failed for it."""
+        job, submitted_ms = error.job.pk, int(error.job.submitted_at.timestamp() * 1000)
+        before = self._found.get(job)
+        nodes = before.nodes if before and before.submitted_ms == submitted_ms else frozenset()
+        self._found[job] = Short(nodes | {error.node}, error.wanted, submitted_ms, now + KEPT_FOR)
 
-
-def ports_short(*, now: datetime) -> Mapping[int, Short]:
-    """Current findings by job row id; usually empty."""
-    for job in [job for job, short in _found.items() if short.until <= now]:
-        del _found[job]
-    return _found
+    def current(self, *, now: datetime) -> Mapping[int, Short]:
+        """Findings that are not too old."""
+        self._found = {job: short for job, short in self._found.items() if short.until > now}
+        return self._found
 
 
 def ports_told(*, job: int, short: Short) -> Waiting:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from django.db import transaction
 
 from portal.jobs.models import Job
-from portal.scheduler.snapshot import Loaded, read
+from portal.scheduler.snapshot import SNAPSHOTS, Loaded
 from portal.teams.selectors.details import lines_named
 from portal.teams.selectors.quotas import base_lines
 from scheduling import Engine, Running, Standing, TaskRef
@@ -54,9 +54,9 @@ def dry_run_effect(*, change: Callable[[], object], now: datetime) -> Effect:
     """What the cycle after ``change`` does to running jobs that it would not do without it. Raises whatever the change
     raises; always rolled back."""
     with transaction.atomic():
-        before, had = read(now=now), _lines()
+        before, had = SNAPSHOTS.read(now=now), _lines()
         change()
-        after, have = read(now=now), _lines()
+        after, have = SNAPSHOTS.read(now=now), _lines()
         transaction.set_rollback(True)
     without, with_it = _next(before, now), _next(after, now)
     held = _Then.of(before.snapshot.running)

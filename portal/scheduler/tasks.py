@@ -9,8 +9,7 @@ from prometheus_client import Counter, Histogram
 from nodes.protocol.names import REPORT_TASK
 from portal.common.wake import LOOK_TASK
 from portal.hardware.services.silence import lane_pulse
-from portal.scheduler.collecting import collect_between
-from portal.scheduler.cycle import cycle_run
+from portal.scheduler.cycle import Scheduler
 from portal.scheduler.doomed import doomed_find
 from portal.scheduler.reports import report_take
 
@@ -18,13 +17,17 @@ REPORT_SECONDS = Histogram("berth_report_seconds", "Time that a node's report ta
 REPORTS = Counter("berth_reports_total", "Reports of nodes", ["result"])
 
 
+SCHEDULER = Scheduler()
+"""This process's, if it is the scheduler's; in others it stays unused and empty."""
+
+
 @shared_task(name=LOOK_TASK)
 def look() -> None:
     """Look whether something can be started."""
     try:
-        cycle_run(now=timezone.now())
+        SCHEDULER.cycle(now=timezone.now())
     finally:
-        collect_between()  # failed cycles leave garbage, too
+        SCHEDULER.garbage.collect()  # failed cycles leave garbage, too
 
 
 @shared_task(name="control.find_doomed")

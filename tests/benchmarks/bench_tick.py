@@ -21,7 +21,7 @@ from tests.benchmarks.big_cluster import Shape, Submitter, Wish, database, ended
 from tests.benchmarks.machine import machine_told, process_cpu
 
 if TYPE_CHECKING:
-    from portal.scheduler.cycle import Cycle
+    from portal.scheduler.cycle import Cycle, Scheduler
 
 TICKS = 30
 EIGHT_TEAMS = [f"team{number}" for number in range(8)]
@@ -50,15 +50,13 @@ KUEUE = (Kind(1, 350, 100, 200, 50), Kind(5, 100, 500, 500, 100), Kind(20, 50, 1
 class Times:
     """What each part of the ticks took, in ms."""
 
-    def __init__(self) -> None:
+    def __init__(self, scheduler: "Scheduler") -> None:
+        self.scheduler = scheduler
         self.parts: dict[str, list[float]] = defaultdict(list)
 
     def tick(self) -> "Cycle":
-        from portal.scheduler.collecting import collect_between
-        from portal.scheduler.cycle import cycle_run
-
         begin, cpu, behind = perf_counter(), process_time(), self._database_cpu()
-        done = cycle_run(now=timezone.now())
+        done = self.scheduler.cycle(now=timezone.now())
         assert done is not None
         self.parts["tick"].append((perf_counter() - begin) * 1000)
         self.parts["of which CPU of this process"].append((process_time() - cpu) * 1000)
@@ -66,7 +64,7 @@ class Times:
         for name in ("reconcile", "load", "restore", "plan", "apply"):
             self.parts[name].append(getattr(done, f"{name}_ms"))
         begin = perf_counter()
-        collect_between()
+        self.scheduler.garbage.collect()
         self.parts["garbage, after the tick"].append((perf_counter() - begin) * 1000)
         return done
 
@@ -84,13 +82,13 @@ class Times:
             print(f"    {name:<29} p50 {median(times):6.0f} ms   p99 {quantiles(times, n=100)[98]:6.0f} ms")
 
 
-def full_cluster(waiting: int) -> None:
+def full_cluster(scheduler: "Scheduler", waiting: int) -> None:
     """1,024 nodes x 8 GPUs of 8 teams, all taken by 1,600 jobs, and so many jobs of thirty shapes that wait."""
     rng = random.Random(11)
     submitter = Submitter()
     small = [Shape(gpus) for gpus, count in FULL.items() for _ in range(count)]
     submitter.submit(a_wish(number, shape, 10) for number, shape in enumerate(small))
-    times = Times()
+    times = Times(scheduler)
     started = times.tick().applied.started
     print(f"  {started} jobs started in one tick: {times.parts['tick'][0] / started:.1f} ms each", flush=True)
     placed_run()
@@ -102,11 +100,11 @@ def a_wish(number: int, shape: Shape, priority: int) -> Wish:
     return Wish(team, f"{team}-{number % 5}", priority, shape)
 
 
-def ticks(words: str, *, end: int) -> None:
+def ticks(scheduler: "Scheduler", words: str, *, end: int) -> None:
     """Ticks of which each finds so many jobs ended since the last, and as many new ones."""
     from portal.jobs.models import Job
 
-    rng, submitter, times = random.Random(5), Submitter(), Times()
+    rng, submitter, times = random.Random(5), Submitter(), Times(scheduler)
     started = reasons = 0
     for number in range(TICKS):
         running = sorted(Job.objects.filter(state="running").values_list("pk", flat=True))
@@ -122,22 +120,27 @@ def ticks(words: str, *, end: int) -> None:
 
 def tick() -> None:
     with database():
+        from portal.scheduler.cycle import Scheduler
+
+        scheduler = Scheduler()
         teams_make(EIGHT_TEAMS, users=5)
         nodes_make(1024, 8, EIGHT_TEAMS)
         print("one tick with 10,000 waiting and 1,600 running jobs on 8,192 GPUs, PostgreSQL; goal p99 < 300 ms")
-        full_cluster(10_000)
-        first = Times()
+        full_cluster(scheduler, 10_000)
+        first = Times(scheduler)
         first.tick()
         print(f"  the first, which reads every job anew: {first.parts['tick'][0]:.0f} ms", flush=True)
-        ticks("nothing has changed", end=0)
-        ticks("4 jobs ended, 4 came", end=4)
+        ticks(scheduler, "nothing has changed", end=0)
+        ticks(scheduler, "4 jobs ended, 4 came", end=4)
 
 
 class KueueRun:
     """Kueue's baseline in its own time: jobs come and run as long as there, a tick each 200 ms of it."""
 
     def __init__(self, part: int) -> None:
-        self.submitter, self.times = Submitter(), Times()
+        from portal.scheduler.cycle import Scheduler
+
+        self.submitter, self.times = Submitter(), Times(Scheduler())
         self.ends: dict[int, int] = {}  # job -> when it ends
         self.admitted = self.preempted = self.step = 0
         self.coming = sorted(

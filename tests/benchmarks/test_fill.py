@@ -16,7 +16,7 @@ from portal.accounts.models import ClusterRole, User
 from portal.hardware.models import Gpu, Node
 from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Preemption, Task, TaskAttempt
 from portal.jobs.states import JOB_OVER
-from portal.scheduler.snapshot import load
+from portal.scheduler.snapshot import SNAPSHOTS
 from portal.teams.models import VirtualCluster
 from portal.usage.models import UsageDay, UsageProgress
 from tests.benchmarks.api_calls import BASE, Reader, operations
@@ -102,7 +102,7 @@ def test_the_same_seed_makes_the_same_past() -> None:
 
 
 def test_the_scheduler_reads_it(filled: None) -> None:
-    snapshot = load(now=timezone.now()).snapshot
+    snapshot = SNAPSHOTS.load(now=timezone.now()).snapshot
     assert (len(snapshot.running), len(snapshot.waiting)) == (12, 20)
     assert Allocation.objects.filter(released_at=None).count() == 3 * 16 <= Gpu.objects.count()
 

@@ -31,7 +31,7 @@ from portal.hardware.services.cells import cell_types_clean
 from portal.hardware.services.nodes import node_cpu_tasks_write, node_event
 from portal.teams.models import PinnedCell, VirtualCluster
 from portal.teams.selectors.engine_cluster import cluster_read
-from portal.teams.selectors.quotas import Quotas, base_lines, changes_planned, quota_book
+from portal.teams.selectors.quotas import Quotas, base_lines, changes_planned
 from portal.teams.services.cluster_version import cluster_change
 from portal.teams.services.quota_checks import quota_faults
 from portal.teams.services.quotas import Wish, lines_resolve, lines_write
@@ -107,18 +107,8 @@ def _unwrapped(document: Any) -> Any:
 
 
 def configuration_export() -> dict[str, Any]:
-    """The cluster as a configuration, with quotas but no temporary changes. Read-only: it is cached while the cluster
-    is the same."""
-    global _exported
-    lines = base_lines()
-    here = cluster_read()
-    cluster = here.cluster if lines == quota_book().lines else here.with_quotas(lines)
-    if (last := _exported) is None or last[0] is not cluster:
-        last = _exported = cluster, writing.write(cluster)
-    return last[1]
-
-
-_exported: tuple[scheduling.Cluster, dict[str, Any]] | None = None
+    """The cluster as a configuration, with quotas but no temporary changes."""
+    return writing.write(cluster_read().with_quotas(base_lines()))
 
 
 def configuration_import(

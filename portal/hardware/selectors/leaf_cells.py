@@ -1,5 +1,4 @@
-"""Nodes and their GPUs as leaf cells, read every second by the scheduler: plain columns, and only what changed is
-rebuilt."""
+"""Nodes and their GPUs as leaf cells, read every second by the scheduler: plain columns, and only rows that changed."""
 
 from __future__ import annotations
 
@@ -15,12 +14,8 @@ from django.db.models import BooleanField, Case, TextField, When
 from django.db.models.fields.json import KeyTransform
 from django.db.models.functions import Cast
 
-import scheduling
 from portal.common.row_versions import KeptRows
 from portal.hardware.models import CellType, Gpu, Node, intent_now
-
-NODES_KEPT = 16_384
-"""How many nodes' leaves are cached between readings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +25,9 @@ class GivenUp:
 
     gpus: frozenset[int] = frozenset()
     amounts: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+
+NOTHING_GIVEN_UP = GivenUp()
 
 
 class NodeRow(NamedTuple):
@@ -70,21 +68,7 @@ _MADE: Mapping[str, Any] = {
     "accepted_roots": Cast(KeyTransform("storages", "accepted"), TextField()),
     **{name: Cast(name, TextField()) for name in ("ties", "storages", "storage_faults")},
 }
-_node_columns = [_MADE.get(name, name) for name in NodeRow._fields[1:]]
-_nodes = KeptRows(Node.objects.all, ["id", *_node_columns], key=int)
-_made: tuple[dict[int, tuple[Any, ...]], list[NodeRow]] = {}, []
-"""The last rows from the database, and what was made of them."""
-
-
-def node_rows() -> list[NodeRow]:
-    """All nodes by name; the same list if none has changed. One query, and one more if some have."""
-    global _made
-    last, found = _made, _nodes.read()
-    if found is last[0]:
-        return last[1]
-    made = sorted(map(_node_row, found.values()), key=attrgetter("name"))
-    _made = found, made
-    return made
+_NODE_COLUMNS = [_MADE.get(name, name) for name in NodeRow._fields[1:]]
 
 
 def _node_row(row: tuple[Any, ...]) -> NodeRow:
@@ -92,7 +76,7 @@ def _node_row(row: tuple[Any, ...]) -> NodeRow:
     return NodeRow._make((*row[:slots], slots_of(row[slots]), *row[slots + 1 :]))
 
 
-@lru_cache(maxsize=NODES_KEPT)
+@lru_cache(maxsize=1024)
 def slots_of(text: str) -> tuple[int, ...]:
     """Parses the column ``slots``; equal nodes share one tuple."""
     return tuple(json.loads(text))
@@ -107,11 +91,10 @@ class Leaves:
     gpus: dict[str, int] = field(default_factory=dict)  # leaf id -> row id of the GPU that is there
     well: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))  # node's id -> slots in service
 
-    def of(self, node: NodeRow, leaf_type: str) -> tuple[scheduling.Leaf, ...]:
-        """Leaves of one node, in tree order."""
+    def out(self, node: NodeRow) -> frozenset[int]:
+        """Slots of the node that are out of service."""
         well = self.well.get(node.pk, set())
-        out = frozenset() if len(well) == len(node.slots) else frozenset(node.slots) - well
-        return _leaves(node.name, node.slots, leaf_type, out)
+        return frozenset() if len(well) == len(node.slots) else frozenset(node.slots) - well
 
 
 class _GpuRow(NamedTuple):
@@ -124,21 +107,26 @@ class _GpuRow(NamedTuple):
     fault: str
 
 
-_gpus = KeptRows(lambda: Gpu.objects.filter(slot__isnull=False), ["id", *_GpuRow._fields[1:]], key=int)
-_last: list[tuple[object, Leaves]] = []
-"""The last leaves, and their inputs."""
+class LeafCells:
+    """Reads nodes and leaf cells, each in one query, and one more if some have changed since the last reading."""
 
+    def __init__(self) -> None:
+        self._nodes = KeptRows(Node.objects.all, ["id", *_NODE_COLUMNS], key=int, make=_node_row)
+        gpus, columns = Gpu.objects.filter(slot__isnull=False), ["id", *_GpuRow._fields[1:]]
+        self._gpus = KeptRows(gpus.all, columns, key=int, make=_GpuRow._make)
+        self._last: tuple[object, Leaves] = None, Leaves()
 
-def leaves_read(nodes: Iterable[NodeRow], given_up: frozenset[int]) -> Leaves:
-    """All leaves; the same object if the rows are the same. One query, and one more if some have changed."""
-    gpus, names = _gpus.read(), {node.pk: node.name for node in nodes}
-    facts = gpus, names, given_up
-    for before, leaves in list(_last):
-        if before == facts:
-            return leaves
-    found = _leaves_of([_GpuRow._make(row) for row in gpus.values()], names, given_up)
-    _last[:] = [(facts, found)]
-    return found
+    def nodes(self) -> list[NodeRow]:
+        """All nodes by name."""
+        return sorted(self._nodes.read().values(), key=attrgetter("name"))
+
+    def leaves(self, nodes: Iterable[NodeRow], given_up: frozenset[int]) -> Leaves:
+        """All leaves; the same object if the rows are the same."""
+        gpus, last = self._gpus.read(), self._last
+        names = {node.pk: node.name for node in nodes}
+        if last[0] != (gpus, names, given_up):
+            last = self._last = (gpus, names, given_up), _leaves_of(gpus.values(), names, given_up)
+        return last[1]
 
 
 def _leaves_of(gpus: Collection[_GpuRow], names: Mapping[int, str], given_up: frozenset[int]) -> Leaves:
@@ -154,11 +142,6 @@ def _leaves_of(gpus: Collection[_GpuRow], names: Mapping[int, str], given_up: fr
         if gpu.pk in given_up:
             found.well[gpu.node_id].discard(gpu.slot)
     return found
-
-
-@lru_cache(maxsize=NODES_KEPT)
-def _leaves(node: str, slots: tuple[int, ...], leaf_type: str, out: frozenset[int]) -> tuple[scheduling.Leaf, ...]:
-    return tuple(scheduling.Leaf(f"{node}/{slot}", node, slot, leaf_type, slot not in out) for slot in slots)
 
 
 def leaf_names(types: Mapping[int, CellType]) -> dict[int, str]:

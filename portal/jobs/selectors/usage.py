@@ -36,8 +36,6 @@ class _Key(NamedTuple):
 
 
 Account = tuple[int, str, str]
-_kept: tuple[_Key, dict[Account, float]] | None = None
-"""The weighted sum of days before yesterday, so that each cycle reads two days only."""
 
 
 def past_days(moment: datetime) -> int:
@@ -45,27 +43,28 @@ def past_days(moment: datetime) -> int:
     return (int(moment.timestamp()) // 86_400 - 1) * 24
 
 
-def usage_folded(*, now: datetime, half_life: timedelta) -> list[PastUse]:
-    """Usage by user and resource, one row each: earlier hours are folded into the present one by the half-life, which
-    weighs the same. Two queries, plus one if usage was added to past days since this process last read it."""
-    present, days, life = int(now.timestamp()) // 3600, past_days(now), half_life / timedelta(hours=1)
-    sums: dict[Account, float] = defaultdict(float, _folded(days, LATEST, present, life))
-    faded = 0.5 ** ((present - days) / life)
-    for account, amount in _past(days, life).items():
-        sums[account] += amount * faded
-    return [PastUse(vc, user, what, present, round(sums[vc, user, what])) for vc, user, what in sorted(sums)]
+class UsageReader:
+    """Reads recent usage. Keeps the weighted sum of the days before yesterday, so that each reading is of two days."""
 
+    def __init__(self) -> None:
+        self._past: tuple[_Key | None, dict[Account, float]] = None, {}
 
-def _past(days: int, life: float) -> dict[Account, float]:
-    global _kept
-    mark = _MARK.first()
-    key = _Key(mark.epoch, mark.version, days, life) if mark else None
-    if _kept is not None and _kept[0] == key:
-        return _kept[1]
-    found = _folded(int(days - HALF_LIVES * life) + 1, days, days, life)
-    if key is not None:
-        _kept = key, found
-    return found
+    def folded(self, *, now: datetime, half_life: timedelta) -> list[PastUse]:
+        """Usage by user and resource, one row each: earlier hours are folded into the present one by the half-life,
+        which weighs the same. Two queries, plus one if usage was added to past days since the last reading."""
+        present, days, life = int(now.timestamp()) // 3600, past_days(now), half_life / timedelta(hours=1)
+        sums: dict[Account, float] = defaultdict(float, _folded(days, LATEST, present, life))
+        faded = 0.5 ** ((present - days) / life)
+        for account, amount in self._before(days, life).items():
+            sums[account] += amount * faded
+        return [PastUse(vc, user, what, present, round(sums[vc, user, what])) for vc, user, what in sorted(sums)]
+
+    def _before(self, days: int, life: float) -> dict[Account, float]:
+        mark, last = _MARK.first(), self._past
+        key = _Key(mark.epoch, mark.version, days, life) if mark else None
+        if key is None or last[0] != key:
+            last = self._past = key, _folded(int(days - HALF_LIVES * life) + 1, days, days, life)
+        return last[1]
 
 
 def _folded(since: int, before: int, into: int, life: float) -> dict[Account, float]:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
-from portal.common.row_versions import KeptRows
+from portal.common.prepared import Prepared
 from portal.hardware.acceptance import below
 from portal.hardware.models import Node
 from portal.hardware.selectors.leaf_cells import NodeRow
@@ -31,17 +31,17 @@ class StorageTies(NamedTuple):
     healthy: frozenset[str] = frozenset()
 
 
-_storages = KeptRows(Storage.objects.all, ["id", "name", "root", "jobs"], key=int)
+_STORAGES = Prepared(lambda: Storage.objects.order_by("pk").values_list("id", "name", "root", "jobs"))
 
 
 def storage_ties(nodes: Iterable[NodeRow]) -> StorageTies:
-    """The ties of these nodes. One query, and another if storages have changed."""
+    """The ties of these nodes. One query."""
     alike: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
     accepted = [node for node in nodes if node.accepted_roots is not None]
     for node in accepted:
         alike[node.accepted_roots or "", node.ties, node.storages, node.storage_faults].append(node.name)
     apart, away, folders = {}, {}, ""
-    for key, name, root, jobs in _storages.read().values():
+    for key, name, root, jobs in _STORAGES():
         told = [(_lacks(*said, key, root), names) for said, names in alike.items()]
         if lacking := frozenset(node for why, names in told if why is not None for node in names):
             apart[name] = lacking

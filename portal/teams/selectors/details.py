@@ -23,8 +23,9 @@ from portal.teams.models import (
     VcEvent,
     VirtualCluster,
 )
-from portal.teams.selectors.engine_cluster import cluster_read, sites_of
+from portal.teams.selectors.engine_cluster import cluster_read
 from portal.teams.selectors.quotas import LineKey, Lines, QuotaBook, as_lines, leaves_by_cell_type, quota_book
+from scheduling.model.cell_tree import CellTree
 
 _FIRST = ("user_gpus", "class_gpus", "member_class", "default_borrow")
 """Rules that a page names before the others."""
@@ -97,8 +98,8 @@ def cell_types() -> list[Kind]:
     """Cell types, by SKU and size."""
     rows = {row.pk: row for row in CellType.objects.select_related("sku", "child")}
     leaves = leaves_by_cell_type(rows)
-    sites = sites_of(cluster_read().cluster)
-    kinds = [Kind(row, leaves[key], sites.chains_with(row.name)) for key, row in rows.items()]
+    tree = CellTree(cluster_read().cluster)
+    kinds = [Kind(row, leaves[key], tree.chains_with(row.name)) for key, row in rows.items()]
     return sorted(kinds, key=lambda kind: (kind.row.sku.name, kind.gpus, kind.row.name))
 
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 
 import scheduling
 from portal.common.priorities import CAPPED_CLASS, PRIORITY_CLASSES
-from portal.common.row_versions import KeptResult, tables_version
+from portal.common.row_versions import KeptResult, RowsVersion
 from portal.hardware.models import CellType, Sku, UpperCell
-from portal.hardware.selectors.leaf_cells import GivenUp, Leaves, NodeRow, leaf_names, leaves_read, node_rows
+from portal.hardware.selectors.leaf_cells import NOTHING_GIVEN_UP, GivenUp, LeafCells, Leaves, NodeRow, leaf_names
 from portal.hardware.states import NodeHealth
 from portal.teams.models import RULES, LoanLimit, PinnedCell, QuotaChange, QuotaChangeLine, QuotaLine, VirtualCluster
 from portal.teams.selectors.quotas import Chains, Lines, QuotaBook, leaves_by_cell_type, quota_lines
-from scheduling.model.cell_tree import CellTree
+from scheduling.cycle.context import ClusterContext
 
 HOUR_MS = 3_600_000
 
@@ -37,7 +37,9 @@ class ClusterRows:
     book: QuotaBook
 
     def with_quotas(self, lines: Lines) -> scheduling.Cluster:
-        """The same cluster with other quotas."""
+        """The same cluster with these quotas."""
+        if lines == self.book.lines:
+            return self.cluster
         quota = quota_of(lines, self.type_names, self.chains)
         rows = {name: key for key, name in self.vc_names.items()}
         vcs = tuple(replace(vc, quota=quota.get(rows[vc.id], ())) for vc in self.cluster.virtual_clusters)
@@ -56,32 +58,8 @@ def quota_of(
     return {vc: tuple(own) for vc, own in quota.items()}
 
 
-def cluster_read(*, given_up: GivenUp | None = None) -> ClusterRows:
-    """Read it in a fixed number of queries. Quotas may exceed the hardware, some of which may be gone: their jobs
-    wait."""
-    return _Reader(given_up or GivenUp()).read()
-
-
-_sites: tuple[scheduling.Cluster, CellTree] | None = None
-"""The last tree, and its cluster."""
-
-
-def sites_of(cluster: scheduling.Cluster) -> CellTree:
-    """The cluster's cell tree; cached for the same cluster."""
-    global _sites
-    if (last := _sites) is None or last[0] is not cluster:
-        last = _sites = cluster, CellTree(cluster)
-    return last[1]
-
-
 _Made = tuple[tuple[object, ...], scheduling.Node]
 """A node and its inputs."""
-
-_nodes: dict[str, _Made] = {}
-"""Nodes of the last reading, by name."""
-
-_last: tuple[tuple[object, ...], scheduling.Cluster] | None = None
-"""Inputs and cluster of the last reading."""
 
 
 class _Configuration:
@@ -137,74 +115,114 @@ class _Configuration:
 _TABLES = (Sku, CellType, UpperCell, PinnedCell, VirtualCluster, LoanLimit, QuotaLine, QuotaChange, QuotaChangeLine)
 """Tables that ``_Configuration`` reads."""
 
-_configuration = KeptResult(lambda: tables_version(*_TABLES), _Configuration)
+
+class _Built(NamedTuple):
+    """A cluster, its inputs, and its nodes by name with theirs."""
+
+    made_from: tuple[object, ...]
+    nodes: Mapping[str, _Made]
+    cluster: scheduling.Cluster
 
 
-class _Reader:
-    def __init__(self, given_up: GivenUp) -> None:
-        self.given_up, self.configuration = given_up, _configuration.read()
-        self.nodes = node_rows()
-        self.chains = self.configuration.chains(self.nodes)
+class ClusterReader:
+    """Reads the cluster in a fixed number of queries, and builds anew only what has changed since its last reading.
+    Quotas may exceed the hardware, some of which may be gone: their jobs wait."""
 
-    def read(self) -> ClusterRows:
-        leaves, configuration = leaves_read(self.nodes, self.given_up.gpus), self.configuration
+    def __init__(self) -> None:
+        self._configuration = KeptResult(RowsVersion(*(model.objects.all for model in _TABLES)), _Configuration)
+        self._leaf_cells = LeafCells()
+        self._last: _Built | None = None
+        self._context: tuple[scheduling.Cluster, ClusterContext] | None = None
+
+    def read(self, given_up: GivenUp = NOTHING_GIVEN_UP) -> ClusterRows:
+        """The cluster as of the caller's transaction, without the resources that were given up."""
+        configuration, nodes = self._configuration.read(), self._leaf_cells.nodes()
+        leaves = self._leaf_cells.leaves(nodes, given_up.gpus)
+        chains = configuration.chains(nodes)
+        self._last = built = _Builder(configuration, nodes, leaves, chains, given_up).build(self._last)
         return ClusterRows(
-            cluster=self._cluster(leaves),
-            nodes={node.name: node for node in self.nodes},
+            cluster=built.cluster,
+            nodes={node.name: node for node in nodes},
             leaf_ids=leaves.ids,
             gpus=leaves.gpus,
             vc_names=configuration.vc_names,
             type_names=configuration.type_names,
             borrow=configuration.borrow,
-            chains=self.chains,
+            chains=chains,
             book=configuration.book,
         )
 
-    def _cluster(self, leaves: Leaves) -> scheduling.Cluster:
-        """The cluster; the last one if inputs or result are equal, since a new one is validated as a whole."""
-        global _last
-        made_from = (
-            self.configuration, leaves, [node.description for node in self.nodes], self.given_up, policy(),
+    def context(self) -> ClusterContext:
+        """What tells whether a job could ever start on the cluster as it is now."""
+        cluster, last = self.read().cluster, self._context
+        if last is None or last[0] is not cluster:
+            last = self._context = cluster, ClusterContext(cluster)
+        return last[1]
+
+
+CLUSTER = ClusterReader()
+"""By which the pages and services of this process read the cluster."""
+
+
+def cluster_read() -> ClusterRows:
+    """The cluster, for pages and services."""
+    return CLUSTER.read()
+
+
+class _Builder:
+    """Builds the engine's cluster of rows."""
+
+    def __init__(
+        self,
+        configuration: _Configuration,
+        nodes: Sequence[NodeRow],
+        leaves: Leaves,
+        chains: Chains,
+        given_up: GivenUp,
+    ) -> None:
+        self.configuration, self.nodes, self.leaves = configuration, nodes, leaves
+        self.chains, self.given_up, self.policy = chains, given_up, policy()
+        self.made_from = (
+            configuration, leaves, [node.description for node in nodes], given_up, self.policy,
             settings.GPU_RESERVE_PERCENT,
         )  # fmt: skip
-        last = _last
-        if last is not None and last[0] == made_from:
-            return last[1]
-        parts = self._parts(leaves)
-        if last is not None and all(getattr(last[1], name) == part for name, part in parts.items()):
-            cluster = last[1]
-        else:
-            cluster = scheduling.Cluster(**parts, quotas_may_exceed=True)
-        _last = made_from, cluster
-        return cluster
 
-    def _parts(self, leaves: Leaves) -> dict[str, Any]:
+    def build(self, last: _Built | None) -> _Built:
+        """The cluster; the last one if inputs or result are equal, since a new one is validated as a whole."""
+        if last is not None and last.made_from == self.made_from:
+            return last
+        nodes = {node.name: self._node(node, last.nodes.get(node.name) if last else None) for node in self.nodes}
+        parts = self._parts(tuple(node for _, node in nodes.values()))
+        if last is not None and all(getattr(last.cluster, name) == part for name, part in parts.items()):
+            return last._replace(made_from=self.made_from, nodes=nodes)
+        cluster = scheduling.Cluster(**parts, quotas_may_exceed=True)
+        return _Built(self.made_from, nodes, cluster)
+
+    def _parts(self, nodes: tuple[scheduling.Node, ...]) -> dict[str, Any]:
         return {
-            "nodes": self._nodes(leaves),
+            "nodes": nodes,
             "virtual_clusters": self.configuration.virtual_clusters(self.chains),
             "cell_types": self.configuration.cell_types,
             "upper_cells": self._upper_cells(),
             "pinned_cells": self._pinned_cells(),
-            "policy": policy(),
+            "policy": self.policy,
         }
 
-    def _nodes(self, found: Leaves) -> tuple[scheduling.Node, ...]:
-        """Nodes; the last reading's if unchanged."""
-        made = {node.name: self._node(node, found, _nodes.get(node.name)) for node in self.nodes}
-        _nodes.clear()
-        _nodes.update(made)
-        return tuple(node for _, node in made.values())
-
-    def _node(self, node: NodeRow, found: Leaves, last: _Made | None) -> _Made:
-        names, shape_id = self.configuration.type_names, node.shape_id
-        leaves = found.of(node, self.configuration.leaf_names[shape_id]) if shape_id else ()
-        shape = names[shape_id] if shape_id else ""
-        given_up = self.given_up.amounts.get(node.pk, (0, 0))
-        facts = (node.description, leaves, shape, given_up, settings.GPU_RESERVE_PERCENT)
-        if last is not None and last[0] == facts:
+    def _node(self, node: NodeRow, last: _Made | None) -> _Made:
+        """The node; the last reading's if it is equal."""
+        shape_id = node.shape_id
+        shape = self.configuration.type_names[shape_id] if shape_id else ""
+        leaf_type = self.configuration.leaf_names[shape_id] if shape_id else ""
+        out, given_up = self.leaves.out(node), self.given_up.amounts.get(node.pk, (0, 0))
+        made_from = (node.description, shape, leaf_type, out, given_up, settings.GPU_RESERVE_PERCENT)
+        if last is not None and last[0] == made_from:
             return last
         cpu_milli, memory_mb = given_up
-        return facts, scheduling.Node(
+        slots = node.slots if shape_id else ()
+        leaves = tuple(
+            scheduling.Leaf(f"{node.name}/{slot}", node.name, slot, leaf_type, slot not in out) for slot in slots
+        )
+        return made_from, scheduling.Node(
             id=node.name,
             cpu_milli=max(node.cpu_milli - cpu_milli, 0),
             memory_mb=max(node.memory_mb - memory_mb, 0),

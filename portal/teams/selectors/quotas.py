@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from portal.common.row_versions import KeptResult, tables_version
+from portal.common.row_versions import KeptResult, RowsVersion
 from portal.hardware.models import CellType, Sku
 from portal.teams.models import PinnedCell, QuotaChange, QuotaChangeLine, QuotaLine, VirtualCluster
 
@@ -152,14 +152,10 @@ def _book_make() -> QuotaBook:
     )
 
 
-def _book_version() -> str | None:
-    tables = (Sku, CellType, PinnedCell, VirtualCluster, QuotaLine, QuotaChange, QuotaChangeLine)
-    return tables_version(*tables)
-
-
-_book = KeptResult(_book_version, _book_make)
+_TABLES = (Sku, CellType, PinnedCell, VirtualCluster, QuotaLine, QuotaChange, QuotaChangeLine)
+_BOOK = KeptResult(RowsVersion(*(model.objects.all for model in _TABLES)), _book_make)
 
 
 def quota_book() -> QuotaBook:
     """The cached book while none of its rows has changed: then one query, else six."""
-    return _book.read()
+    return _BOOK.read()

@@ -15,7 +15,7 @@ from portal.jobs import wordings
 from portal.jobs.models import Job, JobAttempt, JobEvent, Task, TaskAttempt, TaskRole
 from portal.jobs.states import AttemptState, JobState, TaskState
 from portal.queue.services.waits import MOST_CHANGED
-from portal.scheduler.cycle import cycle_run
+from portal.scheduler.cycle import Scheduler
 from tests.benchmarks.filling.drafts import A_NAME, Draft, Drafts, submitted
 from tests.benchmarks.filling.hardware import BATCH, copied
 from tests.benchmarks.filling.sizes import GPU_SIZES, NAMES, NotFilled, Shape, Sizes
@@ -28,6 +28,7 @@ class Present:
 
     def __init__(self, sizes: Sizes, drafts: Drafts, now: datetime) -> None:
         self._sizes, self._drafts, self._now, self._rng = sizes, drafts, now, Random(sizes.seed + 1)
+        self._scheduler = Scheduler()
         self._vcs = list(drafts.members)
 
     def run(self) -> None:
@@ -35,7 +36,7 @@ class Present:
         wanted = self._sizes.running
         jobs = self._submit(self._running(), timedelta(hours=10))
         lane_pulse(now=timezone.now())
-        cycle_run(now=timezone.now())
+        self._scheduler.cycle(now=timezone.now())
         started = Job.objects.filter(pk__in=jobs, state=JobState.STARTING).count()
         if started < wanted:
             raise NotFilled(
@@ -55,7 +56,7 @@ class Present:
         for _ in range(2 * (self._sizes.waiting // MOST_CHANGED + 1)):  # each cycle writes so many reasons
             if not untold.exists():
                 break
-            cycle_run(now=timezone.now())
+            self._scheduler.cycle(now=timezone.now())
 
     def _running(self) -> Iterable[Draft]:
         for number, vc in enumerate(self._vcs):

@@ -358,7 +358,7 @@ def test_a_queue_stands_when_cycles_fail_and_not_when_the_cluster_is_full(
     CycleLease.objects.update(well_at=long_ago)
     row = codes(api)["queue_standing"]
     assert (row["severity"], row["name"], "for 6 minutes" in row["message"]) == ("critical", "queue", True)
-    monkeypatch.setattr("portal.scheduler.cycle.load", lambda **_: 1 / 0)
+    monkeypatch.setattr(world.scheduler.snapshots, "load", lambda **_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         world.cycle()
     assert "queue_standing" in codes(api), "a cycle that fails is none"
@@ -383,7 +383,7 @@ def test_a_clock_that_was_an_hour_ahead_holds_no_scheduler_up_and_hides_nothing(
     silent = {"scheduler_stopped", "reports_stopped"}
     assert silent <= set(codes(Api(root))), "nobody has worked since the clock was set right"
     lane_pulse(now=now)
-    monkeypatch.setattr("portal.scheduler.cycle.load", lambda **_: 1 / 0)
+    monkeypatch.setattr(world.scheduler.snapshots, "load", lambda **_: 1 / 0)
     for minutes in (6, 0):
         with pytest.raises(ZeroDivisionError):
             world.cycle(now=now - timedelta(minutes=minutes))
@@ -408,7 +408,7 @@ def test_a_queue_stands_also_where_no_cycle_has_gone_well_yet(
     CycleLease.objects.all().delete()  # as a restore does, and as in a new installation
     if well_at_nothing:  # as an earlier release made the row
         CycleLease.objects.create(until=began)
-    monkeypatch.setattr("portal.scheduler.cycle.load", lambda **_: 1 / 0)
+    monkeypatch.setattr(world.scheduler.snapshots, "load", lambda **_: 1 / 0)
     for now in (began, timezone.now()):
         with pytest.raises(ZeroDivisionError):
             world.cycle(now=now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import NamedTuple
 
 import pytest
 from django.db import connection, transaction
@@ -10,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from portal.accounts.models import Token, User
-from portal.common.row_versions import KeptResult, KeptRows, RowsVersion, changed, tables_version
+from portal.common.row_versions import KeptResult, KeptRows, RowsVersion, changed
 from tests.support.people.cast import person
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -20,12 +21,20 @@ class Undone(Exception):
     """Takes a transaction back."""
 
 
-def names() -> KeptRows[int]:
-    return KeptRows(lambda: User.objects.filter(is_active=True), ["id", "username", "first_name"], key=int)
+class Name(NamedTuple):
+    id: int
+    username: str
+    first_name: str
 
 
-def there() -> dict[int, tuple[object, ...]]:
-    return {row[0]: row for row in User.objects.filter(is_active=True).values_list("id", "username", "first_name")}
+def names() -> KeptRows[int, Name]:
+    active = User.objects.filter(is_active=True)
+    return KeptRows(active.all, ["id", "username", "first_name"], key=int, make=Name._make)
+
+
+def there() -> dict[int, Name]:
+    rows = User.objects.filter(is_active=True).values_list("id", "username", "first_name")
+    return {row[0]: Name._make(row) for row in rows}
 
 
 def anything_happens(rng: random.Random, number: int) -> None:
@@ -113,16 +122,17 @@ def test_where_a_crash_may_lose_what_was_seen_every_row_is_read() -> None:
     assert sum("first_name" in query["sql"] for query in asked) == 2, "the reading's, and the one to compare with"
 
 
-def test_tables_have_another_version_after_each_change_and_none_where_it_could_mean_two_things() -> None:
+def test_rows_have_another_version_after_each_change_and_none_where_it_could_mean_two_things() -> None:
     anna = person("anna")
-    versions = [tables_version(User)]
-    assert tables_version(User) == versions[0]
+    version = RowsVersion(User.objects.all)
+    versions = [version()]
+    assert version() == versions[0]
     person("bert")
-    versions.append(tables_version(User))
+    versions.append(version())
     with transaction.atomic():
         anna.save()
-        assert tables_version(User) is None, "while it is changed"
-    versions.append(tables_version(User))
+        assert version() is None, "while it is changed"
+    versions.append(version())
     assert len(set(versions)) == (3 if connection.vendor == "postgresql" else 1)
 
 
@@ -169,7 +179,7 @@ def token_happens(rng: random.Random, number: int) -> None:
 
 def test_a_kept_result_is_made_once_as_long_as_its_rows_are_as_they_were() -> None:
     made: list[int] = []
-    kept = KeptResult(lambda: tables_version(User), lambda: made.append(1))
+    kept = KeptResult(RowsVersion(User.objects.all), lambda: made.append(1))
     person("anna")
     for _ in range(3):
         kept.read()

@@ -13,7 +13,7 @@ from portal.job_file.problems import SpecInvalid
 from portal.jobs.models import Job
 from portal.jobs.services.admission import job_check
 from portal.jobs.services.stop import job_stop
-from portal.scheduler.snapshot import load
+from portal.scheduler.snapshot import SNAPSHOTS
 from portal.teams.models import FirmRight
 from portal.teams.services.rules import firm_right_set, vc_set_rules
 from portal.teams.services.teams import member_set, vc_create
@@ -126,7 +126,7 @@ def right(world: World, gpus: int, days: int = 7) -> None:
 
 
 def firm_jobs(world: World, days: int = 0) -> list[str]:
-    snapshot = load(now=world.now + timedelta(days=days)).snapshot
+    snapshot = SNAPSHOTS.load(now=world.now + timedelta(days=days)).snapshot
     jobs = [*snapshot.waiting, *(running.job for running in snapshot.running)]
     return sorted(Job.objects.get(pk=int(job.id)).name for job in jobs if not job.preemptible)
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from portal.jobs.models import Job
 from portal.jobs.services.submit import job_submit
 from portal.queue.outlook import queue_read
-from portal.scheduler.snapshot import load
+from portal.scheduler.snapshot import SNAPSHOTS
 from portal.teams.services.teams import member_set
 from scheduling import Engine
 from tests.support.cluster.world import World, job_file
@@ -208,5 +208,5 @@ def test_a_new_engine_and_one_that_followed_decide_alike(team: Team) -> None:
     place(team.leads, jobs[2], to="front")
     now = timezone.now() + timedelta(seconds=1)
     followed = team.order()
-    fresh = Engine.restore(load(now=now).snapshot).plan(int(now.timestamp() * 1000))
+    fresh = Engine.restore(SNAPSHOTS.load(now=now).snapshot).plan(int(now.timestamp() * 1000))
     assert [Job.objects.get(pk=int(wait.job.id)).name for wait in fresh.waits] == followed

@@ -14,7 +14,8 @@ from portal.jobs.models import Job
 from portal.jobs.services.submit import job_submit
 from portal.jobs.states import JobState
 from portal.scheduler.apply import Applied, apply
-from portal.scheduler.snapshot import Loaded, load
+from portal.scheduler.ports import PortShortages
+from portal.scheduler.snapshot import SNAPSHOTS, Loaded
 from scheduling import LeafUse, Plan, Preempt, Standing, Start, TaskPlacement, TaskRef, Victim
 from tests.support.cluster.world import World, job_file
 
@@ -69,13 +70,13 @@ def preempt(
 
 
 def read(now: datetime | None = None) -> Loaded:
-    return load(now=now or timezone.now())
+    return SNAPSHOTS.load(now=now or timezone.now())
 
 
 def carry_out(loaded: Loaded, *, now: datetime | None = None, **parts: Any) -> Applied:
     """`parts`: fields of the plan, each a list."""
     plan = Plan(0, **{name: tuple(part) for name, part in parts.items()})
-    return apply(plan=plan, loaded=loaded, now=now or timezone.now())
+    return apply(plan=plan, loaded=loaded, ports=PortShortages(), now=now or timezone.now())
 
 
 def obey(world: World) -> None:

@@ -19,6 +19,7 @@ from portal.joining.models import JoinToken
 from portal.joining.services.acceptance import node_set_cpu_tasks
 from portal.joining.services.join_tokens import join_token_create, node_join
 from portal.scheduler.apply import apply
+from portal.scheduler.ports import PortShortages
 from scheduling import Engine
 from tests.integration.scheduler.plans import read
 from tests.support.cluster.scripted_node import ScriptedNode
@@ -135,7 +136,7 @@ def test_a_start_that_was_planned_before_the_server_was_shut_is_not_carried_out(
     plan = Engine.restore(loaded.snapshot).plan(0)
     assert [start.job.id for start in plan.starts]
     shut(node)
-    applied = apply(plan=plan, loaded=loaded, now=timezone.now())
+    applied = apply(plan=plan, loaded=loaded, ports=PortShortages(), now=timezone.now())
     assert (applied.started, state(job)) == (0, "waiting")
 
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 from portal.accounts.models import User
 from portal.hardware.models import Node
 from portal.jobs.models import Allocation, Job, TaskAttempt, Usage
-from portal.jobs.selectors.usage import usage_folded
+from portal.jobs.selectors.usage import UsageReader
 from portal.jobs.services.allocation import task_attempt_release
 from portal.jobs.services.lost import node_tasks_lose
 from scheduling import Demotion, Promotion
@@ -112,7 +112,7 @@ def test_the_scheduler_sees_past_use_folded_into_the_present_hour(world: World, 
         Usage.objects.create(
             vc=world.vc, user=teams["alice"], resource="A100", hour=hour_of(now) - hours_ago, amount=amount
         )
-    (found,) = usage_folded(now=now, half_life=life)
+    (found,) = UsageReader().folded(now=now, half_life=life)
     assert (found.vc_id, found.user, found.resource, found.hour) == (world.vc.pk, "alice", "A100", hour_of(now))
     assert found.amount == 1000 + 500 + 250
 
@@ -122,9 +122,11 @@ def test_days_that_are_past_are_read_again_only_when_use_was_added_to_them(world
     long = began(running(world, teams["alice"], {0: "gpu01/0"}, name="long"), now - timedelta(days=5))
     short = began(running(world, teams["alice"], {0: "gpu02/0"}, name="short"), now - timedelta(minutes=90))
 
+    reader = UsageReader()
+
     def read_with_queries() -> tuple[int, int]:
         with CaptureQueriesContext(connection) as queries:
-            found = {one.resource: one.amount for one in usage_folded(now=now, half_life=life)}
+            found = {one.resource: one.amount for one in reader.folded(now=now, half_life=life)}
         return len(queries), found.get("A100", 0) // MINUTE_MS
 
     assert read_with_queries()[1] == 0

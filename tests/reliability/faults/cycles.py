@@ -104,19 +104,20 @@ def cycle_once(failpoint: str) -> None:
     from django.utils import timezone
 
     from portal.common.failpoint import failpoint_arm
-    from portal.scheduler.cycle import cycle_run
+    from portal.scheduler.cycle import Scheduler
 
     failpoint_arm(failpoint)
-    assert cycle_run(now=timezone.now(), holder=HOLDER) is not None, "another scheduler holds the lease"
+    assert Scheduler(HOLDER).cycle(now=timezone.now()) is not None, "another scheduler holds the lease"
 
 
 def cycle_for_ever() -> None:
     from django.utils import timezone
 
-    from portal.scheduler.cycle import cycle_run
+    from portal.scheduler.cycle import Scheduler
 
+    scheduler = Scheduler(HOLDER)
     while True:
-        cycle_run(now=timezone.now(), holder=HOLDER)
+        scheduler.cycle(now=timezone.now())
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from portal.hardware.services.silence import lane_pulse
 from portal.jobs.models import Job
 from portal.jobs.services.submit import job_submit
 from portal.scheduler.apply import Applied
-from portal.scheduler.cycle import Cycle, cycle_run
+from portal.scheduler.cycle import Cycle, Scheduler
 from portal.teams.models import QuotaLine, VirtualCluster
 from portal.teams.services.teams import member_set, vc_create
 from tests.support.cluster.scripted_node import ScriptedNode
@@ -32,6 +32,7 @@ class World:
         self.vc: VirtualCluster = vc_create(name="vision", host_network=True, now=self.now)
         member_set(vc=self.vc, user=self.user, role="member", now=self.now)
         self.nodes: dict[str, ScriptedNode] = {}
+        self.scheduler = Scheduler()
         lane_pulse(now=self.now)
         AlertWatch.objects.create(looked_at=self.now)
 
@@ -50,7 +51,7 @@ class World:
         return job_submit(user=self.user, text=job_file(**changes), now=timezone.now())
 
     def cycle(self, now: datetime | None = None) -> Cycle:
-        done = cycle_run(now=now or timezone.now())
+        done = self.scheduler.cycle(now=now or timezone.now())
         assert done is not None
         return done
 
