@@ -15,40 +15,41 @@ from typing import Any
 
 from django.db import connection
 
-_armed = ""
-_left = 0
+
+class Failpoint:
+    """The one fail-point that is armed, if any."""
+
+    def __init__(self, text: str) -> None:
+        self._name, self._left = "", 0
+        self.arm(text)
+
+    def arm(self, text: str) -> None:
+        """Arms one fail-point, replacing any other; an empty text disarms."""
+        found = re.fullmatch(r"(.*?)(?::(\d+))?", text)
+        assert found is not None
+        self._name, self._left = found[1], int(found[2] or 1)
+
+    def passes(self, name: str) -> None:
+        """Sends SIGKILL to this process if armed by that name; else does nothing."""
+        if self._name and name == self._name:
+            self._left -= 1
+            if self._left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    @contextmanager
+    def statements(self, part: str) -> Iterator[None]:
+        """Passes the fail-point ``sql:<part>`` before each SQL statement inside the block."""
+        if self._name != f"sql:{part}":
+            yield
+            return
+
+        def before(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+            self.passes(f"sql:{part}")
+            return execute(sql, params, many, context)
+
+        with connection.execute_wrapper(before):
+            yield
 
 
-def failpoint_arm(text: str) -> None:
-    """Arms one fail-point, replacing any other; an empty text disarms."""
-    global _armed, _left
-    found = re.fullmatch(r"(.*?)(?::(\d+))?", text)
-    assert found is not None
-    _armed, _left = found[1], int(found[2] or 1)
-
-
-def failpoint(name: str) -> None:
-    """Sends SIGKILL to this process if armed by that name; else does nothing."""
-    global _left
-    if _armed and name == _armed:
-        _left -= 1
-        if _left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-
-@contextmanager
-def failpoint_statements(part: str) -> Iterator[None]:
-    """Passes the fail-point ``sql:<part>`` before each SQL statement inside the block."""
-    if _armed != f"sql:{part}":
-        yield
-        return
-
-    def before(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
-        failpoint(f"sql:{part}")
-        return execute(sql, params, many, context)
-
-    with connection.execute_wrapper(before):
-        yield
-
-
-failpoint_arm(os.environ.get("BERTH_FAILPOINT", ""))
+_FAILPOINT = Failpoint(os.environ.get("BERTH_FAILPOINT", ""))
+failpoint, failpoint_arm, failpoint_statements = _FAILPOINT.passes, _FAILPOINT.arm, _FAILPOINT.statements

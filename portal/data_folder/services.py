@@ -42,13 +42,11 @@ def data_folder_hold() -> None:
     """Holds this process's data folder until its end, however it ends: the kernel lets go. Raises FolderApart while a
     restore has it for itself."""
     try:
-        descriptor = _locked(os.O_RDONLY, fcntl.LOCK_SH)
+        _locked(os.O_RDONLY, fcntl.LOCK_SH)  # never closed
     except BlockingIOError:
         raise FolderApart(
             f"A restore is at work in BERTH_DATA_DIR={str(settings.DATA_DIR)!r}: start when it has ended."
         ) from None
-    if descriptor is not None:
-        _held.append(descriptor)
 
 
 @contextmanager
@@ -65,13 +63,9 @@ def data_folder_alone() -> Iterator[None]:
             os.close(descriptor)
 
 
-_held: list[int] = []
-"""What keeps the lock: descriptors that no child inherits."""
-
-
 def _locked(flags: int, kind: int) -> int | None:
-    """The file, locked; None where there is none yet, or where its file system knows no locks: who cannot tell refuses
-    nobody. Raises BlockingIOError where others have it."""
+    """A descriptor of the file, locked, that no child inherits; None where there is none yet, or where its file system
+    knows no locks: who cannot tell refuses nobody. Raises BlockingIOError where others have it."""
     try:
         descriptor = os.open(_path(), flags)
     except OSError:

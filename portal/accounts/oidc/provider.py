@@ -93,44 +93,53 @@ class _Failed:
     at: float
 
 
-_known: dict[str, Provider] = {}
-_failed: dict[tuple[str, str | None], _Failed] = {}
-"""By issuer and language of the message."""
-_asking = Lock()
+class ProviderCache:
+    """Providers by issuer, each cached for ten minutes, and the last failure to read one, for some seconds."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Provider] = {}
+        self._failed: dict[tuple[str, str | None], _Failed] = {}  # by issuer and language of the message
+        self._asking = Lock()
+
+    def read(self, issuer: str, *, anew: bool) -> Provider:
+        """The provider, asked again if ``anew``. One thread asks at a time: if it hangs it holds up no other. Raises
+        SignInFault."""
+        if not anew and (known := self._fresh(issuer)):
+            return known
+        if not self._asking.acquire(timeout=TIMEOUT_S if anew else OTHERS_WAIT_S):
+            if issuer in self._known and not anew:
+                return self._known[issuer]
+            raise not_yet(issuer)
+        try:
+            if not anew and (known := self._fresh(issuer)):
+                return known
+            known = self._known[issuer] = Provider(issuer, _read(issuer), time.monotonic())
+            return known
+        except SignInFault as fault:
+            failed = _Failed(fault.code, fault.detail, fault.status, time.monotonic())
+            self._failed[issuer, get_language()] = failed
+            raise
+        finally:
+            self._asking.release()
+
+    def _fresh(self, issuer: str) -> Provider | None:
+        """The cached provider; None if it must be asked. Raises SignInFault if it failed just now."""
+        now = time.monotonic()
+        known = self._known.get(issuer)
+        if known is not None and now - known.read_at <= KEPT_S:
+            return known
+        failed = self._failed.get((issuer, get_language()))
+        if failed is not None and now - failed.at <= FAULT_KEPT_S:
+            raise SignInFault(failed.code, failed.detail, status=failed.status)
+        return None
+
+
+_PROVIDERS = ProviderCache()
 
 
 def provider_now(*, anew: bool = False) -> Provider:
-    """The configured provider, cached for ten minutes unless ``anew``. One thread asks at a time: if it hangs it holds
-    up no other, and after a failure nobody tries for some seconds. Raises SignInFault."""
-    issuer = settings.OIDC_ISSUER
-    if not anew and (known := _fresh(issuer)):
-        return known
-    if not _asking.acquire(timeout=TIMEOUT_S if anew else OTHERS_WAIT_S):
-        if issuer in _known and not anew:
-            return _known[issuer]
-        raise not_yet(issuer)
-    try:
-        if not anew and (known := _fresh(issuer)):
-            return known
-        known = _known[issuer] = Provider(issuer, _read(issuer), time.monotonic())
-        return known
-    except SignInFault as fault:
-        _failed[issuer, get_language()] = _Failed(fault.code, fault.detail, fault.status, time.monotonic())
-        raise
-    finally:
-        _asking.release()
-
-
-def _fresh(issuer: str) -> Provider | None:
-    """The cached provider; None if it must be asked. Raises SignInFault if it failed just now."""
-    now = time.monotonic()
-    known = _known.get(issuer)
-    if known is not None and now - known.read_at <= KEPT_S:
-        return known
-    failed = _failed.get((issuer, get_language()))
-    if failed is not None and now - failed.at <= FAULT_KEPT_S:
-        raise SignInFault(failed.code, failed.detail, status=failed.status)
-    return None
+    """The configured provider, cached unless ``anew``. Raises SignInFault."""
+    return _PROVIDERS.read(settings.OIDC_ISSUER, anew=anew)
 
 
 def _read(issuer: str) -> dict[str, Any]:

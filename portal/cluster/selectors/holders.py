@@ -64,7 +64,7 @@ def _holders() -> QuerySet[Gpu, tuple[Any, ...]]:
 def gpus_held() -> Mapping[int, Held]:
     """Holder of each held GPU of the cluster, by GPU id; read-only. One query while nothing was given or released, else
     three."""
-    return _kept.read()
+    return _KEPT.read()
 
 
 def _held_find() -> Mapping[int, Held]:
@@ -94,5 +94,5 @@ _OF_TASK = (
     *("role__name", "index"),
 )
 _HOLDERS = Prepared(_holders)
-_kept = KeptResult(HELD, _held_find)
+_KEPT = KeptResult(HELD, _held_find)
 """A job's name and owner change while it waits, if ever."""

@@ -159,7 +159,7 @@ def overview_all() -> Overview:
 def _overview(rows: QuerySet[Node]) -> Overview:
     types = {row.pk: row for row in CellType.objects.select_related("sku")}
     uppers = {row.pk: row for row in UpperCell.objects.all()}
-    spots = _spots([(node, _section(node, uppers)) for node in _nodes(rows)])
+    spots = _SPOTS.of([(node, _section(node, uppers)) for node in _nodes(rows)])
     spots.sort(key=lambda one: (one.section, one.node.name))
     return Overview(spots, {key: row.sku.name for key, row in types.items()}, _groups(types))
 
@@ -191,7 +191,7 @@ def _gpus_find() -> Mapping[int, Sequence[GpuFacts]]:
     return dict(found)
 
 
-_gpus = KeptResult(RowsVersion(Gpu.objects.all), _gpus_find)
+_GPUS = KeptResult(RowsVersion(Gpu.objects.all), _gpus_find)
 """By node."""
 
 
@@ -203,20 +203,27 @@ class _Made(NamedTuple):
     spot: NodeSpot
 
 
-_made: dict[int, _Made] = {}
-"""Last spot of each node: few of a thousand nodes change from moment to moment, but pages want all."""
+class _Spots:
+    """Makes nodes' spots; keeps the last one of each: few of a thousand nodes change from moment to moment, but pages
+    want all."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, _Made] = {}
+
+    def of(self, nodes: Iterable[tuple[NodeFacts, str]]) -> list[NodeSpot]:
+        """The nodes' spots, in their order; each node with its section."""
+        held, gpus, found = gpus_held(), _GPUS.read(), []
+        for node, section in nodes:
+            there = gpus.get(node.pk, ())
+            holds = [held.get(gpu.pk) for gpu in there]
+            made = self._made.get(node.pk)
+            if made is None or made.spot[:2] != (node, section) or made.held != holds or made.gpus != there:
+                made = self._made[node.pk] = _Made(there, holds, _spot(node, section, there, held))
+            found.append(made.spot)
+        return found
 
 
-def _spots(nodes: Iterable[tuple[NodeFacts, str]]) -> list[NodeSpot]:
-    held, gpus, found = gpus_held(), _gpus.read(), []
-    for node, section in nodes:
-        there = gpus.get(node.pk, ())
-        holds = [held.get(gpu.pk) for gpu in there]
-        made = _made.get(node.pk)
-        if made is None or made.spot[:2] != (node, section) or made.held != holds or made.gpus != there:
-            made = _made[node.pk] = _Made(there, holds, _spot(node, section, there, held))
-        found.append(made.spot)
-    return found
+_SPOTS = _Spots()
 
 
 def _spot(node: NodeFacts, section: str, gpus: Iterable[GpuFacts], held: Mapping[int, Held]) -> NodeSpot:

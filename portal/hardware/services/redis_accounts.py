@@ -28,10 +28,6 @@ from portal.hardware.models import Node
 
 log = logging.getLogger(__name__)
 
-_lines: dict[str, tuple[str, str]] = {}
-"""What this process applied: account -> (password, the account's line in Redis's list)."""
-_turn = Lock()
-
 
 def redis_password(node: Node) -> str:
     """The password of the node's accounts, derived from the portal's sealing key, the node's identity and its key:
@@ -55,14 +51,41 @@ def redis_accounts_apply() -> bool:
     if not settings.REDIS_ACCOUNTS:
         return True
     try:
-        with _turn:
-            client = redis_once()
-            there = _told(client)  # before the rows, so that the account of a node that joins just now stays
-            _apply(client, there, dict(_wanted()))
+        _ACCOUNTS.apply(redis_once())
     except RedisError as error:
         log.warning("accounts of nodes not put in place in Redis: %s", error)
         return False
     return True
+
+
+class _Accounts:
+    """Applies accounts; keeps what this process applied, so that only what differs is applied again."""
+
+    def __init__(self) -> None:
+        self._applied: dict[str, tuple[str, str]] = {}  # account -> (password, its line in Redis's list)
+        self._turn = Lock()
+
+    def apply(self, client: Redis) -> None:
+        """Makes Redis's accounts match the rows. Raises RedisError."""
+        with self._turn:
+            there = _told(client)  # before the rows, so that the account of a node that joins just now stays
+            wanted = dict(_wanted())
+            for account in there.keys() - wanted.keys():
+                client.acl_deluser(account)
+                self._applied.pop(account, None)
+            if changed := {
+                account: one
+                for account, one in wanted.items()
+                if self._applied.get(account) != (one[0], there.get(account))
+            }:
+                _put(client, there, changed)
+                now = _told(client)
+                self._applied |= {
+                    account: (password, now.get(account, "")) for account, (password, _) in changed.items()
+                }
+
+
+_ACCOUNTS = _Accounts()
 
 
 def _wanted() -> Iterator[tuple[str, tuple[str, list[str]]]]:
@@ -73,25 +96,14 @@ def _wanted() -> Iterator[tuple[str, tuple[str, list[str]]]]:
         yield reports_account(node.name), (password, reports_account_rules())
 
 
-def _apply(client: Redis, there: Mapping[str, str], wanted: Mapping[str, tuple[str, list[str]]]) -> None:
-    for account in there.keys() - wanted.keys():
-        client.acl_deluser(account)
-        _lines.pop(account, None)
-    changed = [
-        account for account, (password, _) in wanted.items() if _lines.get(account) != (password, there.get(account))
-    ]
-    if not changed:
-        return
+def _put(client: Redis, there: Mapping[str, str], changed: Mapping[str, tuple[str, list[str]]]) -> None:
     pipe = client.pipeline(transaction=True)
-    for account in changed:
-        password, rules = wanted[account]
+    for account, (password, rules) in changed.items():
         # Disconnects clients that used another password; those with this one stay connected.
         if account in there and f"#{hashlib.sha256(password.encode()).hexdigest()}" not in there[account].split():
             pipe.acl_deluser(account)
         pipe.execute_command("ACL", "SETUSER", account, "reset", "on", f">{password}", *rules)  # type: ignore[no-untyped-call]
     pipe.execute()
-    now = _told(client)
-    _lines.update({account: (wanted[account][0], now.get(account, "")) for account in changed})
 
 
 def _told(client: Redis) -> dict[str, str]:

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
 
 from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.fields.json import KeyTransform
@@ -17,7 +16,7 @@ from portal.hardware.models import Node
 from portal.jobs.models import Claim, Job, JobEvent, TaskRole
 from portal.jobs.selectors.lists import jobs_sized
 from portal.jobs.states import JobState
-from portal.queue.outlook import Endless, Places, Plan, Score, StartRange, plan_read, queue_read, starts_read
+from portal.queue.outlook import Endless, Plan, Score, StartRange, plan_read, queue_read, starts_read
 from portal.queue.selectors.kinds import Kinds, kinds_wanted, roles_kinds, wanting
 
 
@@ -105,39 +104,26 @@ def queue_own(jobs: QuerySet[Job], *, job: Job) -> QuerySet[Job]:
 def queue_ordered(jobs: QuerySet[Job], *, plan: Plan | None = None) -> list[int]:
     """Ids of these waiting jobs in the last plan's order; jobs it has not seen come last, oldest first. One query while
     the same jobs wait, else two."""
-    places, version = (plan or plan_read()).places, jobs.order_by().aggregate(version=IdsVersion("pk"))["version"]
-    kept = _kept[0]
-    if kept.places is not places or len(kept.orders) >= MOST_ORDERS:
-        kept = _kept[0] = _Orders(places, {})
-    if version not in kept.orders:
+    plan, version = plan or plan_read(), jobs.order_by().aggregate(version=IdsVersion("pk"))["version"]
+    if (order := plan.orders.get(version)) is None:
         ids = jobs.order_by().aggregate(ids=Joined("pk"))["ids"]
         waiting = {int(one) for one in ids.split(",")} if ids else set()
-        order = [*(job for job in places if job in waiting), *sorted(waiting - places.keys())]
-        kept.orders[version] = order
-        return order
-    return kept.orders[version]
+        order = [*(job for job in plan.places if job in waiting), *sorted(waiting - plan.places.keys())]
+        if len(plan.orders) < MOST_ORDERS:
+            plan.orders[version] = order
+    return order
 
 
 MOST_ORDERS = 50
-
-
-class _Orders(NamedTuple):
-    """Orders already computed, by version of the set of waiting jobs: they hold until the next plan, and sorting ten
-    thousand ids takes longer than comparing them."""
-
-    places: Places
-    orders: dict[str | None, list[int]]
-
-
-_kept = [_Orders({}, {})]
+"""So many are kept with a plan."""
 
 
 def queue_rows(*, ids: Sequence[int], plan: Plan | None = None) -> list[Queued]:
     """The jobs with these ids, in this order; three queries and two reads of what the scheduler left, one if the plan
     is given."""
-    (places, reserved), ranges, kept = plan or plan_read(), starts_read().ranges, gpus_kept(jobs=ids)
+    plan, ranges, kept = plan or plan_read(), starts_read().ranges, gpus_kept(jobs=ids)
     return [
-        Queued(job, places.get(job.pk), ranges.get(job.pk), job.pk in reserved, kept.get(job.pk))
+        Queued(job, plan.places.get(job.pk), ranges.get(job.pk), job.pk in plan.reserved, kept.get(job.pk))
         for job in jobs_sized(ids=ids)
     ]
 

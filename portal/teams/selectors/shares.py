@@ -64,7 +64,7 @@ def vc_quotas(*, vcs: Iterable[VirtualCluster], book: QuotaBook | None = None) -
 def vc_shares(*, vcs: Iterable[VirtualCluster], book: QuotaBook | None = None) -> dict[int, list[SkuShare]]:
     """Each VC's shares by its id, sorted by SKU. A fixed number of queries for any number of VCs."""
     vcs, book = list(vcs), book or quota_book()
-    counts, shut = _counts.read(), set(_SHUT())
+    counts, shut = _COUNTS.read(), set(_SHUT())
     used = counts.held
     lent, ready = _lent(counts, book), _ready(counts, shut)
     shares = {}
@@ -166,7 +166,7 @@ class SkuTotal:
 
 def sku_totals() -> list[SkuTotal]:
     """Every SKU's GPUs, by name. Three queries if nothing was given or released, else four."""
-    counted, shut = _counts.read().there, set(_SHUT())
+    counted, shut = _COUNTS.read().there, set(_SHUT())
     totals = []
     for sku in _SKUS():
         nodes = counted.get(sku.name, {})
@@ -221,7 +221,7 @@ class _Counts(NamedTuple):
     there: Mapping[str, Mapping[int, _Counted]]
 
 
-_counts = KeptResult(HELD, lambda: _Counts(_held_count(), _gpus_count()))
+_COUNTS = KeptResult(HELD, lambda: _Counts(_held_count(), _gpus_count()))
 """A job's VC changes only while it waits; whatever it may still hold then is rewritten (``job_change_vc``)."""
 _SHUT = Prepared(lambda: Node._base_manager.exclude(takes_tasks()).values_list("pk", flat=True))
 """Nodes that take no new tasks: few, and they change with every late report."""

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import astuple
 from datetime import date, datetime, timedelta
+from functools import lru_cache
 
 import msgspec
 from django.conf import settings
@@ -20,8 +21,6 @@ from portal.usage.selectors.gpu_hours import UsageKey, UsageSums, usage_of_days
 log = logging.getLogger(__name__)
 
 KEY = "berth:portal:usage-open"
-RENEWED = timedelta(seconds=60)
-"""How often a worker recomputes them."""
 Sums = Mapping[UsageKey, UsageSums]
 
 
@@ -54,21 +53,14 @@ class _Open(msgspec.Struct, frozen=True):
         return self.first <= first and last <= self.last and timedelta() <= now - self.until < age
 
 
-_last: _Open | None = None
-
-
 def usage_of_open_days(*, first: date, last: date, now: datetime) -> tuple[datetime, Sums]:
     """GPU time on these days and perhaps others, at most ``USAGE_KEPT_S`` old, and its time."""
-    global _last
     most = timedelta(seconds=settings.USAGE_KEPT_S)
     if not most:
         return now, usage_of_days(first=first, last=last, now=now)
-    kept = _last
-    if kept is None or not kept.tells(first, last, now, min(most, RENEWED)):
-        kept = _read()
-        if kept is None or not kept.tells(first, last, now, most):
-            kept = usage_open_keep(first=first, last=last, now=now)
-        _last = kept
+    kept = _read()
+    if kept is None or not kept.tells(first, last, now, most):
+        kept = usage_open_keep(first=first, last=last, now=now)
     return kept.until, kept.sums
 
 
@@ -88,11 +80,15 @@ def _read() -> _Open | None:
     """The sums stored last; None if none can be read."""
     try:
         written = redis_once().get(KEY)
-        if not isinstance(written, bytes):
-            return None
-        found = unpacked(written, _Written)
+        return _open(written) if isinstance(written, bytes) else None
     except (RedisError, msgspec.MsgspecError) as error:
         log.warning("usage of days that are not over is not read: %s", error)
         return None
+
+
+@lru_cache(maxsize=1)
+def _open(written: bytes) -> _Open:
+    """Cached: it lasts a minute, and many read it."""
+    found = unpacked(written, _Written)
     sums = {line.of: UsageSums(*line.ms) for line in found.lines}
     return _Open(found.first, found.last, found.until, sums)

@@ -11,7 +11,6 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from portal.common.wake import redis_once
-from portal.usage.selectors import open_days
 from portal.usage.selectors.open_days import KEY, usage_of_open_days
 from portal.usage.services.rollup import usage_open_days_keep
 from tests.support.cluster.usage_runs import at, rolled_from, run
@@ -25,18 +24,12 @@ MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture(autouse=True)
-def _running(world: World, settings: LazySettings, monkeypatch: pytest.MonkeyPatch) -> None:
+def _running(world: World, settings: LazySettings) -> None:
     """Two GPUs are held since ten o'clock."""
     settings.USAGE_KEPT_S = 120
-    another_process(monkeypatch)
     world.node("gpu01", gpus=8)
     run(world, "05-03 10:00", None, gpus=2)
     rolled_from("05-03")
-
-
-def another_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has read nothing yet."""
-    monkeypatch.setattr(open_days, "_last", None)
 
 
 def held(now: Any, first: date = DAY, last: date = DAY) -> float:
@@ -60,9 +53,8 @@ def test_the_next_minute_of_the_worker_is_seen_though_the_last_one_would_do() ->
     assert held(NOON + MINUTE) * 30 == 121, "two minutes of a GPU more"
 
 
-def test_without_a_worker_it_is_worked_out_once_for_all_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_worker_it_is_worked_out_once_for_all_processes() -> None:
     assert held(NOON) == 4
-    another_process(monkeypatch)
     with CaptureQueriesContext(connection) as queries:
         assert held(NOON + MINUTE) == 4
     assert not queries.captured_queries
