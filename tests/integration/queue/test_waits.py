@@ -120,7 +120,7 @@ def test_where_a_reason_cannot_be_worked_out_jobs_start_all_the_same(
     second, third = world.submit(name="second"), world.submit(name="third")
     failed = REGISTRY.get_sample_value("berth_scheduler_untold_total") or 0
     with monkeypatch.context() as stumbling:
-        world.scheduler.engine = None
+        stumbling.setattr(world, "scheduler", cycle.Scheduler())
         stumbling.setattr(cycle, "Engine", Stumbling)
         applied = world.cycle().applied
     assert applied == Applied(started=1), "on the GPU that is free, and on no other"
