@@ -204,6 +204,8 @@ class Parking(Addition):
 
     def _come_home(self, now: int, run: Run, parked: _Parked) -> None:
         """Starts it on its idle GPUs, inside its quota if that is free, else on loan."""
+        if run.claims:
+            return
         if any(leaf in self._held for leaf in parked.leaves):
             if parked.aside and self._rule.by_right and run.request.vc in self._freed:
                 self._take_home(now, run, parked)

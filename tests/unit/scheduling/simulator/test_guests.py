@@ -104,13 +104,22 @@ def test_guests_go_with_a_host_that_is_preempted_and_take_nothing_from_other_tea
     assert len(gone) == 2
 
 
+def test_who_is_left_alone_on_a_gpu_is_as_fast_as_any() -> None:
+    result = played(group(2, 0.5), row("a", 0, 100), row("b", 0, 200))
+    assert (of(result, "a").finish_ms, of(result, "b").finish_ms) == (200_000, 300_000)
+
+
 @pytest.mark.parametrize("most", [2, 4])
-def test_no_group_is_larger_than_the_rule_and_only_of_one_team(most: int) -> None:
-    lines = [row(f"v{number}", 0, 100) for number in range(6)] + [row("s", 0, 100, vc="speech")]
-    result = played(group(most), *lines, vision=1, speech=1)
-    at_once = [one for one in result.outcomes if one.first_start_ms == 0]
-    assert len(at_once) == min(7, 1 + most)
-    assert of(result, "s").first_start_ms == 0
+def test_no_group_is_larger_than_the_rule(most: int) -> None:
+    result = played(group(most), *(row(f"v{number}", 0, 100) for number in range(6)))
+    assert sum(one.first_start_ms == 0 for one in result.outcomes) == most
+
+
+def test_a_group_is_of_one_team() -> None:
+    lines = (row("v", 0, 100), *(row(f"s{number}", 0, 100, vc="speech") for number in range(3)))
+    result = played(group(2, 0.5), *lines, vision=1, speech=1)
+    assert of(result, "v").finish_ms == 100_000
+    assert [of(result, f"s{number}").first_start_ms for number in range(2)] == [0, 0]
 
 
 RULES = [

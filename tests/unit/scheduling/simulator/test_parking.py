@@ -76,18 +76,13 @@ def test_a_larger_job_than_the_rule_parks_loses_its_work() -> None:
     assert told(parked(ParkRule(2, Home.NODE), *rows, gpus=2, vision=1, speech=1), "v2") == (1, 1, 30)
 
 
-@pytest.mark.parametrize(("price", "victim"), [(Price.WORK, "v3"), (Price.SWITCH, "v2")])
+@pytest.mark.parametrize(("price", "victim"), [(Price.WORK, "v3"), (Price.SWITCH, "v2"), (Price.WAIT, "v2")])
 def test_who_can_be_parked_costs_two_switches_as_a_victim(price: Price, victim: str) -> None:
-    """v2 has run for longer than v3, which no RAM is for: two GPUs are more than the rule parks."""
-    rows = (
-        row("v1", 0, 500, 2),
-        row("v2", 0, 500),
-        row("v3", 100, 500, 2),
-        row("s1", 250, 50, vc="speech"),
-    )
-    result = parked(ParkRule(1, price=price, queueing=Queueing.ASIDE), *rows, nodes=3, gpus=2, vision=1, speech=1)
-    preempted = [one.job.id for one in result.events if one.happening is Happening.PREEMPT]
-    assert preempted in ([victim], [])
+    """At 150 v2 has run for 150 s, and v3 for 50 s, which is not worth parking."""
+    rows = (row("v1", 0, 500, 2), row("v2", 0, 500), row("v3", 100, 500), row("s1", 150, 50, vc="speech"))
+    rule = ParkRule(1, price=price, least_ms=100_000)
+    result = parked(rule, *rows, nodes=2, gpus=2, vision=1, speech=1)
+    assert [one.job.id for one in result.events if one.happening is Happening.PREEMPT] == [victim]
 
 
 def test_a_second_preemption_that_finds_no_room_loses_the_work_from_before_the_first() -> None:
