@@ -24,12 +24,14 @@ _DECLARED: dict[str, Wording] = {}
 
 class Wording:
     """A declared sentence: its code, and its English text with named placeholders. With ``plural``, that one is used
-    unless the number ``count`` among the data is 1. Call it with the data to say it."""
+    unless the number ``count`` among the data is 1. ``between``: stands between the members of a list. Call it with the
+    data to say it."""
 
-    def __init__(self, code: str, text: str, plural: str = "", *, count: str = "") -> None:
+    def __init__(self, code: str, text: str, plural: str = "", *, count: str = "", between: str = ", ") -> None:
         if code in _DECLARED:
             raise ValueError(f"two sentences are declared as {code}")
         self.code, self.text, self.plural, self.count = code, text, plural, count
+        self.between = between
         self.names = frozenset(_HOLE.findall(text))
         _DECLARED[code] = self
 
@@ -57,7 +59,9 @@ class Sentence(str):
 
     def __new__(cls, wording: Wording, data: Mapping[str, Any]) -> Sentence:
         form = wording.text if wording.is_one(data) else wording.plural
-        made = super().__new__(cls, form % Filled({name: _listed(value) for name, value in data.items()}))
+        made = super().__new__(
+            cls, form % Filled({name: _listed(value, wording.between) for name, value in data.items()})
+        )
         made.wording, made.data = wording, data
         return made
 
@@ -109,8 +113,8 @@ def _read(value: Any, deepest: int) -> Any:
     return told(value, deepest - 1) if isinstance(value, dict) else _bounded(value)
 
 
-def _listed(value: Any) -> Any:
-    return ", ".join(value) if isinstance(value, list) else value
+def _listed(value: Any, between: str) -> Any:
+    return between.join(value) if isinstance(value, list) else value
 
 
 def _json(value: Any) -> Any:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db.models import Count, Min, Q, QuerySet
+from django.db.models.fields.json import KeyTransform
 from django.utils.translation import gettext, gettext_noop
 
 from nodes.protocol.names import FOREIGN_PROCESS, MIG_MODE
@@ -298,20 +299,15 @@ _BAD = Prepared(_bad)
 
 def _since(gpus: Sequence[Gpu]) -> dict[int, datetime]:
     """When each GPU last changed, from the events of its node."""
-    by_node: dict[int, list[tuple[str, datetime]]] = defaultdict(list)
-    for node, message, at in _EVENTS(nodes={gpu.node_id for gpu in gpus}):
-        by_node[node].append((message, at))
-    found = {}
-    for gpu in gpus:
-        told = [at for message, at in by_node[gpu.node_id] if message.startswith(f"GPU {gpu.index} ")]
-        if told:
-            found[gpu.pk] = told[0]
-    return found
+    last: dict[tuple[int, int], datetime] = {}
+    for node, index, at in _EVENTS(nodes={gpu.node_id for gpu in gpus}):
+        last.setdefault((node, index), at)
+    return {gpu.pk: last[gpu.node_id, gpu.index] for gpu in gpus if (gpu.node_id, gpu.index) in last}
 
 
-def _events() -> QuerySet[NodeEvent, tuple[int, str, datetime]]:
+def _events() -> QuerySet[NodeEvent, tuple[int, int, datetime]]:
     events = NodeEvent.objects.filter(Among("node", "nodes"), code__in=["gpu_changed", "gpu_gone"])
-    return events.order_by("-id").values_list("node", "message", "at")[:MOST_EVENTS]
+    return events.order_by("-id").values_list("node", KeyTransform("index", "data"), "at")[:MOST_EVENTS]
 
 
 _EVENTS = Prepared(_events)

@@ -27,20 +27,3 @@ class EventRow(models.Model):
     def message(self) -> str:
         """What happened, as a declared sentence."""
         return told(self.data)
-
-
-class WordedRow(models.Model):
-    """An event: who, what, when, in words and as data."""
-
-    at = models.DateTimeField(db_index=True)
-    code = models.CharField(max_length=40)
-    message = models.TextField()
-    data = models.JSONField(default=dict, blank=True)
-    actor = models.CharField(max_length=150, blank=True, help_text="user name, or empty for Berth itself")
-
-    class Meta:
-        abstract = True
-        ordering = ["id"]
-
-    def __str__(self) -> str:
-        return f"{self.at:%Y-%m-%d %H:%M:%S} {self.code}: {self.message}"

@@ -38,15 +38,16 @@ def worded(text: str, others: Callable[[str], str] = str) -> str:
     if not isinstance(text, Sentence):
         return others(text)
     wording = text.wording
-    values = {name: _worded(value, others) for name, value in text.data.items()}
+    between = gettext(", ") if wording.between == ", " else wording.between
+    values = {name: _worded(value, between, others) for name, value in text.data.items()}
     one = wording.is_one(text.data)
     form = ngettext(wording.text, wording.plural, 1 if one else 2) if wording.plural else gettext(wording.text)
     return form % Filled(values)
 
 
-def _worded(value: Any, others: Callable[[str], str]) -> Any:
+def _worded(value: Any, between: str, others: Callable[[str], str]) -> Any:
     if isinstance(value, list):
-        return gettext(", ").join(worded(one, others) for one in value)
+        return between.join(worded(one, others) for one in value)
     return worded(value, others) if isinstance(value, str) else value
 
 

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from django.utils.translation import gettext, gettext_noop
+from django.utils.translation import gettext
+
+from portal.common.sentences import worded
+from portal.hardware.wordings import CLOCK_AHEAD, CLOCK_BEHIND
 
 LIMIT_MS = 5_000
 BELIEVED_MS = 1_000
 """The most that one report may lower the estimate: a delayed report looks like a slow clock."""
-
-_AHEAD = gettext_noop(
-    "Its clock is %(seconds)s s ahead of the portal's: times of its tasks and logs are wrong by that, and orders may "
-    "expire on their way."
-)
-_BEHIND = gettext_noop(
-    "Its clock is %(seconds)s s behind the portal's: times of its tasks and logs are wrong by that, and orders may "
-    "expire on their way."
-)
 
 
 def skew_after(*, before_ms: int, late_ms: int) -> int:
@@ -29,10 +23,14 @@ def clock_fault(skew_ms: int) -> str:
     return f"{clock_wrong(skew_ms)} {clock_cure()}" if abs(skew_ms) > LIMIT_MS else ""
 
 
+def clock_said(skew_ms: int) -> str:
+    """How far it is off, and what follows, as a declared sentence."""
+    return (CLOCK_AHEAD if skew_ms > 0 else CLOCK_BEHIND)(seconds=abs(skew_ms) // 1000)
+
+
 def clock_wrong(skew_ms: int) -> str:
-    """How far it is off, and what follows."""
-    words = gettext(_AHEAD) if skew_ms > 0 else gettext(_BEHIND)
-    return words % {"seconds": abs(skew_ms) // 1000}
+    """The same in the reader's language."""
+    return worded(clock_said(skew_ms))
 
 
 def clock_cure() -> str:

@@ -12,6 +12,7 @@ from nodes.protocol.messages import MOST_LISTENERS, DiskShare, GpuInfo, Inventor
 from nodes.protocol.states import ListenerKind
 from portal.common.hosts import host_plain
 from portal.common.told import GPUS, MOST, amount_believed, perhaps_believed
+from portal.hardware import wordings
 
 FIRST_PORT, LAST_PORT = 1, 65535
 USUAL_PORTS = (20000, 29999)
@@ -76,12 +77,12 @@ def ports_fit(found: Inventory) -> bool:
 def too_many(found: Inventory) -> list[str]:
     """Phrases for each list longer than its limit."""
     told = (
-        ("GPUs", len(found.gpus), GPUS),
-        ("storages", len(found.storages), STORAGES),
-        ("faults of storages", len(found.storage_faults), STORAGES),
-        ("unguarded storages", len(found.storages_unguarded), STORAGES),
+        (wordings.GPUS, len(found.gpus), GPUS),
+        (wordings.STORAGES, len(found.storages), STORAGES),
+        (wordings.STORAGE_FAULTS, len(found.storage_faults), STORAGES),
+        (wordings.UNGUARDED, len(found.storages_unguarded), STORAGES),
     )
-    return [f"{number:,} {what} (at most {most:,} count)" for what, number, most in told if number > most]
+    return [what(number=f"{number:,}", most=f"{most:,}") for what, number, most in told if number > most]
 
 
 def _of_storages(told: Mapping[str, str]) -> dict[str, str]:

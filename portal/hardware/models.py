@@ -6,8 +6,9 @@ from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import Case, F, Q, Value, When
 
-from portal.common.models import WordedRow
+from portal.common.models import EventRow
 from portal.common.names import CELL_TYPE_LENGTH, NAME
+from portal.common.sentence_field import SentenceField
 from portal.hardware.agents import agent_fault
 from portal.hardware.clocks import clock_fault
 from portal.hardware.states import NodeHealth, NodeIntent
@@ -139,7 +140,7 @@ class Node(models.Model):
     intent = models.CharField(max_length=10, choices=NodeIntent.choices, default=NodeIntent.OPEN)
     intent_reason = models.TextField(blank=True)
     health = models.CharField(max_length=10, choices=NodeHealth.choices, default=NodeHealth.UNKNOWN)
-    health_reason = models.TextField(blank=True)
+    health_reason = SentenceField()
     full_since = models.DateTimeField(null=True, blank=True)
     stuck_since = models.DateTimeField(null=True, blank=True)
     stuck_cause = models.CharField(max_length=10, blank=True, default="", db_default="")
@@ -279,7 +280,7 @@ class Gpu(models.Model):
         return self.present and not self.fault
 
 
-class NodeEvent(WordedRow):
+class NodeEvent(EventRow):
     """An event of a node."""
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="events")

@@ -21,6 +21,7 @@ from django.utils.translation import gettext
 import scheduling
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
+from portal.cluster import wordings
 from portal.cluster.configuration_words import configuration_words
 from portal.cluster.services.topology import gpu_leave_out, gpus_let_in
 from portal.common.errors import Fault, Invalid
@@ -250,7 +251,7 @@ def _node_write(node: scheduling.Node, types: dict[str, CellType], now: datetime
         node_cpu_tasks_write(node=row, cpu_tasks=node.cpu_tasks, actor=actor, now=now)
     if not node.leaves:
         if made:
-            node_event(node=row, code="configured", message=f"Node {node.id}: expected.", now=now, actor=actor)
+            node_event(node=row, code="configured", message=wordings.EXPECTED(node=node.id), now=now, actor=actor)
         return row
     chain = "" if node.chain == node.cell_type else node.chain
     columns = {
@@ -261,8 +262,10 @@ def _node_write(node: scheduling.Node, types: dict[str, CellType], now: datetime
     Node.objects.filter(pk=row.pk).update(**changed, upper=None)
     _gpus_write(row, types[node.cell_type], columns["slots"])
     if changed or made:
-        words = "expected" if made else f"now {node.shape} in {chain_of(node)}"
-        node_event(node=row, code="configured", message=f"Node {node.id}: {words}.", now=now, actor=actor)
+        message = wordings.CONFIGURED(node=node.id, shape=node.shape, chain=chain_of(node))
+        if made:
+            message = wordings.EXPECTED(node=node.id)
+        node_event(node=row, code="configured", message=message, now=now, actor=actor)
     return row
 
 

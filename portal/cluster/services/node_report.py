@@ -13,11 +13,12 @@ from django.db.models import F, Q
 from django.db.models.functions import Greatest
 
 from nodes.protocol.messages import GpuInfo, Inventory, Report
+from portal.cluster import wordings
 from portal.cluster.services.topology import gpu_settle, gpu_type_before_topology, topology_take_first
 from portal.common.wake import scheduler_wake
 from portal.hardware.acceptance import growth, offer_of, offer_within
 from portal.hardware.agents import UNREAD
-from portal.hardware.clocks import BELIEVED_MS, clock_fault, skew_after
+from portal.hardware.clocks import BELIEVED_MS, clock_fault, clock_said, skew_after
 from portal.hardware.inventories import SENTENCE, UNGUARDED, inventory_believed, ports_fit, too_many
 from portal.hardware.listeners import LISTENERS
 from portal.hardware.models import CellType, Gpu, Node, NodeEvent
@@ -28,6 +29,7 @@ from portal.hardware.services.nodes import node_event, node_events
 from portal.hardware.services.stuck import due_after, stuck_columns
 from portal.hardware.silences import heard_since, portal_late_ms
 from portal.hardware.states import NodeHealth
+from portal.hardware.wordings import CLOCK_RIGHT, CLOCK_WRONG
 
 log = logging.getLogger(__name__)
 
@@ -98,27 +100,25 @@ def _old_start_tell(node: Node, report: Report, now: datetime) -> None:
     later = Node.objects.filter(silent, pk=node.pk, public_key=node.public_key, boot__gt=report.boot)
     told = {**node.inventory, OLD_START: True}
     if later.exclude(inventory__has_key=OLD_START).update(inventory=told):
-        message = (
-            f"Reports of {node.name} are refused: its agent numbers its start before the one that was heard last. "
-            "Give it a new key."
-        )
+        message = wordings.OLD_START(node=node.name)
         node_event(node=node, code=OLD_START, message=message, now=now, told=report.boot, heard=node.boot)
         log.warning("%s (%s, %s)", message, report.boot, node.boot)
 
 
 def _heard_again(node: Node, now: datetime) -> None:
     if health_move(node, NodeHealth.HEALTHY, reason=""):
-        words = "reports for the first time" if node.health == NodeHealth.UNKNOWN else "is back"
-        node_event(node=node, code="healthy", message=f"Node {node.name} {words}.", now=now)
+        wording = wordings.FIRST_REPORT if node.health == NodeHealth.UNKNOWN else wordings.BACK
+        node_event(node=node, code="healthy", message=wording(node=node.name), now=now)
 
 
 def _clock_take(node: Node, skew_ms: int, now: datetime) -> None:
     """Events, once each: its clock is wrong; it is right again."""
     before, fault = node.clock_fault, clock_fault(skew_ms)
     if fault and not before:
-        node_event(node=node, code="clock_wrong", message=f"Node {node.name}: {fault}", now=now, skew_ms=skew_ms)
+        message = CLOCK_WRONG(node=node.name, why=clock_said(skew_ms))
+        node_event(node=node, code="clock_wrong", message=message, now=now, skew_ms=skew_ms)
     elif before and not fault:
-        node_event(node=node, code="clock_right", message=f"The clock of node {node.name} is right again.", now=now)
+        node_event(node=node, code="clock_right", message=CLOCK_RIGHT(node=node.name), now=now)
 
 
 def _inventory_take(node: Node, reported: Inventory, now: datetime) -> None:
@@ -189,8 +189,7 @@ def _claims_take(node: Node, said: Inventory, now: datetime) -> dict[str, Any]:
 def _growth_tell(node: Node, now: datetime) -> None:
     """Event at most hourly: every other report may repeat it."""
     if not NodeEvent.objects.filter(node=node, code=GREW, at__gt=now - SAID_AGAIN).exists():
-        message = f"Node {node.name} claims more than was accepted; it does not count until it is confirmed."
-        node_event(node=node, code=GREW, message=message, now=now)
+        node_event(node=node, code=GREW, message=wordings.GREW(node=node.name), now=now)
 
 
 def _listeners(found: Inventory) -> dict[str, object]:
@@ -211,16 +210,14 @@ reported once."""
 
 
 def _nonsense(node: Node, told: Inventory, believed: Inventory, now: datetime) -> dict[str, bool]:
-    wrong = {}
+    wrong: dict[str, str] = {}
     if not ports_fit(told):
         used = f"{believed.port_first}-{believed.port_last}"
-        wrong[PORTS_WRONG] = f"The agent of {node.name} names no range of ports: {used} are used."
+        wrong[PORTS_WRONG] = wordings.PORTS_WRONG(node=node.name, ports=used)
     if told.address and not believed.address:
-        wrong[ADDRESS_WRONG] = (
-            f"The agent of {node.name} names no address: tasks on other servers cannot reach those there."
-        )
+        wrong[ADDRESS_WRONG] = wordings.ADDRESS_WRONG(node=node.name)
     if many := too_many(told):
-        wrong[TOO_MANY] = f"The agent of {node.name} names more than a server has: {', '.join(many)}."
+        wrong[TOO_MANY] = wordings.TOO_MANY(node=node.name, many=many)
     for code, message in wrong.items():
         if code not in node.inventory:
             node_event(node=node, code=code, message=message, now=now)
@@ -243,9 +240,8 @@ def _disk(node: Node, found: Inventory) -> dict[str, object]:
 
 def _full_take(node: Node, found: Inventory, now: datetime) -> None:
     """Record that its disk is full, or has space again."""
-    words = "is full: it takes nothing new" if found.disk_full else "has room again"
-    code = "disk_full" if found.disk_full else "disk_room"
-    node_event(node=node, code=code, message=f"The disk for containers of {node.name} {words}.", now=now)
+    wording = wordings.DISK_FULL if found.disk_full else wordings.DISK_ROOM
+    node_event(node=node, code=wording.code, message=wording(node=node.name), now=now)
 
 
 def _gpus_take(node: Node, found: Inventory, rows: dict[str, Gpu], now: datetime) -> None:
@@ -255,7 +251,7 @@ def _gpus_take(node: Node, found: Inventory, rows: dict[str, Gpu], now: datetime
         if rows[uuid].present:
             rows[uuid].present = False
             Gpu.objects.filter(pk=rows[uuid].pk).update(present=False)
-            message = f"GPU {rows[uuid].index} ({uuid}) of {node.name} is not there any more."
+            message = wordings.GPU_GONE(index=rows[uuid].index, uuid=uuid, node=node.name)
             node_event(node=node, code="gpu_gone", message=message, now=now)
     came = [info.uuid for info in found.gpus if info.uuid not in rows or not rows[info.uuid].present]
     elsewhere = cards_take(node=node, uuids=came, now=now) if came else frozenset()
@@ -271,7 +267,8 @@ def _gpus_take(node: Node, found: Inventory, rows: dict[str, Gpu], now: datetime
             row = rows[info.uuid]
             Gpu.objects.filter(pk=row.pk).update(**changed | {"present": True})
             if {"fault", "told", "present"} & changed.keys():
-                message = f"GPU {info.index} of {node.name}: {_gpu_words(row, changed, info)}."
+                why = _gpu_words(row, changed, info)
+                message = wordings.GPU_CHANGED(index=info.index, node=node.name, why=why)
                 node_event(node=node, code="gpu_changed", message=message, now=now)
     topology_take_first(node=node, now=now)
 
@@ -287,7 +284,7 @@ def _gpu_words(row: Gpu, changed: Mapping[str, object], info: GpuInfo) -> str:
     if not info.healthy:
         return info.fault
     fenced = changed.get("fault", row.fault)
-    return "its node finds nothing wrong any more; it is fenced off until it is put back" if fenced else "is well again"
+    return wordings.FENCED() if fenced else wordings.WELL_AGAIN()
 
 
 def _gpus_new(node: Node, found: Inventory, infos: Sequence[GpuInfo], now: datetime) -> dict[str, Gpu]:
@@ -301,7 +298,9 @@ def _gpus_new(node: Node, found: Inventory, infos: Sequence[GpuInfo], now: datet
     made = Gpu.objects.bulk_create(
         Gpu(node=node, cell_type=first_types[info.model], uuid=info.uuid, **_gpu_columns(info)) for info in infos
     )
-    found_words = [f"GPU {info.index} of {node.name}: {info.model}, {info.memory_mb} MB." for info in infos]
+    found_words = [
+        wordings.GPU_FOUND(index=info.index, node=node.name, model=info.model, memory=info.memory_mb) for info in infos
+    ]
     node_events(node=node, code="gpu_found", messages=found_words, now=now)
     return {gpu.uuid: gpu for gpu in made}
 

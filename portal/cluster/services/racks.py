@@ -6,6 +6,7 @@ from datetime import datetime
 
 from django.utils.translation import gettext
 
+from portal.cluster import wordings
 from portal.common.errors import Conflict
 from portal.hardware.models import RACK, Node, UpperCell
 from portal.hardware.services.cells import cell_type_for
@@ -28,7 +29,7 @@ def rack_form(*, node: Node, now: datetime) -> None:
     cell = UpperCell.objects.filter(address=rack_address(node.rack)).select_related("cell_type").first()
     if cell is not None:
         if _needed(cell):
-            message = f"Rack {node.rack} stays as it is, since quotas are made of it: {node.name} is not part of it."
+            message = wordings.RACK_KEPT(rack=node.rack, node=node.name)
             node_event(node=node, code="rack_kept", message=message, now=now)
             return
         cell.delete()
@@ -40,7 +41,7 @@ def rack_form(*, node: Node, now: datetime) -> None:
     cell_type = cell_type_for(level=level, child=shape)
     cell = UpperCell.objects.create(address=rack_address(node.rack), cell_type=cell_type)
     Node.objects.filter(pk__in=[one.pk for one in nodes]).update(upper=cell)
-    message = f"Rack {node.rack}: {len(nodes)} nodes are a cell of type {cell_type.name}."
+    message = wordings.RACK(rack=node.rack, number=len(nodes), type=cell_type.name)
     node_event(node=node, code="rack", message=message, now=now)
 
 

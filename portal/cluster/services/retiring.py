@@ -9,6 +9,7 @@ from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
+from portal.cluster import wordings
 from portal.cluster.services.racks import rack_form, rack_leave
 from portal.common.errors import Conflict
 from portal.common.live import announce
@@ -41,7 +42,7 @@ def node_retire(*, node: Node, now: datetime, actor: str) -> list[str]:
         Node.objects.filter(pk=node.pk).update(
             shape=None, slots=[], rack="", upper=None, chain="", storages=[], removed_at=now
         )
-        node_event(node=node, code="removed", message=f"Node {node.name} was removed.", now=now, actor=actor)
+        node_event(node=node, code="removed", message=wordings.REMOVED(node=node.name), now=now, actor=actor)
         transaction.on_commit(lambda: announce("queue", {}))
         redis_accounts_soon()
         for other in Node.objects.filter(rack=node.rack, chain="", shape__isnull=False)[:1] if node.rack else ():

@@ -16,6 +16,7 @@ from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
+from portal.cluster import wordings
 from portal.cluster.services.racks import rack_form, rack_leave
 from portal.common.errors import Conflict
 from portal.common.wake import scheduler_wake
@@ -106,7 +107,7 @@ def _take(node: Node, gpus: Sequence[Gpu], now: datetime, actor: str) -> None:
         if gpu not in inside:
             gpu_leave_out(gpu=gpu, why=f"its node has {leaf.name}")
     gpus_let_in(node=node)
-    message = f"Topology of {node.name}: {node_type.name}, GPUs {', '.join(map(str, node.slots))}."
+    message = wordings.TOPOLOGY(node=node.name, shape=node_type.name, indices=[*map(str, node.slots)])
     node_event(node=node, code="topology", message=message, now=now, actor=actor)
     rack_form(node=node, now=now)
 

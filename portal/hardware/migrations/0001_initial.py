@@ -2,6 +2,8 @@ import django.core.validators
 import django.db.models.deletion
 from django.db import migrations, models
 
+import portal.common.sentence_field
+
 
 class Migration(migrations.Migration):
     initial = True
@@ -125,7 +127,12 @@ class Migration(migrations.Migration):
                         max_length=10,
                     ),
                 ),
-                ("health_reason", models.TextField(blank=True)),
+                (
+                    "health_reason",
+                    portal.common.sentence_field.SentenceField(
+                        blank=True, default=portal.common.sentence_field.nothing
+                    ),
+                ),
                 ("full_since", models.DateTimeField(blank=True, null=True)),
                 ("stuck_since", models.DateTimeField(blank=True, null=True)),
                 ("stuck_cause", models.CharField(blank=True, db_default="", default="", max_length=10)),
@@ -239,8 +246,7 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("at", models.DateTimeField(db_index=True)),
                 ("code", models.CharField(max_length=40)),
-                ("message", models.TextField()),
-                ("data", models.JSONField(blank=True, default=dict)),
+                ("data", models.JSONField(default=dict)),
                 (
                     "actor",
                     models.CharField(blank=True, help_text="user name, or empty for Berth itself", max_length=150),

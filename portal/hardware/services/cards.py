@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime, timedelta
 
+from portal.hardware import wordings
 from portal.hardware.models import Gpu, Node, NodeEvent
 from portal.hardware.services.nodes import node_event
 from portal.hardware.states import NodeHealth
@@ -26,7 +27,7 @@ def cards_take(*, node: Node, uuids: Collection[str], now: datetime) -> frozense
             _say_twice(node, gpu, now)
             continue
         Gpu.objects.filter(pk=gpu.pk).update(present=False)
-        message = f"GPU {gpu.index} ({gpu.uuid}) of {other.name} is in {node.name} now."
+        message = wordings.GPU_MOVED(index=gpu.index, uuid=gpu.uuid, node=other.name, other=node.name)
         for one in (other, node):
             node_event(node=one, code="gpu_moved", message=message, now=now)
     return frozenset(left)
@@ -39,7 +40,7 @@ def _lately(node: Node, now: datetime) -> bool:
 
 def _say_twice(node: Node, gpu: Gpu, now: datetime) -> None:
     """Event at most hourly: a moving GPU is reported twice for a few seconds, one of a cloned node for ever."""
-    message = f"{node.name} reports the GPU {gpu.uuid}, which {gpu.node.name} reports as well: it stays with that one."
-    said = NodeEvent.objects.filter(node=node, code="gpu_twice", message=message, at__gt=now - SAID_AGAIN)
+    message = wordings.GPU_TWICE(node=node.name, uuid=gpu.uuid, other=gpu.node.name)
+    said = NodeEvent.objects.filter(node=node, code="gpu_twice", data=message.stored(), at__gt=now - SAID_AGAIN)
     if not said.exists():
         node_event(node=node, code="gpu_twice", message=message, now=now)

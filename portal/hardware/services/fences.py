@@ -20,6 +20,7 @@ from nodes.protocol.names import FOREIGN_PROCESS, MIG_MODE
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.common.errors import Conflict, NotFound
+from portal.hardware import wordings
 from portal.hardware.models import Gpu, Node
 from portal.hardware.outages import FOUND_BY_NODE
 from portal.hardware.services.nodes import node_event
@@ -80,11 +81,9 @@ def node_put_back(
             Gpu.objects.filter(pk=row.pk).update(**_put_back(row))
         if out:
             Node.objects.filter(pk=held.pk).update(out_since=None, out_cause="", trial_at=None, trials=0)
-        names = [f"GPU {row.index}" for row in rows] + (["the node"] if out else [])
-        node_event(
-            node=held, code="put_back", message=f"{', '.join(names)} of {held.name} put back: {reason}", now=now,
-            actor=actor, gpus=[row.uuid for row in rows],
-        )  # fmt: skip
+        names = [wordings.GPU(index=row.index) for row in rows] + ([wordings.THE_NODE()] if out else [])
+        message, gpus = wordings.PUT_BACK(names=names, node=held.name, why=reason), [row.uuid for row in rows]
+        node_event(node=held, code="put_back", message=message, now=now, actor=actor, gpus=gpus)
         before = {"gpus": {row.uuid: row.fault for row in rows}, "out": held.out_cause if out else None}
         audit_write(
             Audited.NODE_PUT_BACK, actor=actor, target=held.name, now=now, before=before, after={"reason": reason}

@@ -11,6 +11,7 @@ from django.db.models import F
 from django.utils.translation import gettext
 
 from nodes.protocol.envelope import public_key_check
+from nodes.protocol.wording import stored
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.common.converters import Name
@@ -18,6 +19,7 @@ from portal.common.errors import Conflict, Fault, Invalid
 from portal.common.live import announce
 from portal.common.moves import sources
 from portal.common.wake import scheduler_wake
+from portal.hardware import wordings
 from portal.hardware.models import Node, NodeEvent
 from portal.hardware.services.redis_accounts import redis_accounts_soon
 from portal.hardware.silences import silent_way_out
@@ -34,9 +36,10 @@ def node_event(*, node: Node, code: str, message: str, now: datetime, actor: str
 def node_events(
     *, node: Node, code: str, messages: Sequence[str], now: datetime, actor: str = "", **data: object
 ) -> None:
-    """Record several events of one kind for a node, inside the caller's transaction."""
+    """Record several events of one kind for a node, inside the caller's transaction. Raises TypeError for a message
+    that is not declared."""
     NodeEvent.objects.bulk_create(
-        NodeEvent(node=node, at=now, code=code, message=message, actor=actor, data=data) for message in messages
+        NodeEvent(node=node, at=now, code=code, data=data | stored(message), actor=actor) for message in messages
     )
     if messages:
         transaction.on_commit(lambda: announce("node", {"name": node.name}))
@@ -49,9 +52,7 @@ def node_cpu_tasks_write(*, node: Node, cpu_tasks: bool, actor: str, now: dateti
     rows = Node.objects.filter(pk=node.pk).exclude(cpu_tasks=cpu_tasks)
     if not rows.update(cpu_tasks=cpu_tasks, placement_version=F("placement_version") + 1):
         return False
-    message = f"Node {node.name} takes tasks without GPUs."
-    if not cpu_tasks:
-        message = f"Node {node.name} takes no more tasks without GPUs; those that run there go on."
+    message = (wordings.TAKES_CPU_TASKS if cpu_tasks else wordings.NO_CPU_TASKS)(node=node.name)
     node_event(node=node, code="cpu_tasks", message=message, now=now, actor=actor)
     node.cpu_tasks = cpu_tasks
     return True
@@ -75,7 +76,7 @@ def node_add(
         if made or first:
             if accept:
                 Node.objects.filter(pk=node.pk).update(accept_first=True, cpu_tasks=cpu_tasks)
-            node_event(node=node, code="joined", message=f"Node {name} was registered.", now=now, actor=actor)
+            node_event(node=node, code="joined", message=wordings.JOINED(node=name), now=now, actor=actor)
             audit_write(
                 Audited.NODE_ADD, actor=actor, target=name, now=now,
                 after={"public_key": public_key, "accept": accept, "cpu_tasks": cpu_tasks},
@@ -117,7 +118,9 @@ def node_set_intent(*, node: Node, intent: str, reason: str, actor: str, now: da
                 % {"node": node.name, "intent": is_now, "wanted": wanted}
             )
         if moved:
-            words = f"Node {node.name} is {intent}" + (f": {reason}" if reason else ".")
+            words = wordings.INTENTS[NodeIntent(intent)](node=node.name)
+            if reason:
+                words = wordings.INTENTS_FOR[NodeIntent(intent)](node=node.name, why=reason)
             there = {"tasks": _tasks_there(node)} if intent == NodeIntent.DRAINING else {}
             node_event(node=node, code=f"intent_{intent}", message=words, now=now, actor=actor, **there)
             after = {"intent": intent, "reason": reason}

@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db import transaction
 
 from portal.common.prepared import Prepared
+from portal.hardware import wordings
 from portal.hardware.models import Node, NodeEvent
 from portal.hardware.outages import OUT_CAUSES
 from portal.hardware.services.nodes import node_event
@@ -25,9 +26,9 @@ def node_start_failed(*, node: Node, user: str, cause: str, now: datetime) -> bo
     if cause not in OUT_CAUSES:
         return False
     with transaction.atomic():
-        words = cause.replace("_", " ")
-        message = f"A task of {user} could not be started on {node.name}: {words}."
-        node_event(node=node, code=START_FAILED, message=message, now=now, user=user, cause=cause)
+        words = wordings.FAILED_BY[cause]()
+        message = wordings.START_FAILED(user=user, node=node.name, why=words)
+        node_event(node=node, code=START_FAILED, message=message, now=now, cause=cause)
         row = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
         return _put_out(row, cause, words, now)
 
@@ -42,8 +43,9 @@ def _put_out(row: Node, cause: str, words: str, now: datetime) -> bool:
     Node.objects.filter(pk=row.pk).update(
         out_since=now, out_cause=cause, trial_at=now + wait, trials=min(row.trials + 1, 1000)
     )
-    failed = "on trial, another task" if row.trials else f"tasks of {users} users"
-    message = f"{row.name} takes nothing new: {failed} failed at the start ({words})."
+    message = wordings.OUT(node=row.name, number=users, why=words)
+    if row.trials:
+        message = wordings.OUT_ON_TRIAL(node=row.name, why=words)
     node_event(node=row, code="out", message=message, now=now, cause=cause)
     return True
 
@@ -74,7 +76,7 @@ def nodes_try(*, now: datetime) -> list[Node]:
             still = Node.objects.filter(pk=node.pk, out_since=node.out_since)
             if still.update(out_since=None, trial_at=now):
                 node.out_since, node.trial_at = None, now
-                node_event(node=node, code="trial", message=f"{node.name} is tried again.", now=now)
+                node_event(node=node, code="trial", message=wordings.TRIAL(node=node.name), now=now)
     return [node for node in nodes if node.out_since is None]
 
 
@@ -86,4 +88,4 @@ def node_trial_passed(*, node: Node, now: datetime) -> None:
     with transaction.atomic():
         on_trial = Node.objects.filter(pk=node.pk, out_since__isnull=True, trials__gt=0)
         if on_trial.update(out_cause="", trial_at=None, trials=0):
-            node_event(node=node, code="trial_passed", message=f"A task started well on {node.name}.", now=now)
+            node_event(node=node, code="trial_passed", message=wordings.TRIAL_PASSED(node=node.name), now=now)

@@ -14,6 +14,7 @@ from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.common.errors import Conflict
 from portal.common.wake import scheduler_wake
+from portal.hardware import wordings
 from portal.hardware.models import Node, NodeEvent, ReportsLane
 from portal.hardware.services.health import health_move
 from portal.hardware.services.nodes import node_event
@@ -65,10 +66,7 @@ def _given_up_meanwhile(silent: Collection[Node]) -> int:
 
 
 def _silent_together(silent: Collection[Node], number: int, count: int, now: datetime) -> None:
-    message = (
-        f"{number} of {count} nodes fell silent together; none is given up. "
-        "Look at the network and at the broker's address."
-    )
+    message = wordings.TOGETHER(number=number, all=count)
     for node in silent:
         with transaction.atomic():
             if Node.objects.filter(pk=node.pk).exclude(health_reason=message).update(health_reason=message):
@@ -79,12 +77,12 @@ def node_lose(*, node: Node, reason: str, actor: str, now: datetime) -> None:
     """Give up by hand a node that has been silent long enough to be given up alone: silent together with most others it
     would be waited for as long as they are. Its tasks are left to the caller. Raises Conflict if it is not silent that
     long."""
-    message = f"No report since {_seen(node)}; given up by {actor}: {reason}"
+    message = wordings.NO_REPORT_BY(time=_seen(node), user=actor, why=reason)
     with transaction.atomic():
         silent = node_silent_long(node, now)
         if not (silent and health_move(node, NodeHealth.LOST, reason=message, last_report_at=node.last_report_at)):
             raise Conflict(_why_not(node))
-        words = f"Node {node.name} is lost. {message}"
+        words = wordings.LOST(node=node.name, why=message)
         node_event(node=node, code=GIVEN_UP, message=words, now=now, actor=actor)
         before = {"health": NodeHealth.HEALTHY}
         audit_write(
@@ -105,13 +103,13 @@ def _why_not(node: Node) -> str:
 
 
 def _seen(node: Node) -> str:
-    return f"{node.last_report_at:%H:%M:%S}" if node.last_report_at else "never"
+    return f"{node.last_report_at:%H:%M:%S}" if node.last_report_at else wordings.NEVER()
 
 
 def _lose(node: Node, now: datetime) -> bool:
-    message = f"No report since {_seen(node)}; given up after {settings.NODE_LOST_AFTER_S} s."
+    message = wordings.NO_REPORT(time=_seen(node), seconds=settings.NODE_LOST_AFTER_S)
     with transaction.atomic():
         lost = health_move(node, NodeHealth.LOST, reason=message, last_report_at=node.last_report_at)
         if lost:
-            node_event(node=node, code="lost", message=f"Node {node.name} is lost. {message}", now=now)
+            node_event(node=node, code="lost", message=wordings.LOST(node=node.name, why=message), now=now)
     return lost

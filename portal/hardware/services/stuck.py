@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from nodes.protocol.messages import Inventory, Report
+from portal.hardware import wordings
 from portal.hardware.models import Node
 from portal.hardware.services.nodes import node_event
 from portal.hardware.silences import heard_without_gap
@@ -62,13 +63,13 @@ def _cause(node: Node, found: Inventory, now: datetime) -> str:
 def _tell(node: Node, cause: str, now: datetime) -> None:
     """Records events. An absent engine says nothing of orders, so it ends only itself."""
     if node.stuck_cause == Stuck.ENGINE:
-        message = f"The container engine of {node.name} answers again."
+        message = wordings.ENGINE_BACK(node=node.name)
         node_event(node=node, code="engine_back", message=message, now=now)
     elif node.stuck_cause == Stuck.ORDERS and not cause:
-        node_event(node=node, code="orders_taken", message=f"Node {node.name} takes its orders again.", now=now)
+        node_event(node=node, code="orders_taken", message=wordings.ORDERS_TAKEN(node=node.name), now=now)
     if cause == Stuck.ENGINE:
-        message = f"The container engine of {node.name} does not answer: the node takes nothing new."
+        message = wordings.ENGINE_AWAY(node=node.name)
         node_event(node=node, code="engine_away", message=message, now=now)
     elif cause == Stuck.ORDERS:
-        message = f"Node {node.name} does not take its orders: it gets nothing new."
+        message = wordings.ORDERS_LEFT(node=node.name)
         node_event(node=node, code="orders_left", message=message, now=now)

@@ -15,6 +15,7 @@ from portal.common.errors import Conflict
 from portal.hardware.acceptance import offer_joined
 from portal.hardware.models import Node
 from portal.hardware.services.nodes import node_cpu_tasks_write, node_event
+from portal.joining.wordings import ACCEPTED, MAY_OFFER
 from portal.storages.models import Storage
 
 
@@ -35,9 +36,7 @@ def node_accept(
             exported = Storage.objects.exclude(export="").values_list("root", flat=True)
             after["storages"] = sorted({*after["storages"], *exported})
         Node.objects.filter(pk=held.pk).update(accepted=after, accepted_at=held.accepted_at or now, claims={})
-        message = f"Node {held.name} is accepted."
-        if before is not None:
-            message = f"Node {held.name} may offer what it claims."
+        message = (ACCEPTED if before is None else MAY_OFFER)(node=held.name)
         node_event(node=held, code="accepted", message=message, now=now, actor=actor)
         if cpu_tasks is None:
             cpu_tasks = held.cpu_tasks

@@ -26,6 +26,7 @@ from portal.hardware.services.nodes import node_add, node_event
 from portal.hardware.services.redis_accounts import redis_accounts_soon, redis_address
 from portal.hardware.silences import silent_way_out
 from portal.hardware.states import NodeHealth
+from portal.joining.wordings import NEW_KEY
 
 AGENTS_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
 """Names that an agent accepts for itself; they are part of host names inside jobs."""
@@ -84,7 +85,7 @@ def _key_put(node: Node, *, before: str, public_key: str, actor: str, now: datet
         public_key=public_key, placement_version=F("placement_version") + 1, boot=0, seq=0
     )
     redis_accounts_soon()
-    words = f"Node {node.name} has a new key; the old one is refused."
+    words = NEW_KEY(node=node.name)
     node_event(node=node, code="new_key", message=words, now=now, actor=actor)
     audit_write(
         Audited.NODE_KEY, actor=actor, target=node.name, now=now,

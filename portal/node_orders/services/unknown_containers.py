@@ -18,6 +18,7 @@ from portal.hardware.models import Gpu, Node
 from portal.hardware.services.fences import fences_lift
 from portal.hardware.services.generations import nodes_bump
 from portal.hardware.services.nodes import node_event
+from portal.node_orders import wordings
 
 STRANGERS, NAME, FOLDER = 512, 200, 500
 """How many unknown containers of a node are recorded, and the length of their name and folder: each that comes or goes
@@ -43,7 +44,7 @@ def strangers_take(*, node: Node, reports: Sequence[ContainerReport], now: datet
             Node.objects.filter(pk=held.pk).update(strangers=after)
             _tell(held, after.keys() - before.keys(), before.keys() - after.keys(), now)
         if len(reports) > len(after) == STRANGERS > len(before):
-            words = f"Node {held.name} tells of {len(reports):,} unknown containers; {STRANGERS} of them are noted."
+            words = wordings.TOO_MANY(node=held.name, number=f"{len(reports):,}", noted=STRANGERS)
             node_event(node=held, code="containers_too_many", message=words, now=now)
 
 
@@ -65,11 +66,11 @@ def _fence(attempts: dict[str, str], node: Node) -> None:
 
 def _tell(node: Node, come: set[str], gone: set[str], now: datetime) -> None:
     for attempt in sorted(come):
-        words = f"Node {node.name} runs the container of a task attempt that this portal does not know: {attempt}."
-        node_event(node=node, code="container_unknown", message=words, now=now, attempt=attempt)
+        words = wordings.UNKNOWN(node=node.name, attempt=attempt)
+        node_event(node=node, code="container_unknown", message=words, now=now)
     for attempt in sorted(gone):
-        words = f"The unknown container of task attempt {attempt} is gone."
-        node_event(node=node, code="container_unknown_gone", message=words, now=now, attempt=attempt)
+        words = wordings.GONE(attempt=attempt)
+        node_event(node=node, code="container_unknown_gone", message=words, now=now)
 
 
 def stranger_stop(*, node: Node, attempt: str, reason: str, actor: str, now: datetime) -> None:
@@ -85,7 +86,9 @@ def stranger_stop(*, node: Node, attempt: str, reason: str, actor: str, now: dat
         stranger |= {"stopped_by": actor, "reason": reason}
         Node.objects.filter(pk=held.pk).update(strangers=held.strangers)
         nodes_bump([held.pk])
-        words = f"The unknown container of task attempt {attempt} is stopped" + (f": {reason}" if reason else ".")
-        node_event(node=held, code="container_unknown_stop", message=words, now=now, actor=actor, attempt=attempt)
+        words = wordings.STOPPED(attempt=attempt)
+        if reason:
+            words = wordings.STOPPED_FOR(attempt=attempt, why=reason)
+        node_event(node=held, code="container_unknown_stop", message=words, now=now, actor=actor)
         told = {"attempt": attempt, "reason": reason}
         audit_write(Audited.NODE_CONTAINER, actor=actor, target=held.name, now=now, before=told)

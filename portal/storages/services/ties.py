@@ -17,6 +17,7 @@ from portal.hardware.acceptance import below
 from portal.hardware.inventories import SENTENCE
 from portal.hardware.models import Node
 from portal.hardware.services.nodes import node_event
+from portal.storages import wordings
 from portal.storages.models import Storage
 from portal.storages.ties import UNSEEN, is_tied, is_untied
 
@@ -36,9 +37,7 @@ def storage_tie(*, storage: Storage, node: Node, tied: bool, actor: str, now: da
             tie_write(held, storage, tied)
             if tied:  # whatever proofs said: an administrator knows better
                 _ties_put(held, storage, {"by_hand": True})
-            message = f"Node {held.name} is tied to the storage {storage.name}."
-            if not tied:
-                message = f"Node {held.name} is untied from the storage {storage.name}."
+            message = (wordings.TIED if tied else wordings.UNTIED)(node=held.name, storage=storage.name)
             node_event(node=held, code="tied" if tied else "untied", message=message, now=now, actor=actor)
             before, after = {"node": held.name, "tied": not tied}, {"node": held.name, "tied": tied}
             audit_write(
@@ -86,7 +85,7 @@ def tie_proven(*, storage: Storage, node: Node, by: str, result: str, why: str, 
         unproven = result == UNSEEN and tries >= TRIES and bool(storage.export) and not said.get("by_hand")
         if unproven and is_tied(held, storage):
             tie_write(held, storage, False)
-            message = f"Node {held.name} does not see what other servers write in {storage.name}: it is untied from it."
+            message = wordings.UNSEEN(node=held.name, storage=storage.name)
             node_event(node=held, code="untied", message=message, now=now)
             before, after = {"node": held.name, "tied": True}, {"node": held.name, "tied": False, "proof": UNSEEN}
             audit_write(Audited.STORAGE_TIE, actor="", target=storage.name, now=now, before=before, after=after)

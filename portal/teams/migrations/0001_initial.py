@@ -196,8 +196,7 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("at", models.DateTimeField(db_index=True)),
                 ("code", models.CharField(max_length=40)),
-                ("message", models.TextField()),
-                ("data", models.JSONField(blank=True, default=dict)),
+                ("data", models.JSONField(default=dict)),
                 (
                     "actor",
                     models.CharField(blank=True, help_text="user name, or empty for Berth itself", max_length=150),

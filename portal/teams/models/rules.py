@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from nodes.protocol.wording import Wording
 from portal.common.columns import Column, asked
 
 
@@ -15,12 +16,12 @@ class Rule:
     """``event``: what events call it; ``row``: its label on the page of its virtual cluster, empty: shown with another;
     ``by_leads``: leads may change it, all others only administrators."""
 
-    event: str
+    event: Wording
     row: Any
     by_leads: bool
 
 
-def rule(column: Column, *words: Any, event: str, row: Any = "", by_leads: bool = False, **more: Any) -> Column:
+def rule(column: Column, *words: Any, event: Wording, row: Any = "", by_leads: bool = False, **more: Any) -> Column:
     """The column as a rule; ``words`` and the rest: see ``asked``."""
     column.rule = Rule(event, row, by_leads)  # type: ignore[attr-defined]
     return asked(column, *words, **more)

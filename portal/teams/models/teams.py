@@ -8,8 +8,9 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
+from nodes.protocol.wording import Wording
 from portal.common.columns import asked, within
-from portal.common.models import WordedRow
+from portal.common.models import EventRow
 from portal.common.names import NAME
 from portal.common.priorities import PRIORITY_CLASSES, priority_name
 from portal.hardware.states import Borrow, VcRole
@@ -47,7 +48,7 @@ class VirtualCluster(models.Model):
             default=1, validators=within(1, MOST), help_text="its share of idle capacity beside others'"
         ),
         _("Weight"), _("Its share of idle GPUs beside others'."),
-        event="weight for idle GPUs", row=_("Weight for idle GPUs"),
+        event=Wording("rule_idle_weight", "weight for idle GPUs"), row=_("Weight for idle GPUs"),
     )  # fmt: skip
     user_factor = rule(
         models.FloatField(
@@ -55,14 +56,14 @@ class VirtualCluster(models.Model):
             help_text="times the quota: what one user may hold",
         ),
         _("Part of the quota one user may hold"), _("0.5 is half of it; empty: no limit."), step="any",
-        event="part of the quota one user may hold", by_leads=True,
+        event=Wording("rule_user_share", "part of the quota one user may hold"), by_leads=True,
     )  # fmt: skip
     user_gpus = rule(
         models.PositiveIntegerField(
             null=True, blank=True, validators=within(0, MOST), help_text="GPUs that one user may hold"
         ),
         _("GPUs one user may hold"), _("Guaranteed jobs together; empty: no limit."),
-        event="GPUs one user may hold", row=_("One user may hold"), by_leads=True,
+        event=Wording("rule_user_gpus", "GPUs one user may hold"), row=_("One user may hold"), by_leads=True,
     )  # fmt: skip
     class_gpus = rule(
         models.PositiveIntegerField(
@@ -70,25 +71,26 @@ class VirtualCluster(models.Model):
             help_text="GPUs of jobs of class prod and above together",
         ),
         _("GPUs of Production and Critical"), _("All such jobs together; empty: no limit."),
-        event="GPUs of Production and Critical jobs", row=_("Production and Critical together"),
+        event=Wording("rule_class_gpus", "GPUs of Production and Critical jobs"),
+        row=_("Production and Critical together"),
     )  # fmt: skip
     default_borrow = rule(
         models.CharField(
             max_length=5, choices=Borrow.choices, default=Borrow.NEVER, help_text="for jobs that say nothing about it"
         ),
         _("Jobs borrow"), _("Start on idle GPUs before the quota is free, for jobs that say nothing about it."),
-        event="jobs borrow", row=_("Jobs borrow by default"), by_leads=True,
+        event=Wording("rule_borrow", "jobs borrow"), row=_("Jobs borrow by default"), by_leads=True,
     )  # fmt: skip
     member_class = rule(
         models.CharField(
             max_length=4, choices=CLASSES, default="prod", help_text="highest priority class of members"
         ),
         _("Highest class of members"), words=CLASS_WORDS,
-        event="highest class of members", row=_("Highest class"),
+        event=Wording("rule_member_class", "highest class of members"), row=_("Highest class"),
     )  # fmt: skip
     lead_class = rule(
         models.CharField(max_length=4, choices=CLASSES, default="crit", help_text="highest priority class of leads"),
-        _("Highest class of leads"), words=CLASS_WORDS, event="highest class of leads",
+        _("Highest class of leads"), words=CLASS_WORDS, event=Wording("rule_lead_class", "highest class of leads"),
     )  # fmt: skip
     log_quota_gb = rule(
         models.PositiveIntegerField(
@@ -97,7 +99,7 @@ class VirtualCluster(models.Model):
         ),
         _("GB of logs that are kept"),
         _("Of jobs that are over; the longest ended give way. 0: all; empty: as is usual in this portal."),
-        event="GB of logs that are kept", row=_("Logs of jobs that are over"),
+        event=Wording("rule_logs", "GB of logs that are kept"), row=_("Logs of jobs that are over"),
     )  # fmt: skip
     default_profile = rule(
         models.CharField(
@@ -107,7 +109,7 @@ class VirtualCluster(models.Model):
         ),
         _("Containers run as"), _("As root a job reads every file of a storage that it mounts read-only."),
         words={"root": _("root, unless the job says user"), "user": _("the user, always")},
-        event="profile of containers", row=_("Containers run as"),
+        event=Wording("rule_profile", "profile of containers"), row=_("Containers run as"),
     )  # fmt: skip
     host_network = rule(
         models.BooleanField(
@@ -121,7 +123,7 @@ class VirtualCluster(models.Model):
             "listens on its loopback, also what answers without a password. A job of one task never does."
         ),
         words={False: _("refused: they need the host network"), True: _("accepted, on the host network")},
-        event="host network for jobs of several tasks", row=_("Jobs of several tasks"),
+        event=Wording("rule_host_network", "host network for jobs of several tasks"), row=_("Jobs of several tasks"),
     )  # fmt: skip
     created_at = models.DateTimeField(auto_now_add=True)
     removed_at = models.DateTimeField(null=True, blank=True)
@@ -170,7 +172,7 @@ class Membership(models.Model):
         return f"{self.user_id or self.group_id}: {self.role}"
 
 
-class VcEvent(WordedRow):
+class VcEvent(EventRow):
     """An event of a virtual cluster."""
 
     vc = models.ForeignKey(VirtualCluster, on_delete=models.CASCADE, related_name="events")

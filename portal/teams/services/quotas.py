@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import reduce
 from operator import or_
+from types import MappingProxyType
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from nodes.protocol.wording import Wording
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.common.errors import Conflict, Fault, Invalid
@@ -21,7 +23,8 @@ from portal.common.live import announce
 from portal.common.prepared import Prepared, Slot
 from portal.common.wake import scheduler_wake
 from portal.hardware.models import CellType
-from portal.teams.models import QuotaChange, QuotaChangeLine, QuotaLine, VcEvent, VirtualCluster
+from portal.teams import wordings
+from portal.teams.models import QuotaChange, QuotaChangeLine, QuotaLine, VirtualCluster
 from portal.teams.selectors.details import lines_named
 from portal.teams.selectors.engine_cluster import ClusterRows, cluster_read
 from portal.teams.selectors.quotas import (
@@ -36,6 +39,7 @@ from portal.teams.selectors.quotas import (
     quota_book,
 )
 from portal.teams.services.cluster_version import cluster_change
+from portal.teams.services.events import vc_event
 from portal.teams.services.quota_checks import quota_faults
 
 MOST_CELLS = 1_000_000
@@ -143,25 +147,25 @@ def lines_write(lines: Lines, before: Lines, here: ClusterRows, now: datetime, a
     QuotaLine.objects.bulk_create(
         rows, update_conflicts=True, unique_fields=["vc", "cell_type", "chain"], update_fields=["count"]
     )
-    _events(changed, "quota", "Quota of {vc}: {count} {type}.", now, actor, reason, here.book)
+    _events(changed, "quota", wordings.QUOTA, now, actor, reason, here.book)
     return changed
 
 
 def _events(
-    lines: Lines, code: str, sentence: str, now: datetime, actor: str, reason: str = "", book: QuotaBook | None = None
+    lines: Lines,
+    code: str,
+    wording: Wording,
+    now: datetime,
+    actor: str,
+    reason: str = "",
+    book: QuotaBook | None = None,
+    times: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    named = zip(lines, lines_named(lines, book), strict=True)
-    VcEvent.objects.bulk_create(
-        VcEvent(
-            vc_id=key.vc_id,
-            at=now,
-            code=code,
-            message=sentence.format(vc=one.vc, count=one.count, type=one.cell_type)
-            + (f" Reason: {reason}" if reason else ""),
-            actor=actor,
-        )
-        for key, one in named
-    )
+    for key, one in zip(lines, lines_named(lines, book), strict=True):
+        message = wording(vc=one.vc, number=one.count, type=one.cell_type, **times)
+        if reason:
+            message = wordings.FOR_REASON(why=message, reason=reason)
+        vc_event(vc=VirtualCluster(pk=key.vc_id), code=code, message=message, now=now, actor=actor)
     if lines:
         transaction.on_commit(lambda: announce("queue", {}))
         transaction.on_commit(scheduler_wake)
@@ -224,9 +228,11 @@ def quota_change_create(
         QuotaChangeLine.objects.bulk_create(
             QuotaChangeLine(change=change, **key._asdict(), count=count) for key, count in lines.items()
         )
-        until = f" until {timezone.localtime(ends_at):%Y-%m-%d %H:%M}" if ends_at else ""
-        start = f"{timezone.localtime(starts_at):%Y-%m-%d %H:%M}"
-        _events(lines, "quota_planned", f"From {start}{until}: {{count}} {{type}} for {{vc}}.", now, actor, reason)
+        times = {"start": f"{timezone.localtime(starts_at):%Y-%m-%d %H:%M}"}
+        if ends_at:
+            times["end"] = f"{timezone.localtime(ends_at):%Y-%m-%d %H:%M}"
+        wording = wordings.PLANNED_UNTIL if ends_at else wordings.PLANNED
+        _events(lines, "quota_planned", wording, now, actor, reason, times=times)
         audit_write(Audited.QUOTA_CHANGE, actor=actor, target=f"change {change.pk}", now=now, after=_told(change))
     return change
 
@@ -242,7 +248,7 @@ def quota_change_withdraw(*, change: QuotaChange, now: datetime, actor: str) -> 
         rows = QuotaChange.objects.filter(pk=change.pk, over_at__isnull=True)
         if not rows.update(over_at=now, withdrawn=True):
             raise Conflict(gettext("This change is over already."))
-        _events(lines, "quota_withdrawn", "The change to {count} {type} of {vc} is withdrawn.", now, actor)
+        _events(lines, "quota_withdrawn", wordings.WITHDRAWN, now, actor)
         audit_write(Audited.QUOTA_CHANGE, actor=actor, target=f"change {change.pk}", now=now, before=_told(change))
 
 
@@ -301,14 +307,8 @@ def _begin(change: QuotaChange, now: datetime) -> bool:
             lines_write(as_lines(change.lines.all()), base_lines(), cluster_read(), now, change.actor, change.reason)
         else:
             end = f"{timezone.localtime(change.ends_at):%Y-%m-%d %H:%M}"
-            _events(
-                as_lines(change.lines.all()),
-                "quota_begun",
-                f"{{vc}} has {{count}} {{type}} until {end}.",
-                now,
-                change.actor,
-                change.reason,
-            )
+            lines = as_lines(change.lines.all())
+            _events(lines, "quota_begun", wordings.BEGUN, now, change.actor, change.reason, times={"end": end})
     return True
 
 
@@ -318,5 +318,5 @@ def _end(change: QuotaChange, now: datetime) -> bool:
             return False
         base = base_lines()
         back = {key: base.get(key, 0) for key in as_lines(change.lines.all())}
-        _events(back, "quota_returned", "{vc} has {count} {type} again.", now, "")
+        _events(back, "quota_returned", wordings.RETURNED, now, "")
     return True

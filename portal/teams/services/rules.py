@@ -18,14 +18,15 @@ from portal.common.errors import Fault, Invalid, NotFound
 from portal.common.priorities import PRIORITY_CLASSES, PriorityClass, priority_name
 from portal.common.wake import scheduler_wake
 from portal.hardware.models import Sku
-from portal.teams.models import RULES, FirmRight, LoanLimit, VcEvent, VirtualCluster
+from portal.teams import wordings
+from portal.teams.models import RULES, FirmRight, LoanLimit, VirtualCluster
 from portal.teams.selectors.quotas import quota_lines
 from portal.teams.services.cluster_version import cluster_change
+from portal.teams.services.events import vc_event
 from portal.teams.services.quota_checks import gpus_owned
 
 CAPS = frozenset(name for name, rule in RULES.items() if rule.by_leads)
 """Rules that a lead may change; the others are administrators'."""
-_SAID = {None: "no limit", True: "yes", False: "no"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,9 @@ def vc_set_rules(*, vc: VirtualCluster, changes: Mapping[str, Any], now: datetim
         raise Invalid(faults)
     with transaction.atomic():
         VirtualCluster.objects.filter(pk=vc.pk).update(**changed)
-        events = {"description": "description", **{name: rule.event for name, rule in RULES.items()}}
-        words = ", ".join(f"{events[name]} {_said(value)}" for name, value in changed.items())
-        _told(vc, "rules", f"Rules of {vc.name}: {words}.", now, actor)
+        events = {"description": wordings.DESCRIPTION, **{name: rule.event for name, rule in RULES.items()}}
+        rules = [wordings.RULE(rule=events[name](), value=_said(value)) for name, value in changed.items()]
+        _told(vc, "rules", wordings.RULES(vc=vc.name, rules=rules), now, actor)
         before = {name: getattr(vc, name) for name in changed}
         _audit(Audited.VC_RULES, vc, vc.name, actor, now, before, changed)
     vc.refresh_from_db()
@@ -72,7 +73,7 @@ def vc_set_rules(*, vc: VirtualCluster, changes: Mapping[str, Any], now: datetim
 
 
 def _said(value: object) -> object:
-    return _SAID[value] if value is None or isinstance(value, bool) else value
+    return wordings.SAID[value]() if value is None or isinstance(value, bool) else value
 
 
 def _changed(vc: VirtualCluster, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,10 +117,12 @@ def loan_limits_set(*, vc: VirtualCluster, limits: Sequence[Limit], now: datetim
             LoanLimit(vc=vc, sku=skus[limit.sku], max_borrow=limit.max_borrow, max_lend=limit.max_lend)
             for limit in limits
         )
-        words = "; ".join(
-            f"{limit.sku} borrow {_most(limit.max_borrow)}, lend {_most(limit.max_lend)}" for limit in limits
-        )
-        _told(vc, "limits", f"Limits of lending of {vc.name}: {words or 'none'}.", now, actor)
+        words = [
+            wordings.LIMIT(sku=limit.sku, borrow=_most(limit.max_borrow), lend=_most(limit.max_lend))
+            for limit in limits
+        ]
+        message = wordings.LIMITS(vc=vc.name, limits=words) if words else wordings.NO_LIMITS(vc=vc.name)
+        _told(vc, "limits", message, now, actor)
         if before != (after := _limits_of(vc)):
             _audit(Audited.VC_LIMITS, vc, vc.name, actor, now, before, after)
 
@@ -145,7 +148,7 @@ def _limit_faults(limits: Sequence[Limit], skus: Mapping[str, Sku]) -> Iterable[
 
 
 def _most(limit: int | None) -> str:
-    return "without limit" if limit is None else f"at most {limit}"
+    return wordings.WITHOUT() if limit is None else wordings.AT_MOST(number=limit)
 
 
 def firm_right_set(
@@ -163,7 +166,7 @@ def firm_right_set(
             raise Invalid(faults)
         before = _right_of(vc, username)
         right, _ = FirmRight.objects.update_or_create(vc=vc, user=user, defaults={"gpus": gpus, "last_day": last_day})
-        message = f"{username} may run {gpus} GPUs of {vc.name} without preemption until {last_day}."
+        message = wordings.FIRM_RIGHT(user=username, gpus=gpus, vc=vc.name, day=last_day)
         _told(vc, "firm_right", message, now, actor)
         _audit(Audited.FIRM_RIGHT, vc, username, actor, now, before, _right_of(vc, username))
     return right
@@ -191,7 +194,7 @@ def firm_right_end(*, vc: VirtualCluster, username: str, now: datetime, actor: s
         if not FirmRight.objects.filter(vc=vc, user__username=username).delete()[0]:
             raise NotFound("right of", username)
         _audit(Audited.FIRM_RIGHT, vc, username, actor, now, before, None)
-        _told(vc, "firm_right", f"{username}'s jobs in {vc.name} can be preempted again.", now, actor)
+        _told(vc, "firm_right", wordings.FIRM_RIGHT_OVER(user=username, vc=vc.name), now, actor)
 
 
 def _right_of(vc: VirtualCluster, username: str) -> dict[str, Any] | None:
@@ -213,5 +216,5 @@ def _audit(
 
 
 def _told(vc: VirtualCluster, code: str, message: str, now: datetime, actor: str) -> None:
-    VcEvent.objects.create(vc=vc, at=now, code=code, message=message, actor=actor)
+    vc_event(vc=vc, code=code, message=message, now=now, actor=actor)
     transaction.on_commit(scheduler_wake)

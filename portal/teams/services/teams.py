@@ -16,9 +16,12 @@ from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, User
 from portal.common.errors import Conflict, Fault, Invalid, NotFound
 from portal.common.wake import scheduler_wake
-from portal.teams.models import Membership, VcEvent, VirtualCluster
+from portal.hardware.states import VcRole
+from portal.teams import wordings
+from portal.teams.models import Membership, VirtualCluster
 from portal.teams.selectors.quotas import base_lines, quota_book
 from portal.teams.services.cluster_version import cluster_change
+from portal.teams.services.events import vc_event
 from portal.teams.services.quotas import emptied_withdraw, told_by_vc
 
 
@@ -33,7 +36,7 @@ def vc_create(
         )
         if not made:
             raise Conflict(gettext("There is a virtual cluster named %(name)s already.") % {"name": name})
-        VcEvent.objects.create(vc=vc, at=now, code="created", message=f"Virtual cluster {name}.", actor=actor)
+        vc_event(vc=vc, code="created", message=wordings.CREATED(vc=name), now=now, actor=actor)
         after = {"host_network": True} if host_network else None
         audit_write(Audited.VC_CREATE, actor=actor, target=name, vc=name, now=now, after=after)
     return vc
@@ -66,7 +69,7 @@ def vc_remove(*, vc: VirtualCluster, now: datetime, actor: str) -> None:
             vc.idle_policy.delete()
         vc.storages.clear()
         VirtualCluster.objects.filter(pk=vc.pk).update(removed_at=now)
-        VcEvent.objects.create(vc=vc, at=now, code="removed", message=f"{vc.name} was removed.", actor=actor)
+        vc_event(vc=vc, code="removed", message=wordings.REMOVED(vc=vc.name), now=now, actor=actor)
         audit_write(Audited.VC_REMOVE, actor=actor, target=vc.name, vc=vc.name, now=now, before=before)
         transaction.on_commit(scheduler_wake)
 
@@ -118,11 +121,15 @@ def _set(vc: VirtualCluster, who: Group | User, name: str, role: str, now: datet
         # The new row locks the virtual cluster's: its removal has either committed by now, or waits for this.
         if not VirtualCluster.objects.filter(pk=vc.pk).exists():
             raise NotFound("virtual cluster", vc.name)
-        message = f"{name} is {role} of {vc.name}."
-        VcEvent.objects.create(vc=vc, at=now, code="member", message=message, actor=actor)
+        message = wordings.MEMBER(name=_member(who), role=wordings.ROLES[VcRole(role)](), vc=vc.name)
+        vc_event(vc=vc, code="member", message=message, now=now, actor=actor)
         audit_write(
             Audited.VC_MEMBER, actor=actor, target=name, vc=vc.name, now=now, before=before, after={"role": role}
         )
+
+
+def _member(who: Group | User) -> str:
+    return who.username if isinstance(who, User) else wordings.GROUP(group=who.name)
 
 
 def membership_end(*, vc: VirtualCluster, membership_id: int, now: datetime, actor: str) -> None:
@@ -133,8 +140,9 @@ def membership_end(*, vc: VirtualCluster, membership_id: int, now: datetime, act
     name = row.user.username if row.user else f"Group {row.group}"
     with transaction.atomic():
         row.delete()
-        message = f"{name} is not in {vc.name} any more."
-        VcEvent.objects.create(vc=vc, at=now, code="member", message=message, actor=actor)
+        who = row.user.username if row.user else wordings.GROUP(group=str(row.group))
+        message = wordings.MEMBER_GONE(name=who, vc=vc.name)
+        vc_event(vc=vc, code="member", message=message, now=now, actor=actor)
         audit_write(Audited.VC_MEMBER, actor=actor, target=name, vc=vc.name, now=now, before={"role": row.role})
 
 

@@ -62,13 +62,16 @@ def _jobs(now: datetime, rng: random.Random) -> None:
 def _troubles(rng: random.Random) -> None:
     from portal.hardware.models import Gpu, Node
     from portal.hardware.states import NodeHealth, NodeIntent
+    from portal.hardware.wordings import NO_REPORT
 
     nodes = rng.sample(list(Node.objects.order_by("name")), LOST + CORDONED + DRAINING + SICK)
     lost, closed, draining, sick = (
         nodes[:LOST], nodes[LOST : LOST + CORDONED], nodes[LOST + CORDONED : -SICK], nodes[-SICK:]
     )  # fmt: skip
     keys = [[node.pk for node in some] for some in (lost, closed, draining)]
-    Node.objects.filter(pk__in=keys[0]).update(health=NodeHealth.LOST, health_reason="No report for 4 minutes.")
+    Node.objects.filter(pk__in=keys[0]).update(
+        health=NodeHealth.LOST, health_reason=NO_REPORT(time="12:00:00", seconds=60)
+    )
     Node.objects.filter(pk__in=keys[1]).update(intent=NodeIntent.CORDONED, intent_reason="new driver")
     Node.objects.filter(pk__in=keys[2]).update(intent=NodeIntent.DRAINING, intent_reason="fan 3 is loud")
     for node in sick:

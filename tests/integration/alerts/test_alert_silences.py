@@ -11,6 +11,7 @@ from django.utils import timezone
 from portal.accounts.models import Audited, AuditEntry, ClusterRole, User
 from portal.alerts.models import AlertSilence
 from portal.hardware.models import Node
+from portal.hardware.wordings import NO_REPORT
 from portal.teams.services.teams import member_set
 from tests.support.cluster.world import World
 from tests.support.people.cast import Api, person
@@ -28,7 +29,7 @@ def world() -> World:
     made.submit()
     made.settle()
     made.node("gpu02", gpus=1)
-    Node.objects.filter(name="gpu01").update(health="lost", health_reason="No report since noon.")
+    Node.objects.filter(name="gpu01").update(health="lost", health_reason=NO_REPORT(time="noon", seconds=60))
     return made
 
 
@@ -111,7 +112,7 @@ def test_a_lead_reads_the_silence_of_what_concerns_the_team_and_sets_none(world:
 def test_on_the_page_it_is_set_with_a_reason_and_ended_early(world: World, root: User) -> None:
     browser = Browser(root)
     page = browser.get(f"/alerts/silence?key={KEY}")
-    assert "No report since noon." in page.text
+    assert "No report since noon; given up after 60 s." in page.text
     refused = browser.send("/alerts/silence", form=f"/alerts/silence?key={KEY}", key=KEY, reason="", hours="4")
     assert refused.status == 400
     page = browser.send("/alerts/silence", form=f"/alerts/silence?key={KEY}", key=KEY, reason="new fan", hours="4")

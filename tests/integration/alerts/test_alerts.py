@@ -23,6 +23,7 @@ from portal.alerts.gauges import gauges
 from portal.common.asking import Asking
 from portal.hardware.doomed import DoomedCells, doomed_keep
 from portal.hardware.models import Gpu, Node, ReportsLane
+from portal.hardware.wordings import NO_REPORT
 from portal.jobs.models import TaskAttempt
 from portal.scheduler.models import CycleLease
 from portal.storages.services.storages import storage_create
@@ -81,7 +82,7 @@ def test_logs_that_have_soon_no_room_are_told_to_who_leads_the_virtual_cluster(w
 
 
 def test_a_lost_node_is_told_since_its_last_report_with_whose_tasks_were_there(world: World, admin: Api) -> None:
-    Node.objects.filter(name="gpu01").update(health="lost", health_reason="No report since 12:00:00.")
+    Node.objects.filter(name="gpu01").update(health="lost", health_reason=NO_REPORT(time="12:00:00", seconds=60))
     (row,) = alerts(admin).values()
     assert (row["code"], row["severity"], row["kind"], row["name"]) == ("node_lost", "critical", "node", "gpu01")
     assert row["virtual_clusters"] == ["vision"]

@@ -22,6 +22,7 @@ from portal.alerts.watch import AlertThread
 from portal.data_folder.models import Backup
 from portal.hardware.models import Node, ReportsLane
 from portal.hardware.services.silence import lane_pulse
+from portal.hardware.wordings import NO_REPORT
 from portal.notices.models import Delivery, Lane, Mail
 from portal.notices.selectors import mails_failing
 from portal.notices.services.sending import lane_shut
@@ -57,9 +58,12 @@ def root(world: World) -> User:
     return user
 
 
+LOST = "No report since noon; given up after 60 s."
+
+
 def lost(*names: str, health: str = "lost") -> None:
     Node.objects.filter(name__in=names).update(
-        health=health, health_reason="No report since noon." * (health == "lost")
+        health=health, health_reason=NO_REPORT(time="noon", seconds=60) if health == "lost" else ""
     )
 
 
@@ -88,12 +92,17 @@ def test_an_alert_that_lasts_is_told_once_and_its_end_too(
     now = looks(now, 3 * MINUTE)
     mail_round(now)
     hook_round(now)
-    assert subjects(mail_server) == ["[berth] Alert: gpu01: No report since noon."]
+    assert subjects(mail_server) == [f"[berth] Alert: gpu01: {LOST}"]
     (letter,) = mail_server.letters
     assert letter["To"] == "root@example.org"
     for kind in ("plain", "html"):
         text = words_of(letter, kind)
-        for words in ("critical gpu01", "No report since noon.", "systemctl status berth-node", "/alerts"):
+        for words in (
+            "critical gpu01",
+            LOST,
+            "systemctl status berth-node",
+            "/alerts",
+        ):
             assert words in text, kind
     assert told(receiver) == [("alert.begun", "gpu01")]
     alert = json.loads(receiver.received[0].body)["data"]["alert"]
@@ -106,7 +115,7 @@ def test_an_alert_that_lasts_is_told_once_and_its_end_too(
     now = looks(now, 6 * MINUTE)
     mail_round(now)
     hook_round(now)
-    assert subjects(mail_server)[1:] == ["[berth] Over: gpu01: No report since noon."], "what comes back was not over"
+    assert subjects(mail_server)[1:] == [f"[berth] Over: gpu01: {LOST}"], "what comes back was not over"
     assert told(receiver)[1:] == [("alert.over", "gpu01")]
     assert AlertWatch.objects.get().known == {}
 
@@ -181,7 +190,7 @@ def test_a_mail_server_that_is_away_loses_nothing(world: World, root: User, sett
     with closing(MailServer()) as server:
         settings.EMAIL_PORT = server.port
         mail_round(now + timedelta(minutes=10))
-        assert subjects(server) == ["[berth] Alert: gpu01: No report since noon."]
+        assert subjects(server) == [f"[berth] Alert: gpu01: {LOST}"]
     page = Browser(root).get("/profile/notices")
     assert "Sent" in page.text
 
@@ -197,7 +206,7 @@ def test_a_silenced_alert_is_not_told_and_is_told_when_the_silence_is_over(
     assert mail_server.letters == []
     now = looks(until, 2 * MINUTE)
     mail_round(now)
-    assert subjects(mail_server) == ["[berth] Alert: gpu01: No report since noon."]
+    assert subjects(mail_server) == [f"[berth] Alert: gpu01: {LOST}"]
     silence_set(key="node_lost:node:gpu01", reason="again", until=now + timedelta(hours=1), actor="root", now=now)
     lost("gpu01", health="healthy")
     now = looks(now, 10 * MINUTE)

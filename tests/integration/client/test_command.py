@@ -16,6 +16,7 @@ import yaml
 from berth import Client
 from nodes.protocol.messages import Order, Progress, SshServer
 from nodes.protocol.states import ContainerState
+from portal.hardware.wordings import NO_REPORT
 from tests.integration.client.conftest import token_for
 from tests.support.cluster.world import job_file
 from tests.support.people.shell import Shell
@@ -259,11 +260,11 @@ def test_alerts_say_what_is_wrong_and_what_to_do(world: World, shell: Shell) -> 
 
     assert shell.berth("alerts") == ""
     world.node("gpu01")
-    Node.objects.update(health="lost", health_reason="No report since noon.")
+    Node.objects.update(health="lost", health_reason=NO_REPORT(time="noon", seconds=60))
     shell.token = token_for(person("root", ClusterRole.ADMIN))
     told = shell.berth("alerts")
     assert "node gpu01" in told
-    assert "No report since noon." in told
+    assert "No report since noon; given up after 60 s." in told
     assert "node_lost" in [one["code"] for one in json.loads(shell.berth("alerts", "--json"))]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from portal.accounts.models import ClusterRole, User
 from portal.hardware.models import Gpu, Node
+from portal.hardware.wordings import NO_REPORT_BY
 from portal.jobs.models import Allocation
 from tests.support.cluster.scripted_node import ScriptedNode
 from tests.support.cluster.world import World
@@ -91,12 +92,15 @@ def test_a_page_that_was_opened_before_shows_what_has_changed_since(world: World
     assert "0 free 0 in quota 2 on loan" in mine.get("/cluster").text
 
 
+LOST = NO_REPORT_BY(time="noon", user="root", why="new fans")
+
+
 @pytest.mark.parametrize(
     ("changes", "state", "place"),
     [
         ({"intent": "cordoned", "intent_reason": "new fans"}, "cordoned", "out"),
         ({"intent": "draining", "intent_reason": "new fans"}, "draining", "out"),
-        ({"health": "lost", "health_reason": "new fans"}, "lost", "sick"),
+        ({"health": "lost", "health_reason": LOST}, "lost", "sick"),
     ],
 )
 def test_a_node_that_takes_no_tasks_is_closed_or_sick_and_says_why(
@@ -104,9 +108,10 @@ def test_a_node_that_takes_no_tasks_is_closed_or_sick_and_says_why(
 ) -> None:
     Node.objects.update(**changes)
     node = dots(world.user)["nodes"][0]
-    assert node[1:3] == [state, "new fans"]
+    why = LOST if state == "lost" else "new fans"
+    assert node[1:3] == [state, why]
     assert places(world.user) == [place] * 4
-    assert f"gpu01 {state} new fans" in Browser(world.user).get("/cluster").text
+    assert f"gpu01 {state} {why}" in Browser(world.user).get("/cluster").text
 
 
 def test_cells_inside_a_node_and_racks_around_it_are_told(world: World) -> None:

@@ -144,7 +144,7 @@ def test_a_card_in_another_server_is_that_ones_and_what_ran_on_it_stays_where_it
     assert [(row["node"], row["uuid"]) for row in rows] == [
         ("gpu01", "GPU-gpu01-0"), ("gpu02", "GPU-gpu02-0"), ("gpu02", "GPU-gpu01-1"),
     ]  # fmt: skip
-    told = NodeEvent.objects.filter(code="gpu_moved").values_list("node__name", "message")
+    told = [(one.node.name, one.message) for one in NodeEvent.objects.filter(code="gpu_moved")]
     assert {name for name, _ in told} == {"gpu01", "gpu02"}
     assert all(message == "GPU 1 (GPU-gpu01-1) of gpu01 is in gpu02 now." for _, message in told)
     old.inventory = replace(old.inventory, gpus=old.inventory.gpus[:1])

@@ -14,6 +14,7 @@ from portal.accounts.models import Audited, AuditEntry, ClusterRole
 from portal.accounts.services import language_set
 from portal.hardware.doomed import DoomedCells, doomed_keep
 from portal.hardware.models import Gpu, Node
+from portal.hardware.wordings import NO_REPORT
 from portal.storages.services.storages import storage_create
 from scripts.languages import catalogues, problems
 from tests.support.cluster.world import World
@@ -135,7 +136,7 @@ def test_alerts_are_told_in_chinese_to_who_reads_chinese_and_in_english_to_progr
     world, root = World(), person("root", ClusterRole.ADMIN)
     for name in ("gpu01", "gpu02"):
         world.node(name, gpus=1)
-    lost = "No report since 12:00:00; given up after 60 s."
+    lost = NO_REPORT(time="12:00:00", seconds=60)
     Node.objects.filter(name="gpu01").update(health="lost", health_reason=lost)
     Node.objects.filter(name="gpu02").update(clock_skew_ms=90_000)
     Gpu.objects.filter(node__name="gpu02").update(present=False)

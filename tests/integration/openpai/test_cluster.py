@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from portal.hardware.models import Gpu, Node
+from portal.hardware.wordings import NO_REPORT
 from portal.storages.models import Storage
 from portal.teams.models import VirtualCluster
 from portal.teams.services.teams import vc_create
@@ -101,9 +102,12 @@ def test_alerts_tell_administrators_of_lost_nodes_and_bad_gpus(world: World, pai
     world.cycle()
     assert "NodeNotReady" not in [one["labels"]["alertname"] for one in root.get("alerts")]
     Gpu.objects.filter(index=0).update(fault="ECC errors")
-    Node.objects.update(health="lost", health_reason="silent")
+    Node.objects.update(health="lost", health_reason=NO_REPORT(time="noon", seconds=60))
     told = [(one["labels"]["alertname"], one["annotations"]["summary"], one["state"]) for one in root.get("alerts")]
-    wanted = [("NodeNotReady", "silent", "firing"), ("GpuFault", "GPU 0: ECC errors", "firing")]
+    wanted = [
+        ("NodeNotReady", "No report since noon; given up after 60 s.", "firing"),
+        ("GpuFault", "GPU 0: ECC errors", "firing"),
+    ]
     assert [one for one in told if one in wanted] == wanted
     assert pai.get("alerts") == []
 

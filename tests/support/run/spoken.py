@@ -70,11 +70,6 @@ def problems_written() -> Iterator[tuple[str, str]]:
     return _written("portal", {"Problem"})
 
 
-def of_servers_written() -> Iterator[tuple[str, str]]:
-    """The same of what is stored of servers and GPUs."""
-    return _written("portal", {"node_event", "gpu_leave_out"})
-
-
 def agents_say() -> Iterator[tuple[str, str]]:
     """The same of what a node says of a task that ended or could not begin."""
     return _written("nodes", {"Exit", "AttemptFailed", "SshServer"})

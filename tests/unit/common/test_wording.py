@@ -18,8 +18,8 @@ from portal.jobs import wordings
 from portal.jobs.services.transitions import job_event
 
 CHINESE = re.compile("[\u4e00-\u9fff]")
-ONLY_PARTS = {"idle_warned", "end", "end_of"}
-"""These put two sentences together, and have no word of their own."""
+ONLY_PARTS = {"idle_warned", "end", "end_of", "gpu", "rule"}
+"""These put others together, and have no word of their own to translate."""
 
 
 @pytest.fixture
