@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import threading
+import time
+from typing import Any
 
 from nodes.protocol.logs import MARK, LogRecord
 from nodes.protocol.messages import Steps
@@ -12,6 +14,10 @@ from nodes.protocol.steps import HIGHEST_STEP, steps_pattern
 
 LONGEST_LINE = 4096
 """Bytes of a line that are searched, from its beginning."""
+SEARCH_S, SEARCH_SHARE = 0.5, 0.05
+"""Seconds of a core that the search in one log may take at once, and of each second of the log. An ordinary pattern
+takes microseconds a line; RE2 grows with the line alone, but by up to 0.1 ms a byte where so many of its states are
+possible at once that it remembers none."""
 _ENDS = re.compile(rb"[\r\n]")
 
 
@@ -51,6 +57,8 @@ class LogSteps:
         self._clock = StepClock()
         self._heads: dict[int, bytes] = {}
         self._fault: StepFault | None = None
+        self._first_ns: int | None = None
+        self._searched_s = 0.0
 
     def take(self, record: LogRecord) -> None:
         """Takes in the next record of the log."""
@@ -72,7 +80,7 @@ class LogSteps:
         return head + part[: LONGEST_LINE - len(head)]
 
     def _look(self, line: bytes, time_ns: int) -> None:
-        if not (found := self._pattern.search(line)):
+        if not (found := self._search(line, time_ns)):
             return
         number = found.group(1) or b""
         if number.isdigit() and len(number) < 20 and (step := int(number)) <= HIGHEST_STEP:
@@ -80,3 +88,13 @@ class LogSteps:
             self._clock.seen(step, time_ns / 1e6)
         else:
             self._fault = StepFault.NUMBER
+
+    def _search(self, line: bytes, time_ns: int) -> Any:
+        self._first_ns = time_ns if self._first_ns is None else self._first_ns
+        if self._searched_s > SEARCH_S + SEARCH_SHARE * (time_ns - self._first_ns) / 1e9:
+            self._fault = StepFault.SLOW
+            return None
+        began = time.thread_time()
+        found = self._pattern.search(line)
+        self._searched_s += time.thread_time() - began
+        return found

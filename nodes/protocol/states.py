@@ -59,6 +59,7 @@ class StepFault(StrEnum):
     """Why a task's steps are not known although it tells them."""
 
     NUMBER = "number"  # the pattern's first group is no whole number
+    SLOW = "slow"  # the pattern takes too long: some lines are not searched
     LINK = "link"  # $BERTH_STEPS is a symbolic link
     NO_FILE = "no_file"  # it is a folder, a FIFO, a device
     LONG = "long"  # it is longer than a step and a moment

@@ -1,6 +1,6 @@
 """Steps of a training: the pattern by which a job file finds them in the log, and the file that a program rewrites.
 
-The pattern is matched by RE2, whose time grows with the text alone: a pattern cannot keep a node busy.
+The pattern is matched by RE2, whose time grows with the text alone; the agent limits what the text takes.
 """
 
 from __future__ import annotations

@@ -51,6 +51,7 @@ def _long(rows: Sequence[TaskAttempt], now: datetime) -> bool:
 def _words(fault: str, task: str) -> str:
     sentences = {
         StepFault.NUMBER: _("%(task)s: what its steps' pattern or file gives as a number is no whole number."),
+        StepFault.SLOW: _("%(task)s: the pattern of its steps takes too long: not every line of its log is searched."),
         StepFault.LINK: _("%(task)s: $BERTH_STEPS is a link, which is not followed: write a plain file."),
         StepFault.NO_FILE: _("%(task)s: $BERTH_STEPS is no plain file: write one with the step and the time."),
         StepFault.LONG: _("%(task)s: $BERTH_STEPS is longer than 64 bytes: write the newest step alone."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import time
 from pathlib import Path
 
@@ -52,6 +53,23 @@ def test_a_pattern_may_look_past_letters_of_any_language() -> None:
     found = told(r"第(\d+)步", "第42步 损失 1.5\n".encode())
     assert found is not None
     assert found.step == 42
+
+
+def test_no_pattern_keeps_the_server_busy() -> None:
+    pattern = r".*a.{1000}.{1000}.{1000}.{1000}.{1000}.{1000}.{1000}(\d)"
+    line = bytes(random.Random(1).choices(b"ab", k=4096)) + b"\n"
+    steps, began = LogSteps(pattern), time.thread_time()
+    for _ in range(30):
+        steps.take(LogRecord(10**9, STDOUT, line))
+    assert time.thread_time() - began < 5
+    assert steps.read() == Steps(fault=StepFault.SLOW)
+
+
+def test_a_common_pattern_finds_each_step_however_fast_they_come() -> None:
+    steps = LogSteps(r"step (\d+)")
+    for number in range(20_000):
+        steps.take(LogRecord(number * 50_000, STDOUT, b"epoch 1 step %d loss 0.123456 lr 1e-4 it/s 1234.5\n" % number))
+    assert steps.read() == Steps(step=19_999, at_ms=999, step_ms=0.05)
 
 
 def test_berths_own_lines_are_not_searched() -> None:
