@@ -69,7 +69,7 @@ static context_t *next(engine_t *engine, u32 gpu, u32 number, u64 now) {
   u32 chosen = CONTEXTS;
   if (engine->running && works(engine->running - 1, gpu, number)) return &machine->context[engine->running - 1];
   engine->running = 0;
-  for (u32 k = 1; k <= CONTEXTS && first > engine->at; k++) {
+  for (u32 k = 0; k < CONTEXTS && first > engine->at; k++) {
     u32 i = (engine->turn + k) % CONTEXTS;
     u64 from = works(i, gpu, number) ? ready(&machine->context[i]) : NEVER;
     if (from < engine->at) from = engine->at;
@@ -93,7 +93,7 @@ static int work_off(u32 gpu, u32 number, u64 now) {
     run(engine, context, now);
     progress = 1;
     engine->running = context->done == done ? i + 1 : 0;
-    if (context->done != done) engine->turn = i;
+    if (context->done != done) engine->turn = i + 1;
   }
   return progress;
 }

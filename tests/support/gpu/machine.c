@@ -109,14 +109,13 @@ void machine_lock(void) {
 
 void machine_unlock(void) { pthread_mutex_unlock(&machine->mutex); }
 
-u64 machine_now(void) { return machine->clock + (wall() - machine->wall) * machine->told.rate; }
+EXPORT u64 machine_now(void) { return machine->clock + (wall() - machine->wall) * machine->told.rate; }
 
 /* The clock reaches this moment: unlocked meanwhile; at once where it moves by waiting alone. May return before. */
 void machine_until(u64 moment) {
   u64 now = machine_now(), left;
-  if (moment <= now) return;
-  if (!machine->told.rate) {
-    machine->clock = moment;
+  if (moment <= now || !machine->told.rate) {
+    if (moment > now) machine->clock = moment;
     machine_settle();
     return;
   }
@@ -151,7 +150,7 @@ int machine_fault(const char *call, int gpu) {
     if (!fault->left || strcmp(fault->call, call) || (fault->gpu >= 0 && fault->gpu != gpu)) continue;
     fault->left--;
     if (fault->code == FAULT_KILLED) raise(SIGKILL);
-    if (fault->code < FAULT_HANGS) return (int)fault->code;
+    if (fault->code < FAULT_HANGS || fault->code == FAULT_BREAKS) return (int)fault->code;
     machine_unlock();
     if (fault->code == FAULT_CRASHES) raise(SIGSEGV);
     for (;;) pause();

@@ -66,6 +66,7 @@ typedef struct {
 #define FAULT_HANGS 0x10000
 #define FAULT_CRASHES 0x10001 /* SIGSEGV, the machine unlocked */
 #define FAULT_KILLED 0x10002  /* SIGKILL, the machine locked */
+#define FAULT_BREAKS 0x10003  /* a restore: the process is lost (FAILED) */
 
 typedef struct {
   u32 magic, ngpu, missing, loaded, nxid, waits; /* loaded: how often the driver was; waits: for events */
@@ -103,7 +104,7 @@ typedef struct {
 
 typedef struct {
   u32 used, process, gpu, engine, count, pad; /* process: number in the table; engine: 0 the GPU, else instance + 1 */
-  u64 memory, managed, peak; /* bytes */
+  u64 memory, managed, parked; /* bytes */
   u64 queued, done;          /* works ever */
   u64 busy;                  /* ns */
   spans_t spans;
@@ -120,7 +121,6 @@ typedef struct {
   u32 used, pid, thread, state; /* pid as the process itself knows it */
   u64 space;                    /* its pid namespace */
   u32 op, result, asked, answered, limit_ms, spoiled;
-  u64 parked; /* bytes */
   timed_t event[TIMED];
 } process_t;
 

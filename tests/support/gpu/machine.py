@@ -16,8 +16,9 @@ import pynvml
 from tests.support.gpu.build import built
 
 GPUS, INSTANCES, DECLARED, XIDS, FAULTS = 16, 8, 8, 32, 16
-HANGS, CRASHES, KILLED = 0x10000, 0x10001, 0x10002
-"""Beside an answer, what a call does: never come back; end the process by SIGSEGV; by SIGKILL, the machine locked."""
+HANGS, CRASHES, KILLED, BREAKS = range(0x10000, 0x10004)
+"""Beside an answer, what a call does: never come back; end the process by SIGSEGV; by SIGKILL, the machine locked; lose
+the process that it restores."""
 
 ALWAYS = 0xFFFFFFFF
 U32, U64 = ctypes.c_uint, ctypes.c_ulonglong
@@ -75,7 +76,7 @@ class Machine:
         folder.chmod(0o777)
         self._library = ctypes.CDLL(str(built() / "libnvidia-ml.so.1"))
         assert self._asked("machine_size") == ctypes.sizeof(Declared), "machine.h has another layout than this file"
-        assert self._asked("machine_create") == 0, f"no machine can be made in {folder}"
+        assert not self._asked("machine_create"), f"no machine can be made in {folder}"
         for name in ("state", "owners"):
             (folder / name).chmod(0o666)
         with (folder / "state").open("r+b") as file:
@@ -145,11 +146,17 @@ class Machine:
         """So many seconds pass in one of ours; 0: only what somebody waits for."""
         self._asked("machine_rate", U32(rate))
 
+    def now(self) -> float:
+        """The GPUs' clock, in seconds."""
+        return self._asked("machine_now") / 1e9
+
     def _asked(self, name: str, *arguments: Any) -> int:
         with _named(self.folder):
             if name not in ("machine_create", "machine_size", "machine_offset"):
                 self._library.machine_attach()
-            return int(getattr(self._library, name)(*arguments))
+            function = getattr(self._library, name)
+            function.restype = U64
+            return int(function(*arguments))
 
 
 @contextmanager
