@@ -65,7 +65,7 @@ from portal.joining.api.views import JoinTokensView, JoinTokenView, JoinView
 from portal.logs.api.all_logs import AllLogsView
 from portal.logs.api.log_search import LogSearchView
 from portal.logs.api.logs import LogsView
-from portal.metrics.api import MetricsView
+from portal.metrics.api import AdviceView, MetricsView
 from portal.node_orders.api import StrangerStopView
 from portal.notices.api.choices import ChoiceView
 from portal.notices.api.webhook import DeliveriesView, TestView, WebhookView
@@ -188,6 +188,7 @@ REST: list[URLPattern | URLResolver] = [
     path("code/<code:code>/archive", CodeArchiveView.as_view()),
     path("jobs/<int:job_id>/files", FilesView.as_view()),
     path("jobs/<int:job_id>/files/content", FileContentView.as_view()),
+    path("jobs/<int:job_id>/advice", AdviceView.as_view()),
     path("jobs/<int:job_id>/metrics", MetricsView.as_view()),
     path("jobs/<int:job_id>/idle", JobIdleView.as_view()),
     path("jobs/<int:job_id>/idle/extend", JobIdleExtendView.as_view()),

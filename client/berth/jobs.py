@@ -37,6 +37,7 @@ from berth.model.jobs import (
     Event,
     File,
     Job,
+    JobAdvice,
     JobDetail,
     LogSlice,
     Metrics,
@@ -200,6 +201,11 @@ class Jobs(Resource[ExecutorT_co]):
         moments = {"from": first.isoformat() if first else None, "to": end.isoformat() if end else None}
         chosen = {"task_attempt": task_attempt, "role": role, "index": index, "attempt": attempt, "gpu": gpu}
         return get(f"jobs/{job_id}/metrics", Metrics, {**chosen, **moments, "step": step})
+
+    @endpoint
+    def advice(self, job_id: int) -> Call[JobAdvice]:
+        """What its newest attempt asked for and did not use, and what holds it up; empty before ten minutes."""
+        return get(f"jobs/{job_id}/advice", JobAdvice)
 
     @procedure
     def wait(self, job_id: int, *states: str, timeout_s: float | None = None, every_s: float = 1.0) -> Steps[JobDetail]:

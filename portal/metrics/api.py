@@ -1,7 +1,8 @@
-"""REST: the curves of a task, while it runs and afterwards."""
+"""REST: the curves of a task, while it runs and afterwards, and advice from them."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from django.conf import settings
@@ -16,7 +17,9 @@ from portal.common.serializers import Answer, Ready
 from portal.common.shapes import Shape
 from portal.jobs.api import ChosenTask, chosen_task
 from portal.jobs.models import TaskAttempt
+from portal.jobs.selectors.visible import job_get
 from portal.logs.stream import streams_client
+from portal.metrics.advice import ADVICE_CODES, job_advice
 from portal.metrics.points import BUCKET_S, OF_GPU, OF_TASK, Band
 from portal.metrics.reading import CurveReader, Curves, GpuOf, Series
 from portal.metrics.record import Records
@@ -96,6 +99,36 @@ class MetricsView(ApiView):
             row, first=wanted.get("from"), end=wanted.get("to"), step=wanted["step"], gpu=wanted.get("gpu")
         )
         return Response(_answer(row, curves))
+
+
+class AdviceOne(Answer):
+    """One piece of advice."""
+
+    whole = True
+
+    code = serializers.ChoiceField(
+        ADVICE_CODES, help_text="gpu_idle, gpu_memory, cpu_bound or memory_near: see docs/user/guide.md"
+    )
+    message = serializers.CharField(help_text="a sentence in your language")
+    numbers = serializers.DictField(child=serializers.IntegerField(), help_text="what it rests on")
+
+
+class AdviceAnswer(Answer):
+    whole = True
+
+    advice = AdviceOne(many=True)
+
+
+class AdviceView(ApiView):
+    """What a job asked for and did not use, and what holds it up."""
+
+    @extend_schema(operation_id="job_advice", responses=AdviceAnswer)
+    def get(self, request: Request, job_id: int) -> Response:
+        """Advice from the readings of the job's newest attempt, once they cover ten minutes: GPUs that did nothing,
+        memory of GPUs that was not used, CPUs that hold them up, memory that nearly ran out. Nothing acts on it."""
+        job = job_get(user=self.user, job_id=job_id)
+        found = job_advice(job=job, records=Records(settings.METRICS_DIR))
+        return Response({"advice": [asdict(one) for one in found]})
 
 
 def _answer(row: TaskAttempt, curves: Curves) -> dict[str, Any]:

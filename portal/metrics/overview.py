@@ -96,8 +96,14 @@ def _uuids(rows: Sequence[TaskAttempt]) -> Mapping[UUID, list[str]]:
 
 
 def _recorded(records: Records, row: TaskAttempt, gpus: int, step: int) -> tuple[Point, ...]:
+    marks = record_marks(records, row)
+    return _summed(records, str(row.pk), marks, gpus, step) if marks else ()
+
+
+def record_marks(records: Records, row: TaskAttempt) -> tuple[tuple[int, int] | None, ...]:
+    """What changes when somebody writes the record of a task attempt; empty where there is none."""
     marks = tuple(_mark(path(str(row.pk))) for path in (records.packed, records.path))
-    return _summed(records, str(row.pk), marks, gpus, step) if any(marks) else ()
+    return marks if any(marks) else ()
 
 
 def _mark(path: Path) -> tuple[int, int] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,12 +18,25 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from portal.accounts.models import User
+from portal.jobs.models import Job
 from portal.notices.models import Notice
-from portal.notices.states import JobNotice
+from portal.notices.states import ENDS, JobNotice
 
 MOST_SUBJECT = 150
 MOST_LISTED = 200
 """Of a mail of many notices; the others are counted."""
+MOST_ADVISED = 10
+"""Of a mail with more notices, none has advice."""
+
+
+Adviser = Callable[[Job], Sequence[str]]
+_advisers: list[Adviser] = []
+
+
+def advises(adviser: Adviser) -> Adviser:
+    """Registers a function that gives sentences for the mail about a job's end, in the language that is active."""
+    _advisers.append(adviser)
+    return adviser
 
 
 def letter(*, key: UUID, user: User, notices: Sequence[Notice]) -> EmailMultiAlternatives:
@@ -35,7 +48,7 @@ def letter(*, key: UUID, user: User, notices: Sequence[Notice]) -> EmailMultiAlt
 
 def _letter(key: UUID, user: User, notices: Sequence[Notice]) -> EmailMultiAlternatives:
     context = {
-        "notices": [_line(one) for one in notices[:MOST_LISTED]],
+        "notices": [_line(one, advised=len(notices) <= MOST_ADVISED) for one in notices[:MOST_LISTED]],
         "more": max(len(notices) - MOST_LISTED, 0),
         "sums": _sums(notices),
     }
@@ -88,13 +101,16 @@ def _message(key: UUID, user: User, subject: str, template: str, context: Mappin
     return message
 
 
-def _line(notice: Notice) -> dict[str, object]:
+def _line(notice: Notice, *, advised: bool) -> dict[str, object]:
     return {
         "job": notice.job.label,
         "what": JobNotice(notice.kind).label,
         "at": notice.at,
         "message": _clean(notice.message),
         "url": f"{settings.URL}/jobs/{notice.job_id}",
+        "advice": [words for adviser in _advisers for words in adviser(notice.job)]
+        if advised and notice.kind in ENDS
+        else [],
     }
 
 

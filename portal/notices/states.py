@@ -22,6 +22,7 @@ class JobNotice(models.TextChoices):
 
 
 J = JobNotice
+ENDS = frozenset({J.SUCCEEDED, J.FAILED, J.STOPPED})
 OF_JOB_EVENTS: Mapping[str, tuple[JobNotice, ...]] = {
     "running": (J.RUNNING,),
     "succeeded": (J.SUCCEEDED,),

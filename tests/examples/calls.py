@@ -134,6 +134,7 @@ def of_jobs() -> list[Call]:
         Call("job_attempt_list", "GET", "jobs/{aligner}/attempts", by="carol"),
         Call("job_preemption_list", "GET", "jobs/{aligner}/preemptions", by="carol"),
         Call("job_task_list", "GET", "jobs/{resnet50}/tasks", by="alice"),
+        Call("job_advice", "GET", "jobs/{resnet50}/advice", by="alice"),
         Call("job_metrics", "GET", "jobs/{resnet50}/metrics?gpu=0&step=60", by="alice"),
         Call("job_log", "GET", "jobs/{resnet50}/logs", by="alice"),
         Call("job_log", "GET", "jobs/{resnet50}/logs?format=text", by="alice"),

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from berth.cli.follow import ending_line, preparing, waiting_line
 from berth.cli.screen import cores, memory, span, table, when
-from berth.model.jobs import Event, JobDetail, Score, Start, Task
+from berth.model.jobs import Advice, Event, JobDetail, Score, Start, Task
 
 MOST_EVENTS = 10
 
 
-def job_page(job: JobDetail, tasks: Sequence[Task], events: Sequence[Event], *, more: bool) -> Iterator[object]:
+def job_page(
+    job: JobDetail, tasks: Sequence[Task], events: Sequence[Event], advice: Sequence[Advice], *, more: bool
+) -> Iterator[object]:
     """Tables and lines; ``more``: the job has tasks that are not in the list."""
     yield table(("", "*"), _facts(job))
     yield ""
@@ -21,6 +23,9 @@ def job_page(job: JobDetail, tasks: Sequence[Task], events: Sequence[Event], *, 
         yield table(("TASK", "STATE", "NODE", "GPUS", ">EXIT", "*"), (_task(task) for task in tasks))
     if more:
         yield f"… of {job.task_count} tasks"
+    if advice:
+        yield ""
+        yield table(("*ADVICE",), ((one.message,) for one in advice))
     if events:
         yield ""
         yield table(("WHEN", "*EVENT"), ((event.at, event.message) for event in events[-MOST_EVENTS:]))

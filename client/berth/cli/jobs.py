@@ -196,10 +196,11 @@ def show_job(ctx: typer.Context, job: JobName, as_json: AsJson = False) -> None:
         found = client.jobs.get(job_id(client, job))
         tasks, more = several(client.jobs.tasks(found.id), MOST_SHOWN)
         if as_json:
-            show_json({"job": found, "tasks": tasks})
+            show_json({"job": found, "tasks": tasks, "advice": client.jobs.advice(found.id).advice})
             return
         events = list(client.jobs.events(found.id))
-    show(*job_page(found, tasks, events, more=more))
+        advice = client.jobs.advice(found.id).advice
+    show(*job_page(found, tasks, events, advice, more=more))
 
 
 def why(ctx: typer.Context, job: JobName, as_json: AsJson = False) -> None:

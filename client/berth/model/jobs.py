@@ -393,6 +393,20 @@ class Metrics(Answer, frozen=True, kw_only=True):
     series: list[Series]
 
 
+class Advice(Answer, frozen=True, kw_only=True):
+    """One piece of advice: a code, a sentence, and the numbers that it rests on."""
+
+    code: str
+    message: str
+    numbers: dict[str, int]
+
+
+class JobAdvice(Answer, frozen=True, kw_only=True):
+    """Advice on a job from its readings."""
+
+    advice: list[Advice]
+
+
 class LogRecord(Struct, frozen=True):
     """One write of a task (not a line): ``stream`` is STDOUT, STDERR or MARK."""
 

@@ -99,6 +99,7 @@ CASES = {
     "job_log": Case("job.read", "GET", "jobs/{running}/logs"),
     "job_log_all": Case("job.read", "GET", "jobs/{running}/logs/all"),
     "job_log_search": Case("job.read", "GET", "jobs/{running}/logs/search?text=epoch"),
+    "job_advice": Case("job.read", "GET", "jobs/{running}/advice"),
     "job_metrics": Case("job.read", "GET", "jobs/{running}/metrics"),
     "job_file_list": Case("job.files", "GET", "jobs/{job}/files", granted=NO_NODE),
     "job_file_content": Case("job.files", "GET", "jobs/{job}/files/content?path=model.pt", granted=NO_NODE),

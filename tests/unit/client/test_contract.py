@@ -50,6 +50,7 @@ ANSWERS: dict[tuple[str, str], Any] = {
     ("jobs/{job_id}/logs", "get"): jobs.LogSlice,
     ("jobs/{job_id}/files", "get"): base.Page[jobs.File],
     ("jobs/{job_id}/metrics", "get"): jobs.Metrics,
+    ("jobs/{job_id}/advice", "get"): jobs.JobAdvice,
     ("usage", "get"): usage.Usage,
     ("skus/{name}", "patch"): cluster.Sku,
     ("validate", "post"): jobs.Validation,

@@ -214,7 +214,8 @@ def test_the_number_of_queries_does_not_grow_with_the_tasks(world: World, browse
 def told_steps(world: World, moment: datetime, *steps: Steps | None) -> None:
     """The node tells these of its tasks, in their order."""
     node = world.nodes["gpu01"]
-    for key, told in zip(list(node.containers), steps, strict=True):
+    rows = TaskAttempt.objects.filter(pk__in=node.containers).order_by("task_id")
+    for key, told in zip((str(row.pk) for row in rows), steps, strict=True):
         node.containers[key] = replace(node.containers[key], steps=told)
     tell(node, moment, 90)
 
