@@ -14,6 +14,7 @@ WRITES = {
 }  # fmt: skip
 ALLOWED = {
     "hardware/services/generations.py _senders",  # a register, complete once the apps are loaded
+    "notices/letters.py _advisers",  # likewise
     "logs/consumer.py _hubs",  # one for each event loop, which is a process's own
 }
 
