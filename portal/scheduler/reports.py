@@ -13,6 +13,7 @@ from django.conf import settings
 from nodes.protocol.envelope import EnvelopeExpired, EnvelopeRejected, envelope_open, envelope_sender
 from nodes.protocol.messages import Report, decode
 from portal.cluster.services.node_report import node_report, node_report_late, node_report_unread
+from portal.common.prepared import Prepared, Slot
 from portal.common.samples import sample_keep
 from portal.hardware.models import Node
 from portal.node_orders.services.desired import desired_send
@@ -20,12 +21,14 @@ from portal.node_orders.services.reports import containers_report
 
 log = logging.getLogger(__name__)
 
+_SENDER = Prepared(lambda: Node.objects.filter(name=Slot("name", str)).order_by()[:1])
+
 
 def report_take(*, text: str, now: datetime) -> bool:
     """Take in a signed report and answer it with the node's ``Desired``. False: refused or expired."""
     try:
         sender = envelope_sender(text)
-        node = Node.objects.filter(name=sender).first()
+        node = _SENDER.first(name=sender)
         if node is None:
             log.warning("report of %r refused: no such node", sender)
             return False

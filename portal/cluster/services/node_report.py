@@ -15,6 +15,7 @@ from django.db.models.functions import Greatest
 from nodes.protocol.messages import GpuInfo, Inventory, Report
 from portal.cluster import wordings
 from portal.cluster.services.topology import gpu_settle, gpu_type_before_topology, topology_take_first
+from portal.common.prepared import Prepared, Slot
 from portal.common.wake import scheduler_wake
 from portal.hardware.acceptance import growth, offer_of, offer_within
 from portal.hardware.agents import UNREAD
@@ -121,10 +122,13 @@ def _clock_take(node: Node, skew_ms: int, now: datetime) -> None:
         node_event(node=node, code="clock_right", message=CLOCK_RIGHT(node=node.name), now=now)
 
 
+_GPUS = Prepared(lambda: Gpu.objects.filter(node_id=Slot("node", int)).order_by())
+
+
 def _inventory_take(node: Node, reported: Inventory, now: datetime) -> None:
     said = inventory_believed(reported)
     acceptance = _claims_take(node, said, now)
-    rows = {gpu.uuid: gpu for gpu in Gpu.objects.filter(node=node)}
+    rows = {gpu.uuid: gpu for gpu in _GPUS(node=node.pk)}
     found = offer_within(said, acceptance["accepted"], {uuid for uuid, gpu in rows.items() if gpu.present})
     told = acceptance | {
         "cpu_milli": found.cpu_milli,

@@ -33,8 +33,7 @@ OUTSIDE = "not part of the node's topology: "
 
 def topology_take_first(*, node: Node, now: datetime) -> None:
     """Take the topology of a node that has none yet, from its reported GPUs. Inside the caller's transaction."""
-    gpus = _present(node)
-    if node.shape_id is None and gpus:
+    if node.shape_id is None and (gpus := _present(node)):
         _take(node, gpus, now, actor="")
 
 

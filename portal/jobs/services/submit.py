@@ -47,14 +47,15 @@ def job_submit(*, user: User, text: str | bytes, now: datetime, submit_key: str 
     if submit_key and (earlier := _submitted(user, submit_key)):
         return earlier
     spec = job_check(user=user, text=text)
-    source = text.decode() if isinstance(text, bytes) else text
+    source = mask_secrets(text.decode() if isinstance(text, bytes) else text)
+    hints = job_hints(spec=spec, text=source, user=user)  # within the transaction nothing of the cluster is cached
     with transaction.atomic():
         # One submission of a user at a time: run numbers follow each other, a key is used once, the limit holds.
         User.objects.select_for_update(no_key=True).get(pk=user.pk)
         if submit_key and (earlier := _submitted(user, submit_key)):
             return earlier
         _check_waiting(user, spec.task_count)
-        return _store(user, spec, mask_secrets(source), submit_key, now, new_name)
+        return _store(user, spec, source, hints, submit_key, now, new_name)
 
 
 def _submitted(user: User, submit_key: str) -> Job | None:
@@ -97,7 +98,9 @@ def _check_present(spec: JobSpec) -> VirtualCluster:
     return vc
 
 
-def _store(user: User, spec: JobSpec, config: str, submit_key: str, now: datetime, new_name: bool) -> Job:
+def _store(
+    user: User, spec: JobSpec, config: str, hints: list[str], submit_key: str, now: datetime, new_name: bool
+) -> Job:
     newest = Job.objects.filter(user=user, name=spec.name).aggregate(run=Max("run"))["run"] or 0
     if newest and new_name:
         raise NameTaken(spec.name)
@@ -123,7 +126,7 @@ def _store(user: User, spec: JobSpec, config: str, submit_key: str, now: datetim
         Audited.JOB_SUBMIT, actor=user.username, target=job.label, vc=spec.vc, now=now,
         after={"priority": spec.priority, "tasks": spec.task_count, "gpus": spec.gpu_count},
     )  # fmt: skip
-    for hint in job_hints(spec=spec, text=config, user=user):
+    for hint in hints:
         job_event(job=job, code="hint", message=hint, now=now)
     transaction.on_commit(scheduler_wake)
     storages_keep(spec=spec)

@@ -55,7 +55,7 @@ def desired_send(*, node_id: int, answers: int = 0, specs_known: Collection[str]
 
     ``specs_known``: hashes of specs the node says it holds; the others go along, sealed.
     """
-    node = Node.objects.get(pk=node_id)
+    (node,) = _SENT(nodes=[node_id])
     return _send(node, desired_build(node=node, answers=answers, specs_known=specs_known))
 
 

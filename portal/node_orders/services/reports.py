@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F, QuerySet
 
 from nodes.protocol.messages import ContainerReport
 from nodes.protocol.states import Cause, ContainerState, Phase, moves_forward, reached
+from portal.common.prepared import Prepared, Slot
 from portal.common.told import LONGEST_LOG, amount_believed, perhaps_believed
 from portal.hardware.models import Node
 from portal.hardware.services.generations import nodes_bump
@@ -46,7 +48,7 @@ everybody who may see the job; and of its last output."""
 def containers_report(*, node: Node, generation: int, containers: Iterable[ContainerReport], now: datetime) -> None:
     """Take in a full report of ``node``: each container in its own transaction, so that one's failure does not block
     the others. Raises OperationalError or InterfaceError if the database itself fails."""
-    rows = {str(row.pk): row for row in _rows().filter(node=node, removed_at__isnull=True)}
+    rows = {str(row.pk): row for row in _OF_NODE(node=node.pk)}
     reports = {report.attempt: report for report in containers}
     with _alone(node, "tasks that come back"):
         lost_tasks_return(node=node, rows=rows.values(), reports=reports, now=now)
@@ -97,13 +99,17 @@ def _rows() -> QuerySet[TaskAttempt]:
     return rows.defer("spec_sealed")  # large: each names all of its job's tasks
 
 
+_OF_NODE = Prepared(lambda: _rows().filter(node_id=Slot("node", int), removed_at__isnull=True).order_by())
+_ONE = Prepared(lambda: _rows().filter(pk=Slot("attempt", UUID)).order_by())
+
+
 def container_report(*, row: TaskAttempt, report: ContainerReport, now: datetime) -> bool:
     """Take in the report on one task attempt. True if something changed."""
     if not _news(row, report, now):
         return False
     with transaction.atomic():
         job_hold(row.job_attempt.job_id)
-        row = _rows().get(pk=row.pk)
+        (row,) = _ONE(attempt=row.pk)
         if not _news(row, report, now):
             return False
         forward = moves_forward(ContainerState(row.state), report.state)
