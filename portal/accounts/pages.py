@@ -62,7 +62,8 @@ def target_of(request: HttpRequest) -> str:
     """The URL to go to after logging in; only within this portal."""
     target = request.POST.get("next") or request.GET.get("next") or ""
     safe = url_has_allowed_host_and_scheme(target, {request.get_host()}, require_https=request.is_secure())
-    return target if safe else settings.LOGIN_REDIRECT_URL
+    # What is no path would be taken for a view's name.
+    return target if safe and target.startswith("/") else settings.LOGIN_REDIRECT_URL
 
 
 def login_show(

@@ -37,12 +37,16 @@ def test_a_wrong_password_is_said_without_saying_what_was_wrong(alice: User) -> 
         assert name in page.attribute("input", "value")
 
 
-@pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example", "javascript:alert(1)"])
-def test_signing_in_never_leads_to_another_site(alice: User, target: str) -> None:
+@pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example", "javascript:alert(1)", "nowhere", "a b"])
+def test_signing_in_never_leads_to_another_site_or_to_what_is_no_path(alice: User, target: str) -> None:
     browser = Browser()
     browser.send("/login", username="alice", password=PASSWORD, next=target)
     page = browser.get(f"/login?next={target}")
     assert (page.status, page.headers["Location"]) == (302, "/")
+
+
+def test_a_stranger_who_chooses_a_language_comes_back_to_a_page_of_the_portal() -> None:
+    assert Browser().send("/language", form="/login", language="en", next="nowhere").status == 200
 
 
 def test_too_many_tries_are_refused_for_a_while(alice: User) -> None:
