@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.cluster.seed import quick_passwords
 from tests.support.run.parts import uses_database
-from tests.support.run.report import Report
+from tests.support.run.report import Report, kind_of
 from tests.support.services.services import SERVICES, Services
 
 pytest_plugins = ["tests.support.run.fixtures", "tests.support.cluster.worlds"]
@@ -22,7 +22,6 @@ ON_BOTH = (
     "benchmarks/test_fill",
     "integration/accounts/test_audit",
     "integration/accounts/test_pages_seen",
-    "integration/accounts/test_rights",
     "integration/accounts/test_tokens",
     "integration/cluster/test_api",
     "integration/cluster/test_gpus",
@@ -34,7 +33,6 @@ ON_BOTH = (
     "integration/job_pages/api/test_jobs",
     "integration/job_pages/api/test_lists",
     "integration/job_pages/api/test_submit",
-    "integration/jobs/test_job_ends",
     "integration/jobs/test_job_life",
     "integration/queue/test_order",
     "integration/queue/test_waits",
@@ -75,11 +73,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Files in which `-m` wants nothing are not even read."""
+    """Files in which `-m` wants nothing are not even read: unit tests use no database."""
     chosen, name = config.option.markexpr, _below_tests(collection_path, config)
     if collection_path.suffix != ".py" or not name:
         return None
     if "not once" in chosen and not name.startswith(ON_BOTH):
+        return True
+    if chosen.startswith("database") and name.startswith("unit/"):
         return True
     return True if name in FROM_DOCUMENTS and ("not fuzz" in chosen or "not database" in chosen) else None
 
@@ -97,7 +97,8 @@ def _below_tests(path: Path, config: pytest.Config) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what runs once on each database and what makes things fail, so that `-m` can choose it.
+    """Mark what runs once on each database, what makes things fail, and what makes clusters up for the engine, so that
+    `-m` can choose it.
 
     The scheduler's cycle reads in a transaction of its own kind, which PostgreSQL refuses inside a test's: whoever
     has a World to run it in gets real transactions.
@@ -105,9 +106,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for folder in {"conformance", "faults", "flows", "browser"}.intersection(item.path.parts):
             item.add_marker(folder)
+        below = _below_tests(item.path, item.config)
+        if below.startswith("unit/scheduling/") and kind_of(item) == "property":
+            item.add_marker("worlds")
         if uses_database(item):
             item.add_marker("database")
-            if not _below_tests(item.path, item.config).startswith(ON_BOTH):
+            assert not below.startswith("unit/"), f"{item.nodeid} uses the database: it belongs into integration"
+            if not below.startswith(ON_BOTH):
                 item.add_marker("once")
             if isinstance(item, pytest.Function) and has_world(item):
                 item.fixturenames.insert(0, "transactional_db")
