@@ -18,7 +18,7 @@ LIST = ROOT / "tests" / "support" / "run" / "programs.txt"
 PACKAGED = [line.split() for line in LIST.read_text().splitlines() if line and not line.startswith("#")]
 MINIMAL = {
     "apt-cache", "base64", "bash", "cat", "cp", "dpkg", "dpkg-deb", "env", "false", "id", "ldd", "ls", "mount", "nohup",
-    "rm", "setpriv", "setsid", "sh", "sleep", "tar", "true", "umount",
+    "nsenter", "rm", "setpriv", "setsid", "sh", "sleep", "tar", "true", "umount", "unshare",
 }  # fmt: skip
 """What the smallest Debian has."""
 OF_SETUP = {"make", "node", "npm", "python"}

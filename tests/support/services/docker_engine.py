@@ -2,7 +2,8 @@
 
 It leaves the machine's firewall alone: published ports are served by Docker's own proxy, and containers reach
 no network but the machine itself. It knows the GPU driver `nvidia` through a hook of three lines, so that real
-device requests with UUIDs are accepted and arrive in the container's environment.
+device requests with UUIDs are accepted and arrive in the container's environment; with the GPUs of a made-up machine
+its hook binds these in.
 """
 
 import contextlib
@@ -15,6 +16,8 @@ from pathlib import Path
 import docker
 from docker.errors import DockerException, NotFound
 
+from tests.support.gpu import container_hook
+from tests.support.gpu.machine import Machine
 from tests.support.images import images
 from tests.support.run.waiting import wait_until
 from tests.support.services.guard import Guard
@@ -101,6 +104,16 @@ class DockerEngine:
                     str(path), repository=repository, tag=tag or "latest", changes=images.CHANGES
                 )
         return name
+
+    @contextlib.contextmanager
+    def with_gpus(self, machine: Machine) -> Iterator[None]:
+        """Containers that are given GPUs get this machine's."""
+        hook = self.folder / "hooks" / "nvidia-container-runtime-hook"
+        hook.write_text(container_hook.text(machine))
+        try:
+            yield
+        finally:
+            hook.write_text(HOOK)
 
     def _process(self, name: str, command: Sequence[str | Path]) -> Process:
         env = {**os.environ, "PATH": f"{self.folder}/hooks:{os.environ['PATH']}"}
