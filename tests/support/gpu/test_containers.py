@@ -1,9 +1,11 @@
-"""On the made-up machine, each container of a real Engine has the GPUs that it was given, and can be parked from outside."""
+"""On the made-up machine, each container of a real Engine has the GPUs that it was given, and is parked from
+outside."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pynvml
@@ -87,7 +89,7 @@ def test_a_container_has_its_own_gpu_alone_and_its_processes_are_known_outside(b
     assert asks.logs().decode() == "1 GPU-fa4e0001-0000-4000-8000-000000000001\n"
     trainers = [begin("trainer --host-us 5000", index) for index in (0, 1)]
     for index, container in enumerate(trainers):
-        wait_until(lambda index=index: on(index), "its process")
+        wait_until(partial(on, index), "its process")
         assert set(on(index)) <= pids(container)
         assert list(on(index).values()) == [512]
     trainers[0].kill()
@@ -121,7 +123,7 @@ def test_what_is_parked_counts_against_the_containers_memory(begin: Begin, keepe
     limits = {"mem_limit": "48m", "memswap_limit": "48m"}
     for raised in (False, True):
         container = begin("trainer --memory-mb 96 --host-us 2000", 0, **limits)
-        wait_until(lambda container=container: steps(container), "its first step")
+        goes_on(container)
         ((pid, _),) = on(0).items()
         if raised:
             container.update(mem_limit="256m", memswap_limit="256m")
