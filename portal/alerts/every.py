@@ -20,6 +20,7 @@ from portal.alerts.nodes import closed_alerts, node_alerts
 from portal.alerts.others import (
     backup_alerts,
     container_alerts,
+    hang_alerts,
     idle_alerts,
     owner_alerts,
     quota_alerts,
@@ -54,6 +55,7 @@ def _questions(now: datetime, watch: AlertWatch | None) -> dict[str, Callable[[]
         gettext_noop("storages"): lambda: storage_alerts(offered()),
         gettext_noop("containers"): lambda: container_alerts(now),
         gettext_noop("idle jobs"): idle_alerts,
+        gettext_noop("jobs that hang"): hang_alerts,
         gettext_noop("owners of jobs"): owner_alerts,
         gettext_noop("room for logs"): log_alerts,
         gettext_noop("job folders"): lambda: folder_alerts(now),

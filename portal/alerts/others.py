@@ -16,6 +16,8 @@ from portal.common.prepared import Prepared
 from portal.common.sentences import some_of
 from portal.data_folder.models import Backup
 from portal.hardware.doomed import DoomedCells, closed_everywhere, doomed_everywhere
+from portal.idle.hangs import hanging
+from portal.idle.models import StepWatch
 from portal.idle.selectors import idle_warnings
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.selectors.overdue import stops_overdue
@@ -124,6 +126,7 @@ def _unkillable() -> QuerySet[TaskAttempt]:
 
 _UNKILLABLE = Prepared(_unkillable)
 _IDLE = Prepared(idle_warnings)
+_HANGS = Prepared(lambda: hanging(StepWatch.objects.all()))
 _BACKUP = Prepared(lambda: Backup.objects.order_by("-made_at")[:1])
 _OLDEST = Prepared(lambda: User.objects.order_by("pk")[:1])
 
@@ -140,6 +143,23 @@ def idle_alerts() -> Iterator[Alert]:
         )
         advice = gettext("Ask its owner, stop it, or except it from the idle policy.")
         yield Alert("job_idle", Severity.INFO, "job", job.label, message % numbers, advice, one.since, (job.vc.name,))
+
+
+def hang_alerts() -> Iterator[Alert]:
+    """Running trainings that seem to hang. One query."""
+    for one in _HANGS():
+        task = one.task_attempt.task
+        numbers = {
+            "task": f"{task.role.name}/{task.index}", "step": f"{one.step:,}", "time": f"{one.moved_at:%Y-%m-%d %H:%M}",
+            "watts": round(one.watts), "usual": round(one.usual_w),
+        }  # fmt: skip
+        message = gettext(
+            "Task %(task)s has stood at step %(step)s since %(time)s UTC: its GPUs are busy, and draw %(watts)s W "
+            "instead of %(usual)s W."
+        )
+        advice = gettext("Ask its owner to look into it: a part of it may wait for another that is gone.")
+        job, vcs = task.job, (task.job.vc.name,)
+        yield Alert("job_hangs", Severity.WARNING, "job", job.label, message % numbers, advice, one.moved_at, vcs)
 
 
 def owner_alerts() -> Iterator[Alert]:

@@ -17,7 +17,7 @@ from nodes.protocol.messages import ContainerReport, GpuSample, Sample, Steps, e
 from nodes.protocol.names import samples_key
 from nodes.protocol.states import ContainerState
 from nodes.protocol.steps import HIGHEST_STEP
-from portal.common.told import GPUS, number_believed, perhaps_believed
+from portal.common.told import GPUS, LONGEST_LOG, number_believed, perhaps_believed
 from portal.common.wake import redis_once
 
 log = logging.getLogger(__name__)
@@ -55,13 +55,15 @@ class StepReading(NamedTuple):
 
 
 class TaskReading(NamedTuple):
-    """Usage of a task attempt: CPU in thousandths of a core, memory in MB, its GPUs, and the steps it tells."""
+    """Usage of a task attempt: CPU in thousandths of a core, memory in MB, its GPUs, the steps it tells, and the
+    bytes of its log."""
 
     attempt: UUID
     cpu_milli: int | None
     memory_mb: int | None
     gpus: list[GpuReading]
     steps: StepReading | None = None
+    log_end: int = 0
 
 
 class Reading(NamedTuple):
@@ -146,6 +148,7 @@ def _tasks(sample: Sample, containers: Iterable[ContainerReport], ahead_ms: int)
                 if (gpu := read.get(uuid))
             ],
             _steps(one.steps, ahead_ms),
+            min(max(one.log_end, 0), LONGEST_LOG),
         )
         for one in containers
         if one.state is not ContainerState.TERMINATED and (key := _key(one.attempt))

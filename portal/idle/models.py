@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from portal.jobs.models.attempt import JobAttempt
+from portal.jobs.models.attempt import JobAttempt, TaskAttempt
 from portal.jobs.models.job import Job
 from portal.jobs.models.lists import TAG_LENGTH
 from portal.jobs.states import IdleAction, IdleEnd
@@ -24,6 +24,29 @@ class GpuActivity(models.Model):
 
     def __str__(self) -> str:
         return f"{self.job_attempt_id}: {self.told} minutes"
+
+
+class StepWatch(models.Model):
+    """A running training that tells its steps: its newest one, when it last moved, and the power that its GPUs usually
+    draw while it does. ``hangs``: it seems to do nothing although its GPUs are busy."""
+
+    task_attempt = models.OneToOneField(
+        TaskAttempt, primary_key=True, on_delete=models.CASCADE, related_name="step_watch"
+    )
+    step = models.BigIntegerField()
+    step_ms = models.FloatField()
+    log_end = models.BigIntegerField()
+    moved_at = models.DateTimeField(help_text="when a step or output came last")
+    minutes = models.PositiveIntegerField(help_text="in which it moved and told its power")
+    usual_w = models.FloatField(help_text="watts of all its GPUs in these minutes, on average")
+    watts = models.FloatField(help_text="in the newest minute")
+    hangs = models.BooleanField()
+
+    class Meta:
+        indexes = [models.Index(fields=["moved_at"], condition=Q(hangs=True), name="step_watch_hangs")]
+
+    def __str__(self) -> str:
+        return f"{self.task_attempt_id}: step {self.step}"
 
 
 class IdlePolicy(models.Model):

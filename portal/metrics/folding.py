@@ -18,9 +18,10 @@ from portal.common.bulk import keys_listed, rows_add
 from portal.common.samples import MINUTES_KEPT, TaskReading, readings, readings_expire
 from portal.hardware.models import Node
 from portal.idle.activity import GpuMinute
+from portal.idle.hangs import StepMinute, steps_watch
 from portal.idle.minutes import activities_add
 from portal.jobs.models import Allocation, TaskAttempt
-from portal.metrics.points import OF_GPU, OF_TASK, Point, points_of
+from portal.metrics.points import OF_GPU, OF_TASK, POWER, Point, points_of
 from portal.metrics.record import Records
 from portal.usage.models import Measured
 from portal.usage.services.progress import usage_progress, usage_progress_fold
@@ -51,7 +52,7 @@ def samples_fold(*, now: datetime, redis: Redis, records: Records) -> int:
         count = 0
         while (minute := _due(now)) is not None:
             lock.reacquire()
-            if not _fold(minute, redis, records):
+            if not _fold(minute, redis, records, now):
                 break
             count += 1
         return count
@@ -78,16 +79,18 @@ _Told = Mapping[tuple[str, UUID], list[tuple[int, TaskReading]]]
 """What each node told of each task attempt in a minute, whosever it is."""
 
 
-def _fold(minute: datetime, redis: Redis, records: Records) -> bool:
+def _fold(minute: datetime, redis: Redis, records: Records, now: datetime) -> bool:
     told = _read(minute, redis)
     runs = _runs(told)
     used = {run.row.pk: _gpus(run) for run in runs}
+    stepping = {run.row.pk: one for run in runs if (one := _steps(run, used[run.row.pk])) is not None}
     sums = [sums for run in runs if (sums := _sums(run, used[run.row.pk], minute)) is not None]
     _record(minute, runs, records)
     with transaction.atomic():
         if not usage_progress_fold(old=minute, new=minute + MINUTE):
             return False
         activities_add(minute=minute, told=used)
+        steps_watch(minute=minute, told=stepping, now=now)
         if sums:
             rows_add(Measured, ("day", "task_attempt_id"), ("measured_ms", "used_ms", "idle_ms"), sorted(sums))
     return True
@@ -130,6 +133,7 @@ class _Run:
     row: TaskAttempt
     gpus: int
     points: list[Point]
+    newest: TaskReading
 
 
 def _runs(told: _Told) -> list[_Run]:
@@ -142,8 +146,8 @@ def _runs(told: _Told) -> list[_Run]:
     for key, uuid in held.values_list("task_attempt", "leaf__uuid"):
         gpus[key].append(uuid)
     own = [(row, of_it) for row in rows if (of_it := told.get((row.node.name, row.pk)))]
-    found = [(row, points_of(of_it, gpus[row.pk], since=row.created_at)) for row, of_it in own]
-    return [_Run(row, len(gpus[row.pk]), points) for row, points in found if points]
+    found = [(row, points_of(of_it, gpus[row.pk], since=row.created_at), of_it[-1][1]) for row, of_it in own]
+    return [_Run(row, len(gpus[row.pk]), points, newest) for row, points, newest in found if points]
 
 
 Sums = tuple[str, UUID, int, int, int]
@@ -162,6 +166,17 @@ def _gpus(run: _Run) -> list[GpuMinute]:
         measured = sum(span for _, span in means)
         found.append(GpuMinute(measured, sum(mean * span for mean, span in means) / measured if measured else 0))
     return found
+
+
+def _steps(run: _Run, gpus: Sequence[GpuMinute]) -> StepMinute | None:
+    """None for what tells no steps, or holds no GPUs that tell their power."""
+    steps, power = run.newest.steps, len(OF_TASK) + OF_GPU.index(POWER)
+    bands = ([band[0] for band in point.bands[power :: len(OF_GPU)] if band] for point in run.points)
+    watts = [sum(told) for told in bands if told]
+    if steps is None or steps.step is None or steps.step_ms is None or not gpus or not watts:
+        return None
+    mean = sum(watts) / len(watts)
+    return StepMinute(steps.step, steps.step_ms, run.newest.log_end, min(gpu.mean for gpu in gpus), mean)
 
 
 def _sums(run: _Run, gpus: Sequence[GpuMinute], minute: datetime) -> Sums | None:

@@ -27,10 +27,11 @@ class Metric:
 OF_STEPS = (Metric("step", "steps", HIGHEST_STEP), Metric("step_time", "ms"))
 """Of a training that tells its steps; others have no curve of them."""
 OF_TASK = (Metric("cpu", "thousandths of a core"), Metric("memory", "MB"), *OF_STEPS)
+POWER = Metric("gpu_power", "W")
 OF_GPU = (
     Metric("gpu_utilisation", "percent", 100),
     Metric("gpu_memory", "MB"),
-    Metric("gpu_power", "W"),
+    POWER,
     Metric("gpu_temperature", "degrees Celsius"),
 )
 

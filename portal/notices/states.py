@@ -38,6 +38,7 @@ OF_JOB_EVENTS: Mapping[str, tuple[JobNotice, ...]] = {
     "faults_counted": (J.WARNED,),
     "owner_gone": (J.WARNED,),
     "idle_warned": (J.WARNED,),
+    "hang_suspected": (J.WARNED,),
     "idle_opportunistic": (J.WARNED,),
 }
 """By the code of a job's event: as what it is told, to those who chose one of them."""

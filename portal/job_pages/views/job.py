@@ -11,12 +11,15 @@ from django.conf import settings
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.pages import PageRequest, page_view
 from portal.accounts.rights import Action
+from portal.common.sentences import worded
 from portal.files.views import files_shown
+from portal.idle.hangs import hangs_of
 from portal.idle.selectors import idle_warning_of
 from portal.idle.services.warnings import idle_left
 from portal.job_pages.forms.job import PriorityForm, TagForm
@@ -131,12 +134,14 @@ def _changing(frame: Frame) -> dict[str, Any]:
 
 
 def _idle(frame: Frame) -> dict[str, Any]:
-    """The warning about idle GPUs, and the extensions left."""
-    warning = idle_warning_of(job=frame.job) if frame.job.state == JobState.RUNNING else None
+    """The warning about idle GPUs, the extensions left, and tasks that seem to hang."""
+    running = frame.job.state == JobState.RUNNING
+    warning = idle_warning_of(job=frame.job) if running else None
     follows = warning is not None and warning.due_at is not None and warning.acted_at is None
     left = idle_left(warning=warning, vc_id=frame.job.vc_id) if warning and follows else None
     return {
         "idle": warning,
+        "hangs": list(map(worded, hangs_of(job=frame.job, now=timezone.now()))) if running else [],
         "idle_left": left,
         "idle_start_minutes": settings.IDLE_START_MINUTES,
         "may_extend": frame.may["may_extend"],

@@ -1,0 +1,142 @@
+"""Finds trainings that hang: GPUs at full utilisation that draw little power, no step and no output.
+
+That is how a collective that waits for a lost partner looks. What is usual is learned from the job itself: how long one
+of its steps takes, and what its GPUs draw meanwhile. A suspicion is told and never acted on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from portal.common.bulk import rows_insert, rows_update
+from portal.idle import wordings
+from portal.idle.models import StepWatch
+from portal.jobs.models import Job, TaskAttempt
+from portal.jobs.selectors.visible import with_task
+from portal.jobs.services.transitions import job_event
+
+MINUTE = timedelta(minutes=1)
+LEAST_WAIT, MOST_STEPS = timedelta(minutes=5), 20
+"""No step for so long, and for as long as so many steps take."""
+LEARNED = 5
+"""Minutes of progress before anything is judged."""
+FULL, LOW_POWER = 95, 0.6
+"""Percent of utilisation that every GPU has at least, and the part of their usual power that they draw at most."""
+REMEMBERED = 240
+"""Minutes after which older ones count less in the usual power."""
+COLUMNS = ("step", "step_ms", "log_end", "moved_at", "minutes", "usual_w", "watts", "hangs")
+
+
+@dataclass(frozen=True, slots=True)
+class StepMinute:
+    """What a training told in a minute: its newest step, ms of one, bytes of log; of its GPUs the least mean percent of
+    utilisation, and the mean watts together."""
+
+    step: int
+    step_ms: float
+    log_end: int
+    utilisation: float
+    watts: float
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """The columns of a ``StepWatch``."""
+
+    step: int
+    step_ms: float
+    log_end: int
+    moved_at: datetime
+    minutes: int
+    usual_w: float
+    watts: float
+    hangs: bool
+
+
+def watched_after(before: Watched | None, told: StepMinute, end: datetime) -> Watched:
+    """The state after a minute that ended at ``end``."""
+    if before is None:
+        return Watched(told.step, told.step_ms, told.log_end, end, 1, told.watts, told.watts, hangs=False)
+    if (told.step, told.log_end) != (before.step, before.log_end):
+        minutes = before.minutes + 1
+        usual_w = before.usual_w + (told.watts - before.usual_w) / min(minutes, REMEMBERED)
+        return Watched(told.step, told.step_ms, told.log_end, end, minutes, usual_w, told.watts, hangs=False)
+    wait = max(LEAST_WAIT, MOST_STEPS * timedelta(milliseconds=before.step_ms))
+    hangs = (
+        before.minutes >= LEARNED
+        and end - before.moved_at >= wait
+        and told.utilisation >= FULL
+        and told.watts <= LOW_POWER * before.usual_w
+    )
+    return Watched(
+        before.step, before.step_ms, before.log_end, before.moved_at, before.minutes, before.usual_w, told.watts, hangs
+    )
+
+
+def steps_watch(*, minute: datetime, told: Mapping[UUID, StepMinute], now: datetime) -> None:
+    """Judges a minute of all trainings that tell their steps, inside the transaction that ingests it once. Three
+    statements at most, and an event for each that begins or ceases to hang."""
+    StepWatch.objects.filter(task_attempt__released_at__isnull=False).delete()
+    if not told:
+        return
+    rows = StepWatch.objects.filter(pk__in=told).values_list("pk", *COLUMNS)
+    before = {key: Watched(*columns) for key, *columns in rows}
+    after = {key: watched_after(before.get(key), one, minute + MINUTE) for key, one in told.items()}
+    known = [(key, *_columns(one)) for key, one in sorted(after.items()) if key in before]
+    new = [(key, *_columns(one)) for key, one in sorted(after.items()) if key not in before]
+    if known:
+        rows_update(StepWatch, COLUMNS, known, only={})
+    if new:
+        rows_insert(StepWatch, ("task_attempt", *COLUMNS), new)
+    changed = [key for key, one in before.items() if one.hangs != after[key].hangs]
+    if changed:
+        _tell(changed, after, minute + MINUTE, now)
+
+
+def _tell(keys: Iterable[UUID], after: Mapping[UUID, Watched], end: datetime, now: datetime) -> None:
+    for row in with_task(TaskAttempt.objects.filter(pk__in=keys)).select_related("job_attempt__job"):
+        one, attempt = after[row.pk], row.job_attempt
+        task = f"{row.task.role.name}/{row.task.index}"
+        if one.hangs:
+            code, message = "hang_suspected", wordings.HANGS(task=task, **_numbers(one, end))
+        else:
+            code, message = "hang_over", wordings.GOES_ON(task=task, step=f"{one.step:,}")
+        job_event(job=attempt.job, job_attempt=attempt, code=code, message=message, now=now)
+
+
+def _numbers(one: Watched | StepWatch, at: datetime) -> dict[str, Any]:
+    return {
+        "step": f"{one.step:,}",
+        "time": wordings.MINUTES(number=int((at - one.moved_at) / MINUTE)),
+        "seconds": f"{one.step_ms / 1000:.3g}",
+        "watts": round(one.watts),
+        "usual": round(one.usual_w),
+    }
+
+
+def hangs_of(*, job: Job, now: datetime) -> list[str]:
+    """A sentence, as it is stored, for each task of a running job that seems to hang. One query."""
+    return [
+        wordings.HANGS(task=f"{row.task_attempt.task.role.name}/{row.task_attempt.task.index}", **_numbers(row, now))
+        for row in hanging(StepWatch.objects.filter(task_attempt__task__job=job))
+    ]
+
+
+def hanging(rows: Any) -> Any:
+    """Of these watched tasks those that seem to hang, the longest first, with what names them."""
+    path = "task_attempt__task"
+    return (
+        rows.filter(hangs=True, task_attempt__released_at__isnull=True)
+        .select_related(f"{path}__role", f"{path}__job__user", f"{path}__job__vc")
+        .order_by("moved_at", "pk")
+    )
+
+
+def _columns(one: Watched) -> tuple[Any, ...]:
+    return (
+        one.step, one.step_ms, one.log_end, one.moved_at, one.minutes, one.usual_w, one.watts, one.hangs,
+    )  # fmt: skip

@@ -1,0 +1,64 @@
+"""When a training seems to hang: by its own steps and its own power."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from portal.idle.hangs import LEARNED, MINUTE, StepMinute, Watched, watched_after
+
+BEGAN = datetime(2026, 5, 4, tzinfo=UTC)
+BUSY = {"utilisation": 100.0, "watts": 1200.0}
+STUCK = {"utilisation": 100.0, "watts": 400.0}
+
+
+def watched(*minutes: StepMinute) -> list[Watched]:
+    """The state after each."""
+    found: list[Watched] = []
+    for number, told in enumerate(minutes, 1):
+        found.append(watched_after(found[-1] if found else None, told, BEGAN + number * MINUTE))
+    return found
+
+
+def steps(count: int, *, step_ms: float = 500, **readings: float) -> list[StepMinute]:
+    """Minutes of progress."""
+    return [StepMinute(step=number, step_ms=step_ms, log_end=0, **readings) for number in range(count)]
+
+
+def still(minutes: list[StepMinute], count: int, **readings: float) -> list[StepMinute]:
+    """So many minutes more in which nothing moves."""
+    last = minutes[-1]
+    more = StepMinute(last.step, last.step_ms, last.log_end, **readings)
+    return [*minutes, *[more] * count]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "hangs"),
+    [
+        (still(steps(LEARNED, **BUSY), 5, **STUCK), True),
+        (still(steps(LEARNED, **BUSY), 4, **STUCK), False),  # not for long enough
+        (still(steps(LEARNED, **BUSY), 60, **BUSY), False),  # an evaluation without output
+        (still(steps(LEARNED, **BUSY), 60, utilisation=3, watts=300), False),  # idle: another matter
+        (still(steps(LEARNED - 1, **BUSY), 60, **STUCK), False),  # not enough is known
+        (still(steps(LEARNED, step_ms=60_000, **BUSY), 19, **STUCK), False),  # its steps are long
+        (still(steps(LEARNED, step_ms=60_000, **BUSY), 20, **STUCK), True),
+    ],
+    ids=["hangs", "short", "works", "idle", "new", "slow", "slow hangs"],
+)
+def test_it_hangs_when_neither_steps_nor_output_come_and_its_gpus_draw_little(
+    minutes: list[StepMinute], hangs: bool
+) -> None:
+    assert watched(*minutes)[-1].hangs is hangs
+
+
+def test_output_is_progress_too() -> None:
+    minutes = still(steps(LEARNED, **BUSY), 5, **STUCK)
+    last = minutes[-1]
+    found = watched(*minutes, StepMinute(last.step, last.step_ms, last.log_end + 1, **STUCK))
+    assert [one.hangs for one in found[-2:]] == [True, False]
+
+
+def test_power_while_nothing_moves_does_not_count_as_usual() -> None:
+    found = watched(*still(steps(LEARNED, **BUSY), 60, **STUCK))
+    assert (found[-1].usual_w, found[-1].watts) == (1200, 400)
