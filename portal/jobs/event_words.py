@@ -90,6 +90,7 @@ _PARTS = (
     gettext_noop("the network %(network)s"),
     gettext_noop("mounts from %(root)s"),
     gettext_noop("checkpoint file"),
+    gettext_noop("file of steps"),
     gettext_noop("lease"),
 )
 _FAULTY = (gettext_noop("%(fault)s; %(end)s"),)

@@ -61,7 +61,8 @@ def test_a_minute_of_reports_becomes_points_and_sums(
     assert fold(records, begun + 2 * MINUTE) == 1
     points = records.read(str(row.pk))
     assert [point.at - int(begun.timestamp()) for point in points] == [0, 10, 20, 30, 40, 50]
-    cpu, memory, *gpus = points[0].bands
+    cpu, memory, step, step_time, *gpus = points[0].bands
+    assert (step, step_time) == (None, None)
     assert (cpu, memory) == ((500, 500, 500), (700, 700, 700))
     assert gpus == 2 * [(60.0, 30, 90), (4000, 4000, 4000), (200.5, 200, 201), (60, 60, 60)]
     assert sums() == (120_000, 72_000, 0), "two GPUs for a minute, at 60 %"
@@ -82,7 +83,7 @@ def test_a_gpu_that_does_not_tell_its_utilisation_is_neither_used_nor_idle(
     tell(world.nodes["gpu01"], begun, None)
     fold(records, begun + 2 * MINUTE)
     assert sums() is None
-    assert records.read(str(row.pk))[0].bands[2:4] == [None, (4000, 4000, 4000)]
+    assert records.read(str(row.pk))[0].bands[4:6] == [None, (4000, 4000, 4000)]
 
 
 def test_a_reading_that_two_reports_carry_counts_once(
@@ -183,7 +184,7 @@ def test_readings_that_cannot_be_are_cut_to_what_can(
     tell(world.nodes["gpu01"], begun, 10**30, power_w=-5)
     fold(records, begun + 2 * MINUTE)
     assert sums() == (20_000, 20_000, 0)
-    assert records.read(str(row.pk))[0].bands[4] == (0, 0, 0)
+    assert records.read(str(row.pk))[0].bands[6] == (0, 0, 0)
 
 
 def test_time_before_the_placement_and_after_the_end_is_not_counted(

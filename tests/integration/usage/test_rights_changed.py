@@ -11,7 +11,6 @@ from portal.jobs.models import Allocation, TaskAttempt
 from portal.jobs.services.allocation import job_demote, job_promote, task_attempt_release
 from portal.jobs.services.placement import Leaf, Placed
 from portal.usage.models import UsageDay
-from portal.usage.selectors import open_days
 from portal.usage.selectors.gpu_hours import usage_of_days
 from portal.usage.selectors.open_days import usage_of_open_days
 from portal.usage.services.rollup import usage_open_days_keep, usage_roll
@@ -86,10 +85,9 @@ def test_a_change_after_the_moment_of_a_report_changes_nothing_before_it(row: Ta
 
 
 def test_what_a_worker_works_out_each_minute_and_sums_up_keeps_the_rights(
-    row: TaskAttempt, settings: LazySettings, monkeypatch: pytest.MonkeyPatch
+    row: TaskAttempt, settings: LazySettings
 ) -> None:
     settings.USAGE_KEPT_S = 120
-    monkeypatch.setattr(open_days, "_last", None)
     rolled_from("05-04")
     demote(row, at("05-04 12:00"))
     promote(row, at("05-04 12:00"))

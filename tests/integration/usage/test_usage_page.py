@@ -12,7 +12,6 @@ from portal.accounts.models import ClusterRole, User
 from portal.hardware.services.prices import sku_set_price
 from portal.teams.services.teams import member_set
 from portal.usage.models import Measured
-from portal.usage.selectors import open_days
 from tests.support.cluster.usage_runs import rolled_from, run
 from tests.support.cluster.world import World
 from tests.support.people.cast import Api, person
@@ -132,10 +131,9 @@ def test_as_many_queries_for_many_users_as_for_one(root: Browser, world: World) 
 
 
 def test_what_is_kept_of_the_present_day_is_still_filtered_by_who_asks(
-    root: Browser, bob: User, settings: LazySettings, monkeypatch: pytest.MonkeyPatch
+    root: Browser, bob: User, settings: LazySettings
 ) -> None:
     settings.USAGE_KEPT_S = 30
-    monkeypatch.setattr(open_days, "_last", None)
     rolled_from("05-01")
     assert "alice 10.0" in root.get(f"/usage?{MAY}&by=user").text
     assert "alice" not in Browser(bob).get(f"/usage?{MAY}&by=user").text
