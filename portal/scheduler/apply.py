@@ -16,6 +16,7 @@ from portal.hardware.services.generations import orders_together
 from portal.jobs.models import Job
 from portal.jobs.services.allocation import job_demote, job_move_cells, job_promote
 from portal.jobs.services.claims import claims_release
+from portal.jobs.services.host_network import host_network_hold
 from portal.jobs.services.images import images_hold
 from portal.jobs.services.placement import Leaf, Overtaken, Placed
 from portal.jobs.services.preempt import Preempting, Taken, jobs_preempt
@@ -101,10 +102,10 @@ class _Applying:
         )  # fmt: skip
 
     def _allowed(self, answers: Sequence[A]) -> list[A]:
-        """Drops jobs whose images may no longer run, or whose storages they may no longer use."""
-        jobs = [self.loaded.jobs[one.job.id] for one in answers]
-        held = images_hold(jobs=jobs, now=self.now)
-        held |= storages_hold(jobs=[job for job in jobs if job not in held], now=self.now)
+        """Drops jobs whose images may no longer run, or that may no longer use their storages or the host network."""
+        jobs, held = [self.loaded.jobs[one.job.id] for one in answers], frozenset[int]()
+        for hold in (images_hold, storages_hold, host_network_hold):
+            held |= hold(jobs=[job for job in jobs if job not in held], now=self.now)
         return [one for one in answers if self.loaded.jobs[one.job.id] not in held]
 
     def _tell(self, waits: Sequence[scheduling.Wait], begun: Collection[int]) -> int:
