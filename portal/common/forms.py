@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, cast
 
 from django import forms
@@ -29,6 +30,15 @@ def refusal_show(form: forms.BaseForm, refusal: Refused, *, at: str | None = Non
     for fault in refusal.faults:
         name = re.split(r"[.\[]", fault.path)[0]
         form.add_error(name if name in form.fields else at, sentence(fault.message))
+
+
+@contextmanager
+def refusals_shown(form: forms.BaseForm, *, at: str | None = None) -> Iterator[None]:
+    """Shows on the form, as ``refusal_show`` does, what refuses to be done inside."""
+    try:
+        yield
+    except Refused as refusal:
+        refusal_show(form, refusal, at=at)
 
 
 def checkbox(label: Any, help_text: Any = "", **more: Any) -> forms.BooleanField:

@@ -12,7 +12,8 @@ from django.views.decorators.debug import sensitive_post_parameters
 
 from portal.accounts.pages import PageRequest, by, form_view, post_view, sent
 from portal.accounts.rights import Action, allowed_everywhere
-from portal.common.errors import Invalid, NotFound
+from portal.common.errors import NotFound
+from portal.common.forms import refusals_shown
 from portal.notices.forms import AdminChoiceForm, ChoiceForm, WebhookForm
 from portal.notices.selectors import deliveries, mails_latest, notice_choice, webhook_get, webhook_right
 from portal.notices.services.choices import notice_choice_set
@@ -69,15 +70,12 @@ def webhook(request: PageRequest) -> HttpResponse:
 
 def _stored(form: WebhookForm, actor: str) -> bool:
     typed = form.cleaned_data
-    try:
+    with refusals_shown(form):
         webhook_set(
             url=typed["url"], kinds=typed["kinds"], secret=typed["secret"] or None, actor=actor, now=timezone.now()
         )  # fmt: skip
-    except Invalid as error:
-        for fault in error.faults:
-            form.add_error(fault.path, fault.message)
-        return False
-    return True
+        return True
+    return False
 
 
 @post_view

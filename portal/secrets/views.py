@@ -15,8 +15,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from portal.accounts.models import User
 from portal.accounts.pages import PageRequest, by, page_view, post_view
 from portal.accounts.rights import Action
-from portal.common.errors import Refused
-from portal.common.forms import refusal_show
+from portal.common.forms import refusals_shown
 from portal.secrets.forms import LoginForm, SecretForm
 from portal.secrets.models import SecretKind
 from portal.secrets.selectors import secrets_of
@@ -82,13 +81,11 @@ def login_store(request: PageRequest, vc: str = "") -> HttpResponse:
 def _stored(request: PageRequest, owner: Owner, form: forms.Form, kind: SecretKind, name: str) -> bool:
     typed = form.cleaned_data
     value = typed["value"] if kind == SecretKind.SECRET else typed["password"]
-    try:
+    with refusals_shown(form):
         secret_set(owner=owner, kind=kind, name=name, value=value, username=typed.get("username", ""), **by(request))
-    except Refused as refusal:
-        refusal_show(form, refusal)
-        return False
-    messages.success(request, _("%(name)s is stored. Its value is not shown again.") % {"name": name})
-    return True
+        messages.success(request, _("%(name)s is stored. Its value is not shown again.") % {"name": name})
+        return True
+    return False
 
 
 @post_view

@@ -15,7 +15,7 @@ from portal.accounts.models import Audited
 from portal.accounts.pages import PageRequest, by, form_view, page_view, post_view, sent
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.common.errors import ChangedMeanwhile, Invalid, Refused
-from portal.common.forms import refusal_show
+from portal.common.forms import refusal_show, refusals_shown
 from portal.common.versions import version_of
 from portal.storages.forms import NewStorageForm, StorageForm
 from portal.storages.models import Storage
@@ -51,12 +51,9 @@ def storage_new(request: PageRequest) -> HttpResponse:
     form = NewStorageForm(sent(request))
     if request.method == "POST" and _possible(form):
         about = dict(form.cleaned_data)
-        try:
+        with refusals_shown(form):
             vcs = vcs_named(about.pop("virtual_clusters"))
             made = storage_create(**about, vcs=vcs, **by(request))
-        except Refused as refusal:
-            refusal_show(form, refusal)
-        else:
             messages.success(request, _("The storage %(name)s is made.") % {"name": made.name})
             return redirect("storages")
     return render(request, "storages/storage.html", {"form": form}, status=400 if form.errors else 200)

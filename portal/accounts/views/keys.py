@@ -11,8 +11,7 @@ from django.utils.translation import gettext as _
 from portal.accounts.forms import SshKeyForm
 from portal.accounts.keys import ssh_key_add, ssh_key_get, ssh_key_remove, ssh_keys_of
 from portal.accounts.pages import PageRequest, form_view, post_view, sent
-from portal.common.errors import Refused
-from portal.common.forms import refusal_show
+from portal.common.forms import refusals_shown
 
 
 @form_view
@@ -20,11 +19,8 @@ def ssh_keys(request: PageRequest) -> HttpResponse:
     """Lists the keys and adds one."""
     form = SshKeyForm(sent(request))
     if form.is_valid():
-        try:
+        with refusals_shown(form, at="public"):
             made = ssh_key_add(user=request.user, **form.cleaned_data, now=timezone.now())
-        except Refused as refusal:
-            refusal_show(form, refusal, at="public")
-        else:
             messages.success(request, _("The key %(name)s is stored.") % {"name": made.name})
             return redirect("ssh-keys")
     context = {"form": form, "keys": ssh_keys_of(user=request.user)}

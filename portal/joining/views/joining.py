@@ -7,8 +7,8 @@ from django.http import HttpResponse
 from django.shortcuts import render
 
 from portal.accounts.pages import PageRequest, by, form_view, sent
-from portal.common.errors import Conflict, Refused
-from portal.common.forms import refusal_show
+from portal.common.errors import Conflict
+from portal.common.forms import refusals_shown
 from portal.hardware.models import Node
 from portal.hardware.selectors.live import node_arrived
 from portal.joining.forms import JoiningForm
@@ -29,11 +29,8 @@ def node_new(request: PageRequest) -> HttpResponse:
     node_add_right(user=request.user)
     form = JoiningForm(sent(request))
     if form.is_valid():
-        try:
+        with refusals_shown(form, at="name"):
             made = node_register(**form.cleaned_data, **by(request))
-        except Refused as refusal:
-            refusal_show(form, refusal, at="name")
-        else:
             return _page(request, made.node, key=made.key, registered=True)
     return render(request, "joining/node_new.html", {"form": form}, status=400 if form.errors else 200)
 

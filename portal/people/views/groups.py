@@ -17,7 +17,7 @@ from portal.accounts.pages import PageRequest, by, form_view, page_view, post_vi
 from portal.accounts.people import group_join, group_leave
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.common.errors import ChangedMeanwhile, NotFound, Refused
-from portal.common.forms import refusal_show
+from portal.common.forms import refusal_show, refusals_shown
 from portal.common.versions import version_of
 from portal.people.forms import GroupForm, JoinForm, NewGroupForm
 from portal.people.selectors.people import group_get, group_members, group_to_manage, manage_right, user_get
@@ -48,11 +48,8 @@ def group_new(request: PageRequest) -> HttpResponse:
     manage_right(user=request.user, action=Action.GROUP_MANAGE)
     form = NewGroupForm(sent(request))
     if form.is_valid():
-        try:
+        with refusals_shown(form, at="name"):
             made = group_create(**form.cleaned_data, roles={}, **by(request))
-        except Refused as refusal:
-            refusal_show(form, refusal, at="name")
-        else:
             messages.success(request, _("The group %(name)s is made.") % {"name": made.name})
             return redirect("group", group=made.name)
     return render(request, "people/group_new.html", {"form": form}, status=400 if form.errors else 200)

@@ -21,7 +21,7 @@ from portal.accounts.rights import Action, allowed_everywhere
 from portal.accounts.services import user_set_password
 from portal.common.checking import checked
 from portal.common.errors import ChangedMeanwhile, Invalid, Refused
-from portal.common.forms import refusal_show
+from portal.common.forms import refusal_show, refusals_shown
 from portal.common.versions import version_of
 from portal.people.forms import NewUserForm, UserFilterForm, UserForm
 from portal.people.forms import PasswordForm as UserPasswordForm
@@ -73,14 +73,12 @@ def _made(form: NewUserForm, actor: str) -> bool:
     refusal_show(form, Invalid(faults))
     if form.errors:
         return False
-    try:
+    with refusals_shown(form):
         with checked("password"):
             groups, vcs = groups_named(about.pop("groups")), vcs_named(about.pop("virtual_clusters"))
             account_create(**about, groups=groups, vcs=vcs, now=timezone.now(), actor=actor)
-    except Refused as refusal:
-        refusal_show(form, refusal)
-        return False
-    return True
+        return True
+    return False
 
 
 @form_view

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy
 from portal.accounts.pages import PageRequest, by, form_view, page_view, post_view, sent
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.common.errors import Invalid, NotFound
-from portal.common.forms import refusal_show
+from portal.common.forms import refusals_shown
 from portal.hardware.states import VcRole
 from portal.teams.forms.vcs import FirmRightForm, LoanForm, MemberForm, RulesForm
 from portal.teams.models import VirtualCluster
@@ -103,11 +103,8 @@ def virtual_cluster_rules(request: PageRequest, name: str) -> HttpResponse:
     form, loans = RulesForm(data, vc=vc, every=every), LoanForm(data, vc=vc) if every else None
     if form.is_valid() and (loans is None or loans.is_valid()):
         limits = loans.limits if loans is not None and loans.changed else None
-        try:
+        with refusals_shown(form):
             vc_set_all_rules(vc=vc, changes=form.cleaned_data, limits=limits, **by(request))
-        except Invalid as refusal:
-            refusal_show(form, refusal)
-        else:
             messages.success(request, _("The rules of %(vc)s are changed.") % {"vc": vc.name})
             return redirect("vc", name=vc.name)
     wrong = form.errors or (loans and loans.errors)
@@ -122,7 +119,7 @@ def member_add(request: PageRequest, name: str) -> HttpResponse:
     form = MemberForm(request.POST, auto_id="member-%s")
     if form.is_valid():
         typed = form.cleaned_data
-        try:
+        with refusals_shown(form):
             membership_set(
                 vc=vc,
                 name=typed["name"],
@@ -131,10 +128,6 @@ def member_add(request: PageRequest, name: str) -> HttpResponse:
                 only_new="change" not in request.POST,
                 **by(request),
             )
-        except Invalid as error:
-            for fault in error.faults:
-                form.add_error(fault.path, fault.message)
-        else:
             messages.success(request, JOINED[VcRole(typed["role"])] % {"name": typed["name"], "vc": vc.name})
             return redirect("vc", name=vc.name)
     return _page(request, vc, member=form, status=400)

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from portal.accounts.pages import PageRequest, by, form_view, page_view, sent
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.common.errors import Refused
-from portal.common.forms import refusal_show
+from portal.common.forms import refusals_shown
 from portal.teams.forms.vcs import NewVcForm
 from portal.teams.selectors.vc_pages import vc_cards
 from portal.teams.selectors.visible import vc_make_right, vc_with_right
@@ -36,11 +36,8 @@ def vc_new(request: PageRequest) -> HttpResponse:
     vc_make_right(user=request.user)
     form = NewVcForm(sent(request))
     if form.is_valid():
-        try:
+        with refusals_shown(form, at="name"):
             made = vc_create(**form.cleaned_data, **by(request))
-        except Refused as refusal:
-            refusal_show(form, refusal, at="name")
-        else:
             messages.success(request, _("%(vc)s is made. Give it a quota, and members.") % {"vc": made.name})
             return redirect("vc", name=made.name)
     return render(request, "teams/vc_new.html", {"form": form}, status=400 if form.errors else 200)
