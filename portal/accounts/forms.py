@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.models import Audited, Scope
 from portal.accounts.resets import MOST_TYPED
-from portal.common.forms import TEXT, NameInput
+from portal.common.forms import TEXT, NameInput, choice_field, password_field, text_field
 
 _SEARCH = {**TEXT, "type": "search"}
 _YEARS = [MinValueValidator(date(1970, 1, 1)), MaxValueValidator(date(2999, 12, 31))]
@@ -22,87 +22,48 @@ _DATE = {**TEXT, "type": "date"}
 class LoginForm(forms.Form):
     """Name and password; the service checks them."""
 
-    username = forms.CharField(
-        label=_("User name"),
-        max_length=64,
-        widget=forms.TextInput({**TEXT, "autocomplete": "username", "autofocus": True}),
-    )
-    password = forms.CharField(
-        label=_("Password"),
-        strip=False,
-        max_length=1000,
-        widget=forms.PasswordInput({**TEXT, "autocomplete": "current-password"}),
-    )
+    username = text_field(_("User name"), 64, autocomplete="username", autofocus=True)
+    password = password_field(_("Password"), most=1000, autocomplete="current-password")
 
 
 class PasswordForm(forms.Form):
     """A new password, with the old one as proof."""
 
-    old = forms.CharField(
-        label=_("Current password"),
-        strip=False,
-        widget=forms.PasswordInput({**TEXT, "autocomplete": "current-password"}),
-    )
-    new = forms.CharField(
-        label=_("New password"),
-        strip=False,
-        widget=forms.PasswordInput({**TEXT, "autocomplete": "new-password"}),
-    )
+    old = password_field(_("Current password"), autocomplete="current-password")
+    new = password_field(_("New password"), autocomplete="new-password")
 
 
 class ForgottenForm(forms.Form):
     """The account whose password is lost."""
 
-    typed = forms.CharField(
-        label=_("User name or e-mail address"),
-        max_length=MOST_TYPED,
-        widget=forms.TextInput({**TEXT, "autocomplete": "username", "autofocus": True}),
-    )
+    typed = text_field(_("User name or e-mail address"), MOST_TYPED, autocomplete="username", autofocus=True)
 
 
 class NewPasswordForm(forms.Form):
     """A new password to replace a lost one."""
 
-    new = forms.CharField(
-        label=_("New password"),
-        strip=False,
-        max_length=1000,
-        widget=forms.PasswordInput({**TEXT, "autocomplete": "new-password", "autofocus": True}),
-    )
+    new = password_field(_("New password"), most=1000, autocomplete="new-password", autofocus=True)
 
 
 class FirstForm(forms.Form):
     """The first administrator."""
 
-    code = forms.CharField(
-        label=_("Code"),
-        max_length=100,
-        help_text=_("It stands at the end of the log of the portal's web process."),
-        widget=forms.TextInput({**TEXT, "autocomplete": "off", "autofocus": True}),
+    code = text_field(
+        _("Code"),
+        100,
+        _("It stands at the end of the log of the portal's web process."),
+        autocomplete="off",
+        autofocus=True,
     )
-    username = forms.CharField(
-        label=_("User name"), max_length=64, widget=forms.TextInput({**TEXT, "autocomplete": "username"})
-    )
-    password = forms.CharField(
-        label=_("Password"),
-        strip=False,
-        max_length=1000,
-        widget=forms.PasswordInput({**TEXT, "autocomplete": "new-password"}),
-    )
+    username = text_field(_("User name"), 64, autocomplete="username")
+    password = password_field(_("Password"), most=1000, autocomplete="new-password")
 
 
 class TokenForm(forms.Form):
     """A new token: its purpose, scope and expiry."""
 
-    name = forms.CharField(
-        label=_("What it is for"), max_length=100, widget=forms.TextInput({**TEXT, "placeholder": _("laptop")})
-    )
-    scope = forms.ChoiceField(
-        label=_("Permissions"),
-        choices=Scope.choices,
-        initial=Scope.SUBMIT,
-        widget=forms.Select({"class": "form-select"}),
-    )
+    name = text_field(_("What it is for"), 100, placeholder=_("laptop"))
+    scope = choice_field(_("Permissions"), Scope.choices, initial=Scope.SUBMIT)
     days = forms.TypedChoiceField(
         label=_("Expires after"),
         coerce=int,
@@ -120,11 +81,8 @@ class TokenForm(forms.Form):
 class LanguageForm(forms.Form):
     """The language of the user's pages; each under its own name, for people who read no other."""
 
-    language = forms.ChoiceField(
-        label=_("Language of the pages"),
-        required=False,
-        choices=[("", _("as the browser asks")), *settings.LANGUAGES],
-        widget=forms.Select({"class": "form-select"}),
+    language = choice_field(
+        _("Language of the pages"), [("", _("as the browser asks")), *settings.LANGUAGES], required=False
     )
 
 
@@ -139,12 +97,8 @@ class SshKeyForm(forms.Form):
             {"class": "form-control mono short", "rows": 3, "spellcheck": "false", "placeholder": "ssh-ed25519 AAAA…"}
         ),
     )
-    name = forms.CharField(
-        label=_("Name"),
-        required=False,
-        max_length=100,
-        help_text=_("Empty: the comment at the end of the key."),
-        widget=forms.TextInput({**TEXT, "placeholder": _("laptop")}),
+    name = text_field(
+        _("Name"), 100, _("Empty: the comment at the end of the key."), required=False, placeholder=_("laptop")
     )
 
 
@@ -152,15 +106,10 @@ class AuditForm(forms.Form):
     """The filters of the audit log."""
 
     actor = forms.CharField(label=_("Who"), required=False, max_length=64, widget=NameInput("users", _SEARCH))
-    action = forms.ChoiceField(
-        label=_("What"),
-        required=False,
-        choices=[("", _("Anything")), *sorted(Audited.choices, key=lambda one: one[1])],
-        widget=forms.Select({"class": "form-select"}),
+    action = choice_field(
+        _("What"), [("", _("Anything")), *sorted(Audited.choices, key=lambda one: one[1])], required=False
     )
-    target = forms.CharField(
-        label=_("Target, exactly"), required=False, max_length=255, widget=forms.TextInput(_SEARCH)
-    )
+    target = text_field(_("Target, exactly"), 255, required=False, type="search")
     vc = forms.CharField(
         label=_("Virtual cluster"), required=False, max_length=64, widget=NameInput("virtual-clusters", _SEARCH)
     )

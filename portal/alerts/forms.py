@@ -9,7 +9,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from portal.common.forms import SELECT, TEXT
+from portal.common.forms import SELECT, text_field
 
 
 def _lengths() -> list[tuple[int, Any]]:
@@ -26,10 +26,9 @@ def _lengths() -> list[tuple[int, Any]]:
 class SilenceForm(forms.Form):
     """Why to silence an alert, and how long."""
 
-    reason = forms.CharField(
-        label=_("Reason"), max_length=500, widget=forms.TextInput({**TEXT, "autocomplete": "off"}),
-        help_text=_("For whoever reads the alert; it stands in the audit log."),
-    )  # fmt: skip
+    reason = text_field(
+        _("Reason"), 500, _("For whoever reads the alert; it stands in the audit log."), autocomplete="off"
+    )
     hours = forms.TypedChoiceField(
         label=_("For"), choices=_lengths, initial=24, coerce=lambda hours: timedelta(hours=int(hours)),
         widget=forms.Select(SELECT),

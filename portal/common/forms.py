@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -39,6 +39,47 @@ def refusals_shown(form: forms.BaseForm, *, at: str | None = None) -> Iterator[N
         yield
     except Refused as refusal:
         refusal_show(form, refusal, at=at)
+
+
+def text_field(
+    label: Any,
+    most: int,
+    help_text: Any = "",
+    *,
+    required: bool = True,
+    validators: Sequence[Any] = (),
+    **attributes: Any,
+) -> forms.CharField:
+    """A line of text. ``attributes``: of its field in HTML."""
+    return forms.CharField(
+        label=label, max_length=most, help_text=help_text, required=required, validators=validators,
+        widget=forms.TextInput({**TEXT, **attributes}),
+    )  # fmt: skip
+
+
+def password_field(
+    label: Any, *, most: int | None = None, required: bool = True, help_text: Any = "", **attributes: Any
+) -> forms.CharField:
+    """A text that is not shown, as it was typed."""
+    return forms.CharField(
+        label=label, strip=False, max_length=most, required=required, help_text=help_text,
+        widget=forms.PasswordInput({**TEXT, **attributes}),
+    )  # fmt: skip
+
+
+def choice_field(label: Any, choices: Any, help_text: Any = "", **more: Any) -> forms.ChoiceField:
+    """One of several."""
+    return forms.ChoiceField(label=label, choices=choices, help_text=help_text, widget=forms.Select(SELECT), **more)
+
+
+def number_field(label: Any, help_text: Any = "", **more: Any) -> forms.IntegerField:
+    """A whole number."""
+    return forms.IntegerField(label=label, help_text=help_text, widget=forms.NumberInput(TEXT), **more)
+
+
+def day_field(label: Any, **more: Any) -> forms.DateField:
+    """A day, as browsers let it be chosen."""
+    return forms.DateField(label=label, widget=forms.DateInput({**TEXT, "type": "date"}, "%Y-%m-%d"), **more)
 
 
 def checkbox(label: Any, help_text: Any = "", **more: Any) -> forms.BooleanField:

@@ -7,7 +7,7 @@ from django.core.validators import RegexValidator
 from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 
-from portal.common.forms import SELECT, TEXT, NameInput
+from portal.common.forms import NameInput, choice_field, text_field
 from portal.images.models import PATTERN_LENGTH
 
 PATTERN = RegexValidator(
@@ -18,22 +18,24 @@ PATTERN = RegexValidator(
 class ImageForm(forms.Form):
     """A pattern of images that may run."""
 
-    pattern = forms.CharField(
-        label=_("Images"), max_length=PATTERN_LENGTH, validators=[PATTERN],
-        widget=forms.TextInput({**TEXT, "placeholder": "nvcr.io/nvidia/*"}),
-        help_text=_("An image's name, * for any text; without a tag all tags are meant."),
-    )  # fmt: skip
+    pattern = text_field(
+        _("Images"),
+        PATTERN_LENGTH,
+        _("An image's name, * for any text; without a tag all tags are meant."),
+        validators=[PATTERN],
+        placeholder="nvcr.io/nvidia/*",
+    )
     vc = forms.CharField(
         label=_("Virtual cluster"), max_length=64, required=False, widget=NameInput("virtual-clusters"),
         help_text=_("Empty: all that have no patterns of their own."),
     )  # fmt: skip
-    profile = forms.ChoiceField(
-        label=_("Containers run as"),
-        help_text=_("Root is given where the virtual cluster and a pattern that means the image both allow it."),
-        choices=[("root", capfirst(_("as the virtual cluster says"))), ("user", capfirst(_("the user, always")))],
-        required=False, widget=forms.Select(SELECT),
-    )  # fmt: skip
-    note = forms.CharField(label=_("Note"), max_length=500, required=False, widget=forms.TextInput(TEXT))
+    profile = choice_field(
+        _("Containers run as"),
+        [("root", capfirst(_("as the virtual cluster says"))), ("user", capfirst(_("the user, always")))],
+        _("Root is given where the virtual cluster and a pattern that means the image both allow it."),
+        required=False,
+    )
+    note = text_field(_("Note"), 500, required=False)
 
     def clean_profile(self) -> str:
         """Who leaves it out narrows nothing."""

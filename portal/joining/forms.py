@@ -5,7 +5,7 @@ from __future__ import annotations
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from portal.common.forms import TEXT, checkbox
+from portal.common.forms import checkbox, number_field, text_field
 
 
 def _cpu_tasks_at_once() -> forms.BooleanField:
@@ -18,10 +18,13 @@ def _cpu_tasks_at_once() -> forms.BooleanField:
 class JoiningForm(forms.Form):
     """A server to register."""
 
-    name = forms.CharField(
-        label=_("Name"), max_length=63, widget=forms.TextInput({**TEXT, "placeholder": "gpu01", "autocomplete": "off"}),
-        help_text=_("Small letters, digits, dots and dashes; mostly its host name."),
-    )  # fmt: skip
+    name = text_field(
+        _("Name"),
+        63,
+        _("Small letters, digits, dots and dashes; mostly its host name."),
+        placeholder="gpu01",
+        autocomplete="off",
+    )
     public_key = forms.CharField(
         label=_("Its own public key"), max_length=64, required=False,
         widget=forms.TextInput({"class": "form-control mono", "autocomplete": "off"}),
@@ -36,16 +39,15 @@ class JoiningForm(forms.Form):
 class JoinTokenForm(forms.Form):
     """A join token; validated by the service."""
 
-    uses = forms.IntegerField(
-        label=_("Servers"), initial=1, widget=forms.NumberInput(TEXT), help_text=_("So many may join by it.")
+    uses = number_field(_("Servers"), _("So many may join by it."), initial=1)
+    hours = number_field(_("Hours"), _("So long it can be used."), initial=24)
+    labels = text_field(
+        _("Labels"),
+        100,
+        _("What is the same for all of them, such as rack=3. May be empty."),
+        required=False,
+        placeholder="rack=3",
     )
-    hours = forms.IntegerField(
-        label=_("Hours"), initial=24, widget=forms.NumberInput(TEXT), help_text=_("So long it can be used.")
-    )
-    labels = forms.CharField(
-        label=_("Labels"), max_length=100, required=False, widget=forms.TextInput({**TEXT, "placeholder": "rack=3"}),
-        help_text=_("What is the same for all of them, such as rack=3. May be empty."),
-    )  # fmt: skip
     accept = checkbox(
         _("Accept at once"),
         _(

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.models import ClusterRole
-from portal.common.forms import SELECT, TEXT, NameInput, SeenForm, Words, checkbox
+from portal.common.forms import TEXT, NameInput, SeenForm, Words, checkbox, choice_field, number_field, text_field
 from portal.hardware.states import VcRole
 from portal.people.bodies import LARGEST_ID, MOST_IDS, USER_NAME
 
@@ -19,10 +19,7 @@ SEARCH = {**TEXT, "type": "search"}
 
 
 def _number(label: Any, help_text: Any) -> forms.IntegerField:
-    return forms.IntegerField(
-        label=label, help_text=help_text, required=False, min_value=1, max_value=LARGEST_ID,
-        widget=forms.NumberInput(TEXT),
-    )  # fmt: skip
+    return number_field(label, help_text, required=False, min_value=1, max_value=LARGEST_ID)
 
 
 def _password(**more: Any) -> forms.CharField:
@@ -35,10 +32,12 @@ class _About(forms.Form):
     """Fields of every account."""
 
     email = forms.EmailField(label=_("E-mail"), required=False, max_length=254, widget=forms.EmailInput(TEXT))
-    role = forms.ChoiceField(
-        label=_("Role"), choices=ClusterRole.choices, initial=ClusterRole.USER, widget=forms.Select(SELECT),
-        help_text=_("Auditors read everything and change nothing; administrators may do everything."),
-    )  # fmt: skip
+    role = choice_field(
+        _("Role"),
+        ClusterRole.choices,
+        _("Auditors read everything and change nothing; administrators may do everything."),
+        initial=ClusterRole.USER,
+    )
     uid = _number(
         _("User number (uid)"), _("Jobs run with it on storages; of this account only. Empty: a new account gets one.")
     )
@@ -63,10 +62,7 @@ class _About(forms.Form):
 class NewUserForm(_About):
     """A new account."""
 
-    username = forms.CharField(
-        label=_("User name"), max_length=64, validators=[USER_NAME], widget=forms.TextInput(TEXT),
-        help_text=_("Letters, digits, dot, dash and underscore."),
-    )  # fmt: skip
+    username = text_field(_("User name"), 64, _("Letters, digits, dot, dash and underscore."), validators=[USER_NAME])
     password = _password(required=False, help_text=_("Empty: nobody signs in by a password until one is given."))
     virtual_clusters = Words(
         label=_("Virtual clusters"), names="virtual-clusters",
@@ -106,18 +102,11 @@ class PasswordForm(forms.Form):
 class UserFilterForm(forms.Form):
     """Filters of the user list. Invalid ones are ignored, never an error."""
 
-    text = forms.CharField(
-        label=_("Name or e-mail"), required=False, max_length=100,
-        widget=forms.TextInput({**SEARCH, "placeholder": _("Name or e-mail")}),
-    )  # fmt: skip
-    role = forms.ChoiceField(
-        label=_("Role"), required=False, choices=[("", _("Any role")), *ClusterRole.choices],
-        widget=forms.Select(SELECT),
-    )  # fmt: skip
-    active = forms.ChoiceField(
-        label=_("Account"), required=False, widget=forms.Select(SELECT),
-        choices=[("", _("Open and disabled")), ("true", _("Open")), ("false", _("Disabled"))],
-    )  # fmt: skip
+    text = text_field(_("Name or e-mail"), 100, required=False, type="search", placeholder=_("Name or e-mail"))
+    role = choice_field(_("Role"), [("", _("Any role")), *ClusterRole.choices], required=False)
+    active = choice_field(
+        _("Account"), [("", _("Open and disabled")), ("true", _("Open")), ("false", _("Disabled"))], required=False
+    )
     vc = forms.CharField(
         label=_("Virtual cluster"), required=False, max_length=64,
         widget=NameInput("virtual-clusters", {**SEARCH, "placeholder": _("Virtual cluster")}),
@@ -134,21 +123,14 @@ class UserFilterForm(forms.Form):
 class NewGroupForm(forms.Form):
     """A new group."""
 
-    name = forms.CharField(
-        label=_("Name"), max_length=150, validators=[USER_NAME], widget=forms.TextInput(TEXT),
-        help_text=_("Letters, digits, dot, dash and underscore."),
-    )  # fmt: skip
-    description = forms.CharField(
-        label=_("Description"), required=False, max_length=1000, widget=forms.TextInput(TEXT)
-    )  # fmt: skip
+    name = text_field(_("Name"), 150, _("Letters, digits, dot, dash and underscore."), validators=[USER_NAME])
+    description = text_field(_("Description"), 1000, required=False)
 
 
 class GroupForm(SeenForm):
     """A group's description, and the virtual clusters it gives with their roles."""
 
-    description = forms.CharField(
-        label=_("Description"), required=False, max_length=1000, widget=forms.TextInput(TEXT)
-    )  # fmt: skip
+    description = text_field(_("Description"), 1000, required=False)
     member = Words(
         label=_("Its people are members of"), names="virtual-clusters",
         help_text=_("Virtual clusters, separated by commas."),

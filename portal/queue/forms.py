@@ -10,7 +10,7 @@ from django.core.validators import MaxValueValidator
 from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.models import User
-from portal.common.forms import SELECT
+from portal.common.forms import SELECT, choice_field, number_field
 from portal.queue.services.order import DEEPEST, Place
 from portal.teams.selectors.visible import vc_restrict
 
@@ -18,7 +18,7 @@ from portal.teams.selectors.visible import vc_restrict
 class QueueForm(forms.Form):
     """Selects whose queue to show. Impossible values are ignored, never an error."""
 
-    vc = forms.ChoiceField(label=_("Virtual cluster"), required=False, widget=forms.Select(SELECT))
+    vc = choice_field(_("Virtual cluster"), (), required=False)
     first = forms.IntegerField(required=False, min_value=0, max_value=10**9, widget=forms.HiddenInput)
 
     def __init__(self, data: Any, *, user: User) -> None:
@@ -47,9 +47,7 @@ class PlaceForm(forms.Form):
         widget=forms.Select(SELECT),
         help_text=_("For before and behind it."),
     )
-    number = forms.IntegerField(
-        label=_("Place"), required=False, min_value=1, widget=forms.NumberInput({"class": "form-control"})
-    )
+    number = number_field(_("Place"), required=False, min_value=1)
 
     def __init__(self, data: Any, *, others: Mapping[int, str], moved: bool) -> None:
         super().__init__(data)

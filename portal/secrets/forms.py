@@ -7,34 +7,31 @@ from django.core.validators import RegexValidator
 from django.utils.translation import gettext_lazy as _
 
 from portal.common.converters import SecretName, Server
-from portal.common.forms import TEXT
+from portal.common.forms import password_field, text_field
 
 
 class SecretForm(forms.Form):
     """A secret that job files refer to. Its value is write-only."""
 
-    name = forms.CharField(
-        label=_("Name"), max_length=64, widget=forms.TextInput({**TEXT, "autocomplete": "off"}),
+    name = text_field(
+        _("Name"),
+        64,
+        _("Job files refer to it as <% $secrets.NAME %>."),
         validators=[RegexValidator(f"^{SecretName.regex}\\Z", _("Letters, digits, dash and underscore only."))],
-        help_text=_("Job files refer to it as <% $secrets.NAME %>."),
-    )  # fmt: skip
-    value = forms.CharField(
-        label=_("Value"), strip=False, max_length=65_536, widget=forms.PasswordInput({**TEXT, "autocomplete": "off"})
+        autocomplete="off",
     )
+    value = password_field(_("Value"), most=65_536, autocomplete="off")
 
 
 class LoginForm(forms.Form):
     """Credentials of an image registry."""
 
-    server = forms.CharField(
-        label=_("Registry"), max_length=260,
-        widget=forms.TextInput({**TEXT, "autocomplete": "off", "placeholder": "registry.example.org"}),
+    server = text_field(
+        _("Registry"),
+        260,
         validators=[RegexValidator(f"^{Server.regex}\\Z", _("A host, with its port where it has one of its own."))],
-    )  # fmt: skip
-    username = forms.CharField(
-        label=_("User name at the registry"), max_length=255, widget=forms.TextInput({**TEXT, "autocomplete": "off"})
+        autocomplete="off",
+        placeholder="registry.example.org",
     )
-    password = forms.CharField(
-        label=_("Password or token"), strip=False, max_length=65_536,
-        widget=forms.PasswordInput({**TEXT, "autocomplete": "off"}),
-    )  # fmt: skip
+    username = text_field(_("User name at the registry"), 255, autocomplete="off")
+    password = password_field(_("Password or token"), most=65_536, autocomplete="off")

@@ -7,29 +7,23 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from portal.common.forms import SELECT, TEXT, SeenForm, Words, checkbox
+from portal.common.forms import SeenForm, Words, checkbox, choice_field, text_field
 from portal.common.names import NAME
 
 
 class _About(forms.Form):
     """Fields of every storage."""
 
-    kind = forms.ChoiceField(
-        label=_("Kind"), widget=forms.Select(SELECT), choices=[("path", _("Folder on each server")), ("nfs", _("NFS"))],
-        help_text=_("The agents mount NFS; a folder is there already."),
-    )  # fmt: skip
-    root = forms.CharField(
-        label=_("Folder"), max_length=500, widget=forms.TextInput({**TEXT, "placeholder": "/mnt/data"}),
-        help_text=_("Absolute, and the same on every server that offers it."),
-    )  # fmt: skip
-    export = forms.CharField(
-        label=_("NFS export"), max_length=500, required=False,
-        widget=forms.TextInput({**TEXT, "placeholder": "filer:/data"}), help_text=_("Of NFS only."),
-    )  # fmt: skip
-    options = forms.CharField(
-        label=_("Mount options"), max_length=300, required=False,
-        widget=forms.TextInput({**TEXT, "placeholder": "vers=4.2,nconnect=4"}), help_text=_("Of NFS only."),
-    )  # fmt: skip
+    kind = choice_field(
+        _("Kind"),
+        [("path", _("Folder on each server")), ("nfs", _("NFS"))],
+        _("The agents mount NFS; a folder is there already."),
+    )
+    root = text_field(
+        _("Folder"), 500, _("Absolute, and the same on every server that offers it."), placeholder="/mnt/data"
+    )
+    export = text_field(_("NFS export"), 500, _("Of NFS only."), required=False, placeholder="filer:/data")
+    options = text_field(_("Mount options"), 300, _("Of NFS only."), required=False, placeholder="vers=4.2,nconnect=4")
     virtual_clusters = Words(
         label=_("Virtual clusters whose jobs may use it"), names="virtual-clusters",
         help_text=_("Separated by commas."),
@@ -54,10 +48,7 @@ class _About(forms.Form):
 class NewStorageForm(_About):
     """A new storage."""
 
-    name = forms.CharField(
-        label=_("Name"), max_length=64, validators=[NAME], widget=forms.TextInput(TEXT),
-        help_text=_("Job files call it so."),
-    )  # fmt: skip
+    name = text_field(_("Name"), 64, _("Job files call it so."), validators=[NAME])
     servers = Words(
         label=_("Servers that answer for it"), names="nodes",
         help_text=_(

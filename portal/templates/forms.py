@@ -8,7 +8,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.models import User
-from portal.common.forms import SELECT
+from portal.common.forms import choice_field, text_field
 from portal.common.names import NAME
 from portal.common.versions import version_of
 from portal.templates.models import JobTemplate
@@ -19,12 +19,7 @@ from portal.templates.services import template_told
 class TemplateFilterForm(forms.Form):
     """Which templates to show."""
 
-    text = forms.CharField(
-        label=_("Name"),
-        required=False,
-        max_length=100,
-        widget=forms.TextInput({"class": "form-control", "type": "search", "placeholder": _("Find a template")}),
-    )
+    text = text_field(_("Name"), 100, required=False, type="search", placeholder=_("Find a template"))
 
     @property
     def wanted(self) -> str:
@@ -36,18 +31,8 @@ class TemplateFilterForm(forms.Form):
 class _TemplateForm(forms.Form):
     """A job file under a name."""
 
-    name = forms.CharField(
-        label=_("Name"),
-        max_length=64,
-        validators=[NAME],
-        widget=forms.TextInput({"class": "form-control", "autocomplete": "off"}),
-    )
-    description = forms.CharField(
-        label=_("What it is for"),
-        max_length=1000,
-        required=False,
-        widget=forms.TextInput({"class": "form-control", "autocomplete": "off"}),
-    )
+    name = text_field(_("Name"), 64, validators=[NAME], autocomplete="off")
+    description = text_field(_("What it is for"), 1000, required=False, autocomplete="off")
     config = forms.CharField(label=_("Job file"), strip=False, widget=forms.Textarea)
 
     @property
@@ -61,7 +46,7 @@ class _TemplateForm(forms.Form):
 class TemplateForm(_TemplateForm):
     """A new template."""
 
-    home = forms.ChoiceField(label=_("Who may use it"), widget=forms.Select(SELECT))
+    home = choice_field(_("Who may use it"), ())
     field_order = ("name", "home", "description", "config")
 
     def __init__(self, data: Any = None, *, user: User, **more: Any) -> None:

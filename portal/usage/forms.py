@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.models import User
 from portal.accounts.rights import Action
-from portal.common.forms import SELECT, TEXT, NameInput
+from portal.common.forms import NameInput, choice_field, day_field
 from portal.hardware.models import Sku
 from portal.teams.selectors.visible import vc_restrict
 from portal.usage.selectors.usage_report import UsageQuery
@@ -23,7 +23,7 @@ PERIODS = [("day", _("Day")), ("week", _("Week")), ("month", _("Month"))]
 
 
 def _day(label: Any) -> forms.DateField:
-    return forms.DateField(label=label, required=False, widget=forms.DateInput({**TEXT, "type": "date"}))
+    return day_field(label, required=False)
 
 
 LAST_YEAR = 2999
@@ -34,10 +34,10 @@ class UsageForm(forms.Form):
 
     first = _day(_("From"))
     last = _day(_("To"))
-    by = forms.ChoiceField(label=_("Group by"), choices=GROUPS, required=False, widget=forms.Select(SELECT))
-    per = forms.ChoiceField(label=_("Interval"), choices=PERIODS, required=False, widget=forms.Select(SELECT))
-    vc = forms.ChoiceField(label=_("Virtual cluster"), required=False, widget=forms.Select(SELECT))
-    sku = forms.ChoiceField(label=_("SKU"), required=False, widget=forms.Select(SELECT))
+    by = choice_field(_("Group by"), GROUPS, required=False)
+    per = choice_field(_("Interval"), PERIODS, required=False)
+    vc = choice_field(_("Virtual cluster"), (), required=False)
+    sku = choice_field(_("SKU"), (), required=False)
     user = forms.CharField(label=_("User"), required=False, max_length=64, widget=NameInput("users"))
 
     def __init__(self, given: Mapping[str, Any], *, user: User, today: date) -> None:

@@ -5,41 +5,41 @@ from __future__ import annotations
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from portal.common.forms import TEXT
+from portal.common.forms import text_field
 from portal.hardware.states import NodeIntent
 
 
 class PutBackForm(forms.Form):
     """Why fenced-off hardware is good again."""
 
-    reason = forms.CharField(
-        label=_("Reason"),
-        max_length=500,
-        widget=forms.TextInput({**TEXT, "autocomplete": "off"}),
-        help_text=_("What was done, or why it is no matter: it stands among the node's events and in the audit log."),
+    reason = text_field(
+        _("Reason"),
+        500,
+        _("What was done, or why it is no matter: it stands among the node's events and in the audit log."),
+        autocomplete="off",
     )
 
 
 class GiveUpForm(forms.Form):
     """Why a silent node will not come back."""
 
-    reason = forms.CharField(
-        label=_("Reason"),
-        max_length=500,
-        widget=forms.TextInput({**TEXT, "autocomplete": "off"}),
-        help_text=_("What became of it: it stands among the node's events and in the audit log."),
+    reason = text_field(
+        _("Reason"),
+        500,
+        _("What became of it: it stands among the node's events and in the audit log."),
+        autocomplete="off",
     )
 
 
 class StrangerForm(forms.Form):
     """Why an unknown container is stopped."""
 
-    reason = forms.CharField(
-        label=_("Reason"),
+    reason = text_field(
+        _("Reason"),
+        500,
+        _("It stands among the node's events and in the audit log."),
         required=False,
-        max_length=500,
-        widget=forms.TextInput({**TEXT, "autocomplete": "off"}),
-        help_text=_("It stands among the node's events and in the audit log."),
+        autocomplete="off",
     )
 
 
@@ -52,10 +52,6 @@ class IntentForm(forms.Form):
             ("required", "invalid_choice"), _("Nothing was changed: choose what is wanted of the node.")
         ),
     )
-    reason = forms.CharField(
-        label=_("Reason"),
-        required=False,
-        max_length=500,
-        widget=forms.TextInput({**TEXT, "autocomplete": "off"}),
-        help_text=_("Everybody reads it on the map and on this page."),
+    reason = text_field(
+        _("Reason"), 500, _("Everybody reads it on the map and on this page."), required=False, autocomplete="off"
     )

@@ -7,7 +7,7 @@ from decimal import Decimal
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from portal.common.forms import TEXT
+from portal.common.forms import TEXT, number_field
 
 
 class PriceForm(forms.Form):
@@ -26,4 +26,4 @@ class ShareForm(forms.Form):
         label=_("CPU cores"), min_value=Decimal("0.001"), max_value=100_000, decimal_places=3,
         widget=forms.NumberInput({**TEXT, "step": "any"}),
     )  # fmt: skip
-    memory = forms.IntegerField(label=_("Memory, MB"), min_value=1, max_value=2**31 - 1, widget=forms.NumberInput(TEXT))
+    memory = number_field(_("Memory, MB"), min_value=1, max_value=2**31 - 1)

@@ -10,7 +10,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.models import User
-from portal.common.forms import SELECT, NameInput
+from portal.common.forms import NameInput, choice_field
 from portal.common.priorities import PRIORITY_CLASSES, priority_name
 from portal.job_pages.selectors import ORDERS, JobFilter
 from portal.jobs.models import TAG_LENGTH
@@ -61,17 +61,20 @@ class JobFilterForm(forms.Form):
         choices=[(name, _(priority_name(number))) for name, number in PRIORITY_CLASSES.items()],
         widget=forms.CheckboxSelectMultiple(_CHECKS),
     )
-    vc = forms.ChoiceField(label=_("Virtual cluster"), required=False, widget=forms.Select(SELECT))
+    vc = choice_field(_("Virtual cluster"), (), required=False)
     tag = _text(_("Tag"), TAG_LENGTH)
     since = _day(_("Submitted from"))
     until = _day(_("Submitted until"))
-    sort = forms.ChoiceField(
-        label=_("Order"), required=False, widget=forms.Select(SELECT),
-        choices=[
-            ("", _("Newest first")), ("oldest", _("Oldest first")), ("name", _("By name")),
+    sort = choice_field(
+        _("Order"),
+        [
+            ("", _("Newest first")),
+            ("oldest", _("Oldest first")),
+            ("name", _("By name")),
             ("priority", _("By priority")),
         ],
-    )  # fmt: skip
+        required=False,
+    )
     mine = forms.BooleanField(label=_("Only mine"), required=False, widget=forms.CheckboxInput(_CHECKS))
     before = forms.IntegerField(required=False, min_value=1, max_value=2**62, widget=forms.HiddenInput)
 

@@ -9,7 +9,7 @@ from django import forms
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from portal.common.forms import SELECT
+from portal.common.forms import SELECT, choice_field, text_field
 from portal.common.priorities import PRIORITY_CLASSES, PriorityClass, priority_name
 from portal.jobs.models import Job
 from portal.teams.models import VirtualCluster
@@ -44,12 +44,7 @@ class MoveForm(forms.Form):
 class TagForm(forms.Form):
     """Tags to give a job, separated by commas, which no tag contains."""
 
-    tags = forms.CharField(
-        label=_("New tag"),
-        max_length=1000,
-        help_text=_("Several with commas between them."),
-        widget=forms.TextInput({"class": "form-control", "autocomplete": "off"}),
-    )
+    tags = text_field(_("New tag"), 1000, _("Several with commas between them."), autocomplete="off")
 
     @property
     def names(self) -> list[str]:
@@ -60,12 +55,10 @@ class TagForm(forms.Form):
 class PriorityForm(forms.Form):
     """Selects another priority class that the reader may give the job."""
 
-    priority = forms.ChoiceField(
-        label=_("Priority"),
-        widget=forms.Select(SELECT),
-        help_text=_(
-            "A job of a higher class stands before the others of its team, and may take GPUs back from lower ones."
-        ),
+    priority = choice_field(
+        _("Priority"),
+        (),
+        _("A job of a higher class stands before the others of its team, and may take GPUs back from lower ones."),
     )
 
     def __init__(self, data: Any = None, *, classes: Sequence[PriorityClass], initial: int | None = None) -> None:

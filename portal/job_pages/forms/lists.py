@@ -8,6 +8,7 @@ from django import forms
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from portal.common.forms import text_field
 from portal.jobs.models import TAG_LENGTH, VIEW_NAME_LENGTH
 from portal.jobs.services.bulk import AT_ONCE
 from portal.jobs.services.tags import tag_fault
@@ -16,11 +17,7 @@ from portal.jobs.services.tags import tag_fault
 class ViewForm(forms.Form):
     """A name for the current filters."""
 
-    name = forms.CharField(
-        label=_("Its name"),
-        max_length=VIEW_NAME_LENGTH,
-        widget=forms.TextInput({"class": "form-control", "autocomplete": "off", "id": "view-name"}),
-    )
+    name = text_field(_("Its name"), VIEW_NAME_LENGTH, autocomplete="off", id="view-name")
 
     def __init__(self, data: Any = None) -> None:
         super().__init__(data)

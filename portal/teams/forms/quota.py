@@ -9,7 +9,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from portal.common.errors import Fault, Invalid, Refused
-from portal.common.forms import TEXT, SeenForm
+from portal.common.forms import TEXT, SeenForm, text_field
 from portal.common.moments import MomentField
 from portal.common.sentences import sentence
 from portal.teams.models import VirtualCluster
@@ -25,7 +25,7 @@ class QuotaForm(SeenForm):
         label=_("Until"), required=False,
         help_text=_("Then the quota of today comes back by itself. Empty: for good."),
     )  # fmt: skip
-    reason = forms.CharField(label=_("Reason"), required=False, max_length=500, widget=forms.TextInput(TEXT))
+    reason = text_field(_("Reason"), 500, required=False)
 
     def __init__(
         self,

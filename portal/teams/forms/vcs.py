@@ -8,7 +8,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from portal.common.columns import RowForm, asked_of
-from portal.common.forms import SELECT, TEXT, NameInput
+from portal.common.forms import NameInput, choice_field, day_field, number_field
 from portal.hardware.models import Sku
 from portal.hardware.states import VcRole
 from portal.teams.models import RULES, VirtualCluster
@@ -47,10 +47,14 @@ class LoanForm(forms.Form):
         for sku in self.skus:
             limit = now.get(sku.pk)
             for name, label in _LOANS.items():
-                self.fields[f"{name}-{sku.pk}"] = forms.IntegerField(
-                    label=label % {"sku": sku.name}, help_text=_("Empty: no limit."), required=False, min_value=0,
-                    max_value=MOST, initial=getattr(limit, name, None), widget=forms.NumberInput(TEXT),
-                )  # fmt: skip
+                self.fields[f"{name}-{sku.pk}"] = number_field(
+                    label % {"sku": sku.name},
+                    _("Empty: no limit."),
+                    required=False,
+                    min_value=0,
+                    max_value=MOST,
+                    initial=getattr(limit, name, None),
+                )
 
     @property
     def limits(self) -> list[Limit]:
@@ -83,15 +87,13 @@ class MemberForm(forms.Form):
     """A user's or group's role."""
 
     name = forms.CharField(label=_("Name"), max_length=150, widget=NameInput("members"))
-    kind = forms.ChoiceField(
-        label=_("Type"), choices=[("user", _("User")), ("group", _("Group"))], widget=forms.Select(SELECT)
-    )
-    role = forms.ChoiceField(label=_("Role"), choices=VcRole.choices, widget=forms.Select(SELECT))
+    kind = choice_field(_("Type"), [("user", _("User")), ("group", _("Group"))])
+    role = choice_field(_("Role"), VcRole.choices)
 
 
 class FirmRightForm(forms.Form):
     """A user's right to non-preemptible jobs."""
 
     username = forms.CharField(label=_("User"), max_length=64, widget=NameInput("users"))
-    gpus = forms.IntegerField(label=_("GPUs"), min_value=1, max_value=MOST, widget=forms.NumberInput(TEXT))
-    last_day = forms.DateField(label=_("Last day"), widget=forms.DateInput({**TEXT, "type": "date"}))
+    gpus = number_field(_("GPUs"), min_value=1, max_value=MOST)
+    last_day = day_field(_("Last day"))
