@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from django import forms
@@ -12,11 +12,10 @@ from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.models import Audited, Scope
 from portal.accounts.resets import MOST_TYPED
-from portal.common.forms import TEXT, NameInput, choice_field, password_field, text_field
+from portal.common.filter_forms import PeriodForm
+from portal.common.forms import choice_field, day_field, name_field, password_field, text_field
 
-_SEARCH = {**TEXT, "type": "search"}
 _YEARS = [MinValueValidator(date(1970, 1, 1)), MaxValueValidator(date(2999, 12, 31))]
-_DATE = {**TEXT, "type": "date"}
 
 
 class LoginForm(forms.Form):
@@ -102,55 +101,24 @@ class SshKeyForm(forms.Form):
     )
 
 
-class AuditForm(forms.Form):
+class AuditForm(PeriodForm):
     """The filters of the audit log."""
 
-    actor = forms.CharField(label=_("Who"), required=False, max_length=64, widget=NameInput("users", _SEARCH))
+    actor = name_field("users", _("Who"), required=False, type="search")
     action = choice_field(
         _("What"), [("", _("Anything")), *sorted(Audited.choices, key=lambda one: one[1])], required=False
     )
     target = text_field(_("Target, exactly"), 255, required=False, type="search")
-    vc = forms.CharField(
-        label=_("Virtual cluster"), required=False, max_length=64, widget=NameInput("virtual-clusters", _SEARCH)
-    )
-    since = forms.DateField(
-        label=_("From day"), required=False, validators=_YEARS, widget=forms.DateInput(_DATE, "%Y-%m-%d")
-    )
-    until = forms.DateField(
-        label=_("To day"), required=False, validators=_YEARS, widget=forms.DateInput(_DATE, "%Y-%m-%d")
-    )
+    vc = name_field("virtual-clusters", _("Virtual cluster"), required=False, type="search")
+    since = day_field(_("From day"), required=False, validators=_YEARS)
+    until = day_field(_("To day"), required=False, validators=_YEARS)
     older = forms.IntegerField(required=False, min_value=1, max_value=2**62, widget=forms.HiddenInput)
-
-    def clean(self) -> dict[str, Any]:
-        """Checks that the first day is not after the last."""
-        typed = super().clean() or self.cleaned_data
-        since, until = typed.get("since"), typed.get("until")
-        if since and until and until < since:
-            self.add_error("until", _("This is before the first day."))
-        return typed
-
-    @property
-    def chosen(self) -> dict[str, str]:
-        """The valid filters that are set, as in the URL."""
-        self.is_valid()
-        return {name: str(value) for name, value in self.cleaned_data.items() if value}
+    places = ("older",)
 
     @property
     def filters(self) -> dict[str, Any]:
         """The filters for the selector; includes the last day."""
-        self.is_valid()
-        typed = {name: value for name, value in self.cleaned_data.items() if value and name != "older"}
-        for name, days in (("since", 0), ("until", 1)):
-            if day := typed.get(name):
-                typed[name] = datetime.combine(day, time(), UTC) + timedelta(days=days)
-        return typed
-
-    @property
-    def before(self) -> int | None:
-        """The id below which the page's entries are."""
-        self.is_valid()
-        before: int | None = self.cleaned_data.get("older")
-        return before
+        return {name: value for name, value in self.chosen.items() if name != "older"} | self.period
 
     @property
     def api(self) -> dict[str, str]:

@@ -9,7 +9,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from portal.common.forms import SELECT, text_field
+from portal.common.forms import SELECT, reason_field
 
 
 def _lengths() -> list[tuple[int, Any]]:
@@ -26,9 +26,7 @@ def _lengths() -> list[tuple[int, Any]]:
 class SilenceForm(forms.Form):
     """Why to silence an alert, and how long."""
 
-    reason = text_field(
-        _("Reason"), 500, _("For whoever reads the alert; it stands in the audit log."), autocomplete="off"
-    )
+    reason = reason_field(_("For whoever reads the alert; it stands in the audit log."))
     hours = forms.TypedChoiceField(
         label=_("For"), choices=_lengths, initial=24, coerce=lambda hours: timedelta(hours=int(hours)),
         widget=forms.Select(SELECT),

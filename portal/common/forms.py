@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from portal.common.errors import Invalid, Refused
 from portal.common.sentences import sentence
@@ -55,6 +56,11 @@ def text_field(
         label=label, max_length=most, help_text=help_text, required=required, validators=validators,
         widget=forms.TextInput({**TEXT, **attributes}),
     )  # fmt: skip
+
+
+def reason_field(help_text: Any = "", **more: Any) -> forms.CharField:
+    """Why something is done."""
+    return text_field(_("Reason"), 500, help_text, autocomplete="off", **more)
 
 
 def password_field(
@@ -110,6 +116,16 @@ class NameInput(forms.TextInput):
         return format_html('{}<datalist id="{}"></datalist>', field, offered)
 
 
+def name_field(
+    kind: str, label: Any, help_text: Any = "", *, most: int = 64, required: bool = True, **attributes: Any
+) -> forms.CharField:
+    """A name of that kind, with suggestions."""
+    return forms.CharField(
+        label=label, max_length=most, help_text=help_text, required=required,
+        widget=NameInput(kind, {**TEXT, **attributes}),
+    )  # fmt: skip
+
+
 class Words(forms.CharField):
     """A field for several words, separated by commas, semicolons or blanks; duplicates dropped, order kept. ``names``:
     their kind, if they are names."""
@@ -147,6 +163,14 @@ class SeenForm(forms.Form):
         for name, field in self.fields.items():
             field.show_hidden_initial = name in present
 
+    apart: tuple[str, ...] = ()
+    """Fields that the service takes in another way."""
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """What is typed, for the service."""
+        return {name: value for name, value in self.cleaned_data.items() if name not in {"seen", *self.apart}}
+
     def take_present(self, last: Any) -> None:
         """Merges somebody else's change into the form: untouched fields take the present value, typed ones stay, and
         ``meanwhile`` maps each field that the other changed to its present value. Sets ``overtaken``. ``last``: the
@@ -179,6 +203,12 @@ class SeenForm(forms.Form):
         if isinstance(shown, bool):
             return gettext("Yes") if shown else gettext("No")
         return None if shown == "" else shown
+
+
+def offer(field: forms.Field, choices: Iterable[tuple[Any, Any]]) -> None:
+    """Sets what can be chosen in a field, where that depends on the reader."""
+    assert isinstance(field, forms.ChoiceField)
+    field.choices = list(choices)
 
 
 def _put(data: Any, name: str, shown: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from portal.common.forms import NameInput, choice_field, number_field, text_field
+from portal.common.forms import choice_field, name_field, number_field, text_field
 from portal.common.moments import MomentField
 from portal.idle.limits import LONGEST, MOST_EXTENSIONS
 from portal.jobs.models import TAG_LENGTH
@@ -47,7 +47,7 @@ class IdlePolicyForm(forms.Form):
 class IdleExemptionForm(forms.Form):
     """Exempts jobs from the idle policy; empty fields match everything."""
 
-    user = forms.CharField(label=_("User"), required=False, max_length=64, widget=NameInput("users"))
+    user = name_field("users", _("User"), required=False)
     pattern = text_field(_("Name of the job"), 255, _("* for any text: notebook-*"), required=False)
     tag = text_field(_("Tag of the job"), TAG_LENGTH, _("Whoever may tag a job can except it by this."), required=False)
     job = number_field(_("Number of the job"), _("As in its address."), required=False, min_value=1, max_value=2**53)

@@ -7,7 +7,7 @@ from django.core.validators import RegexValidator
 from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 
-from portal.common.forms import NameInput, choice_field, text_field
+from portal.common.forms import choice_field, name_field, text_field
 from portal.images.models import PATTERN_LENGTH
 
 PATTERN = RegexValidator(
@@ -25,10 +25,9 @@ class ImageForm(forms.Form):
         validators=[PATTERN],
         placeholder="nvcr.io/nvidia/*",
     )
-    vc = forms.CharField(
-        label=_("Virtual cluster"), max_length=64, required=False, widget=NameInput("virtual-clusters"),
-        help_text=_("Empty: all that have no patterns of their own."),
-    )  # fmt: skip
+    vc = name_field(
+        "virtual-clusters", _("Virtual cluster"), _("Empty: all that have no patterns of their own."), required=False
+    )
     profile = choice_field(
         _("Containers run as"),
         [("root", capfirst(_("as the virtual cluster says"))), ("user", capfirst(_("the user, always")))],

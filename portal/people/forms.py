@@ -10,12 +10,20 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.models import ClusterRole
-from portal.common.forms import TEXT, NameInput, SeenForm, Words, checkbox, choice_field, number_field, text_field
+from portal.common.filter_forms import FilterForm
+from portal.common.forms import (
+    TEXT,
+    SeenForm,
+    Words,
+    checkbox,
+    choice_field,
+    name_field,
+    number_field,
+    password_field,
+    text_field,
+)
 from portal.hardware.states import VcRole
 from portal.people.bodies import LARGEST_ID, MOST_IDS, USER_NAME
-
-NEW_PASSWORD = {**TEXT, "autocomplete": "new-password"}
-SEARCH = {**TEXT, "type": "search"}
 
 
 def _number(label: Any, help_text: Any) -> forms.IntegerField:
@@ -23,9 +31,7 @@ def _number(label: Any, help_text: Any) -> forms.IntegerField:
 
 
 def _password(**more: Any) -> forms.CharField:
-    return forms.CharField(
-        label=_("Password"), strip=False, max_length=1000, widget=forms.PasswordInput(NEW_PASSWORD), **more
-    )  # fmt: skip
+    return password_field(_("Password"), most=1000, autocomplete="new-password", **more)
 
 
 class _About(forms.Form):
@@ -86,11 +92,7 @@ class UserForm(SeenForm, _About):
         _("May sign in"), _("Without it the account is signed out everywhere within seconds. Its jobs go on.")
     )
     field_order = ("email", "role", "groups", "uid", "gid", "extra_gids", "active")
-
-    @property
-    def changes(self) -> dict[str, Any]:
-        """Arguments for the service, without groups."""
-        return {name: value for name, value in self.cleaned_data.items() if name not in {"seen", "groups"}}
+    apart = ("groups",)
 
 
 class PasswordForm(forms.Form):
@@ -99,7 +101,7 @@ class PasswordForm(forms.Form):
     password = _password()
 
 
-class UserFilterForm(forms.Form):
+class UserFilterForm(FilterForm):
     """Filters of the user list. Invalid ones are ignored, never an error."""
 
     text = text_field(_("Name or e-mail"), 100, required=False, type="search", placeholder=_("Name or e-mail"))
@@ -107,17 +109,11 @@ class UserFilterForm(forms.Form):
     active = choice_field(
         _("Account"), [("", _("Open and disabled")), ("true", _("Open")), ("false", _("Disabled"))], required=False
     )
-    vc = forms.CharField(
-        label=_("Virtual cluster"), required=False, max_length=64,
-        widget=NameInput("virtual-clusters", {**SEARCH, "placeholder": _("Virtual cluster")}),
-    )  # fmt: skip
+    vc = name_field(
+        "virtual-clusters", _("Virtual cluster"), required=False, type="search", placeholder=_("Virtual cluster")
+    )
     after = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
-
-    @property
-    def chosen(self) -> dict[str, Any]:
-        """The valid filters that are set, as in the URL."""
-        self.is_valid()
-        return {name: value for name, value in self.cleaned_data.items() if value}
+    places = ("after",)
 
 
 class NewGroupForm(forms.Form):
@@ -150,7 +146,7 @@ class GroupForm(SeenForm):
 class JoinForm(forms.Form):
     """A new member of a group."""
 
-    username = forms.CharField(label=_("User name"), max_length=64, widget=NameInput("users"))
+    username = name_field("users", _("User name"))
 
 
 class TableForm(forms.Form):

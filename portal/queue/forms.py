@@ -10,12 +10,13 @@ from django.core.validators import MaxValueValidator
 from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.models import User
-from portal.common.forms import SELECT, choice_field, number_field
+from portal.common.filter_forms import FilterForm
+from portal.common.forms import SELECT, choice_field, number_field, offer
 from portal.queue.services.order import DEEPEST, Place
-from portal.teams.selectors.visible import vc_restrict
+from portal.teams.forms.choices import vc_choices
 
 
-class QueueForm(forms.Form):
+class QueueForm(FilterForm):
     """Selects whose queue to show. Impossible values are ignored, never an error."""
 
     vc = choice_field(_("Virtual cluster"), (), required=False)
@@ -23,16 +24,7 @@ class QueueForm(forms.Form):
 
     def __init__(self, data: Any, *, user: User) -> None:
         super().__init__(data)
-        field = self.fields["vc"]
-        assert isinstance(field, forms.ChoiceField)
-        names = vc_restrict(user=user).values_list("name", flat=True)
-        field.choices = [("", _("Any virtual cluster")), *((name, name) for name in names)]
-
-    @property
-    def chosen(self) -> dict[str, Any]:
-        """The valid values set, as in the address."""
-        self.is_valid()
-        return {name: value for name, value in self.cleaned_data.items() if value}
+        offer(self.fields["vc"], vc_choices(user=user))
 
 
 class PlaceForm(forms.Form):
@@ -61,9 +53,7 @@ class PlaceForm(forms.Form):
             "beside": [("", _("Choose a job")), *others.items()],
         }
         for name, choices in listed.items():
-            field = self.fields[name]
-            assert isinstance(field, forms.ChoiceField)
-            field.choices = choices
+            offer(self.fields[name], choices)
         self.fields["beside"].error_messages["invalid_choice"] = _("This job does not wait here any more.")
         last = min(len(self.others) + 1, DEEPEST)
         number = self.fields["number"]

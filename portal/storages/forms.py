@@ -66,7 +66,4 @@ class NewStorageForm(_About):
 class StorageForm(SeenForm, _About):
     """Changes to a storage."""
 
-    @property
-    def changes(self) -> dict[str, Any]:
-        """Arguments for the service, without virtual clusters."""
-        return {name: value for name, value in self.cleaned_data.items() if name not in {"seen", "virtual_clusters"}}
+    apart = ("virtual_clusters",)

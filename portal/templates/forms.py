@@ -8,7 +8,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.models import User
-from portal.common.forms import choice_field, text_field
+from portal.common.forms import choice_field, offer, text_field
 from portal.common.names import NAME
 from portal.common.versions import version_of
 from portal.templates.models import JobTemplate
@@ -53,9 +53,7 @@ class TemplateForm(_TemplateForm):
         super().__init__(data, **more)
         homes = template_homes(user=user)
         choices = [("private", _("Only me")), *((f"vc:{vc}", _("Members of %s") % vc) for vc in homes.vcs)]
-        field = self.fields["home"]
-        assert isinstance(field, forms.ChoiceField)
-        field.choices = [*choices, ("public", _("Everybody"))] if homes.public else choices
+        offer(self.fields["home"], [*choices, ("public", _("Everybody"))] if homes.public else choices)
 
     @property
     def vc(self) -> str | None:

@@ -11,9 +11,9 @@ from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.models import User
 from portal.accounts.rights import Action
-from portal.common.forms import NameInput, choice_field, day_field
+from portal.common.forms import choice_field, day_field, name_field, offer
 from portal.hardware.models import Sku
-from portal.teams.selectors.visible import vc_restrict
+from portal.teams.forms.choices import vc_choices
 from portal.usage.selectors.usage_report import UsageQuery
 
 MOST_DAYS = 3660
@@ -22,36 +22,27 @@ GROUPS = [("vc", _("Virtual cluster")), ("user", _("User")), ("sku", _("SKU"))]
 PERIODS = [("day", _("Day")), ("week", _("Week")), ("month", _("Month"))]
 
 
-def _day(label: Any) -> forms.DateField:
-    return day_field(label, required=False)
-
-
 LAST_YEAR = 2999
 
 
 class UsageForm(forms.Form):
     """Selects period, grouping, and whose usage to report."""
 
-    first = _day(_("From"))
-    last = _day(_("To"))
+    first = day_field(_("From"), required=False)
+    last = day_field(_("To"), required=False)
     by = choice_field(_("Group by"), GROUPS, required=False)
     per = choice_field(_("Interval"), PERIODS, required=False)
     vc = choice_field(_("Virtual cluster"), (), required=False)
     sku = choice_field(_("SKU"), (), required=False)
-    user = forms.CharField(label=_("User"), required=False, max_length=64, widget=NameInput("users"))
+    user = name_field("users", _("User"), required=False)
 
     def __init__(self, given: Mapping[str, Any], *, user: User, today: date) -> None:
         """Fills in defaults: this month, by virtual cluster and day."""
         start = {"first": today.replace(day=1).isoformat(), "last": today.isoformat(), "by": "vc", "per": "day"}
         super().__init__({**start, **{name: value for name, value in given.items() if value}})
-        self.choose("vc", vc_restrict(user=user, action=Action.USAGE_READ).values_list("name", flat=True), _("Any"))
-        self.choose("sku", Sku.objects.values_list("name", flat=True), _("Any"))
-
-    def choose(self, name: str, names: Any, every: Any) -> None:
-        """Sets a field's choices."""
-        field = self.fields[name]
-        assert isinstance(field, forms.ChoiceField)
-        field.choices = [("", every), *((one, one) for one in names)]
+        offer(self.fields["vc"], vc_choices(user=user, action=Action.USAGE_READ, every=_("Any")))
+        skus = Sku.objects.values_list("name", flat=True)
+        offer(self.fields["sku"], [("", _("Any")), *((name, name) for name in skus)])
 
     def clean(self) -> dict[str, Any]:
         found: dict[str, Any] = super().clean() or {}

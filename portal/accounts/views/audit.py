@@ -16,14 +16,15 @@ from portal.accounts.pages import PageRequest, page_view
 def audit(request: PageRequest) -> HttpResponse:
     """The entries, newest first."""
     form = AuditForm(request.GET)
-    entries, more = audit_found(entries=audit_entries(user=request.user), before=form.before, **form.filters)
-    kept = {name: value for name, value in form.chosen.items() if name != "older"}
+    entries, more = audit_found(
+        entries=audit_entries(user=request.user), before=form.chosen.get("older"), **form.filters
+    )
     context = {
         "form": form,
         "entries": entries,
-        "filtered": bool(kept),
-        "newest_query": urlencode(kept),
-        "older_query": urlencode({**kept, "older": entries[-1].pk}) if more else "",
+        "filtered": bool(form.query()),
+        "newest_query": form.query(),
+        "older_query": form.query(older=entries[-1].pk) if more else "",
         "export_query": urlencode(form.api),
     }
     return render(request, "accounts/audit.html", context, status=400 if form.errors else 200)

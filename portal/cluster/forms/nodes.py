@@ -5,42 +5,28 @@ from __future__ import annotations
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from portal.common.forms import text_field
+from portal.common.forms import reason_field
 from portal.hardware.states import NodeIntent
 
 
 class PutBackForm(forms.Form):
     """Why fenced-off hardware is good again."""
 
-    reason = text_field(
-        _("Reason"),
-        500,
-        _("What was done, or why it is no matter: it stands among the node's events and in the audit log."),
-        autocomplete="off",
+    reason = reason_field(
+        _("What was done, or why it is no matter: it stands among the node's events and in the audit log.")
     )
 
 
 class GiveUpForm(forms.Form):
     """Why a silent node will not come back."""
 
-    reason = text_field(
-        _("Reason"),
-        500,
-        _("What became of it: it stands among the node's events and in the audit log."),
-        autocomplete="off",
-    )
+    reason = reason_field(_("What became of it: it stands among the node's events and in the audit log."))
 
 
 class StrangerForm(forms.Form):
     """Why an unknown container is stopped."""
 
-    reason = text_field(
-        _("Reason"),
-        500,
-        _("It stands among the node's events and in the audit log."),
-        required=False,
-        autocomplete="off",
-    )
+    reason = reason_field(_("It stands among the node's events and in the audit log."), required=False)
 
 
 class IntentForm(forms.Form):
@@ -52,6 +38,4 @@ class IntentForm(forms.Form):
             ("required", "invalid_choice"), _("Nothing was changed: choose what is wanted of the node.")
         ),
     )
-    reason = text_field(
-        _("Reason"), 500, _("Everybody reads it on the map and on this page."), required=False, autocomplete="off"
-    )
+    reason = reason_field(_("Everybody reads it on the map and on this page."), required=False)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, time, timedelta
 from typing import Any
-from urllib.parse import urlencode
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.models import User
-from portal.common.forms import NameInput, choice_field
+from portal.common.filter_forms import PeriodForm
+from portal.common.forms import CHECK, choice_field, day_field, name_field, offer, text_field
 from portal.common.priorities import PRIORITY_CLASSES, priority_name
 from portal.job_pages.selectors import ORDERS, JobFilter
 from portal.jobs.models import TAG_LENGTH
 from portal.jobs.states import JOB_LIVE, JOB_OVER, JobState
-from portal.teams.selectors.visible import vc_restrict
+from portal.teams.forms.choices import vc_choices
 
 GROUPS = {"live": JOB_LIVE, "over": JOB_OVER}
 EVERYBODYS = [
@@ -26,43 +25,31 @@ EVERYBODYS = [
 ]
 """Predefined views: names and filters."""
 
-_CHECKS = {"class": "form-check-input"}
-
-
-def _text(label: Any, most: int, **attributes: Any) -> forms.CharField:
-    shown = {"class": "form-control", "placeholder": label, **attributes}
-    return forms.CharField(label=label, required=False, max_length=most, widget=forms.TextInput(shown))
-
 
 def _day(label: Any) -> forms.DateField:
-    return forms.DateField(
-        label=label, required=False, widget=forms.DateInput({"class": "form-control", "type": "date"}, "%Y-%m-%d"),
-        error_messages={"invalid": _("There is no such day; write it as 2026-12-31.")},
-    )  # fmt: skip
+    wrong = {"invalid": _("There is no such day; write it as 2026-12-31.")}
+    return day_field(label, required=False, error_messages=wrong)
 
 
-class JobFilterForm(forms.Form):
+class JobFilterForm(PeriodForm):
     """Filters of the list. Invalid values are ignored and reported beside their fields."""
 
-    text = _text(_("Name of the job"), 100, type="search")
-    user = forms.CharField(
-        label=_("User"), required=False, max_length=100,
-        widget=NameInput("users", {"class": "form-control", "placeholder": _("User"), "type": "search"}),
-    )  # fmt: skip
+    text = text_field(_("Name of the job"), 100, required=False, placeholder=_("Name of the job"), type="search")
+    user = name_field("users", _("User"), most=100, required=False, placeholder=_("User"), type="search")
     state = forms.MultipleChoiceField(
         label=_("State"),
         required=False,
         choices=[("live", _("Unfinished")), ("over", _("Finished")), *JobState.choices],
-        widget=forms.CheckboxSelectMultiple(_CHECKS),
+        widget=forms.CheckboxSelectMultiple(CHECK),
     )
     priority = forms.MultipleChoiceField(
         label=_("Priority"),
         required=False,
         choices=[(name, _(priority_name(number))) for name, number in PRIORITY_CLASSES.items()],
-        widget=forms.CheckboxSelectMultiple(_CHECKS),
+        widget=forms.CheckboxSelectMultiple(CHECK),
     )
     vc = choice_field(_("Virtual cluster"), (), required=False)
-    tag = _text(_("Tag"), TAG_LENGTH)
+    tag = text_field(_("Tag"), TAG_LENGTH, required=False, placeholder=_("Tag"))
     since = _day(_("Submitted from"))
     until = _day(_("Submitted until"))
     sort = choice_field(
@@ -75,22 +62,15 @@ class JobFilterForm(forms.Form):
         ],
         required=False,
     )
-    mine = forms.BooleanField(label=_("Only mine"), required=False, widget=forms.CheckboxInput(_CHECKS))
+    mine = forms.BooleanField(label=_("Only mine"), required=False, widget=forms.CheckboxInput(CHECK))
     before = forms.IntegerField(required=False, min_value=1, max_value=2**62, widget=forms.HiddenInput)
+
+    places = ("before",)
 
     def __init__(self, data: Any, *, user: User) -> None:
         super().__init__(data)
         self.reader = user
-        field = self.fields["vc"]
-        assert isinstance(field, forms.ChoiceField)
-        names = vc_restrict(user=user).values_list("name", flat=True)
-        field.choices = [("", _("Any virtual cluster")), *((name, name) for name in names)]
-
-    @property
-    def chosen(self) -> dict[str, Any]:
-        """The valid filters set, as in the address."""
-        self.is_valid()
-        return {name: "on" if value is True else value for name, value in self.cleaned_data.items() if value}
+        offer(self.fields["vc"], vc_choices(user=user))
 
     @property
     def count(self) -> int:
@@ -103,19 +83,6 @@ class JobFilterForm(forms.Form):
         self.is_valid()
         return {name: (_typed(self[name].value()), [str(why) for why in self.errors[name]]) for name in self.errors}
 
-    def clean(self) -> dict[str, Any]:
-        """Checks that the first day is not after the last."""
-        typed = super().clean() or self.cleaned_data
-        since, until = typed.get("since"), typed.get("until")
-        if since and until and until < since:
-            self.add_error("until", _("This is before the first day."))
-        return typed
-
-    def query(self, **other: Any) -> str:
-        """The address's query with these values replaced; paging restarts."""
-        wanted = {**self.chosen, "before": None, **other}
-        return urlencode({name: value for name, value in wanted.items() if value}, doseq=True)
-
     def to_filter(self) -> JobFilter:
         """The filter for the selector."""
         chosen = self.chosen
@@ -127,8 +94,7 @@ class JobFilterForm(forms.Form):
             user=chosen.get("user", ""),
             text=chosen.get("text", ""),
             tag=chosen.get("tag", ""),
-            since=_begin(chosen.get("since")),
-            until=_begin(chosen.get("until"), days=1),
+            **self.period,
             order=ORDERS[chosen.get("sort", "")],
             before=chosen.get("before"),
         )
@@ -136,11 +102,3 @@ class JobFilterForm(forms.Form):
 
 def _typed(value: Any) -> str:
     return ", ".join(value) if isinstance(value, list) else str(value)
-
-
-def _begin(day: Any, days: int = 0) -> datetime | None:
-    """The start of the day, or of one some days later, in UTC."""
-    try:
-        return None if day is None else datetime.combine(day, time(), UTC) + timedelta(days=days)
-    except OverflowError:
-        return None  # beyond the last date there is nothing to exclude

@@ -9,7 +9,7 @@ from django import forms
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from portal.common.forms import SELECT, choice_field, text_field
+from portal.common.forms import SELECT, choice_field, offer, text_field
 from portal.common.priorities import PRIORITY_CLASSES, PriorityClass, priority_name
 from portal.jobs.models import Job
 from portal.teams.models import VirtualCluster
@@ -64,9 +64,7 @@ class PriorityForm(forms.Form):
     def __init__(self, data: Any = None, *, classes: Sequence[PriorityClass], initial: int | None = None) -> None:
         now = next((name for name in classes if PRIORITY_CLASSES[name] == initial), None)
         super().__init__(data, initial={"priority": now})
-        field = self.fields["priority"]
-        assert isinstance(field, forms.ChoiceField)
-        field.choices = [(name, gettext(priority_name(PRIORITY_CLASSES[name]))) for name in classes]
+        offer(self.fields["priority"], [(name, gettext(priority_name(PRIORITY_CLASSES[name]))) for name in classes])
 
     @property
     def chosen(self) -> PriorityClass:

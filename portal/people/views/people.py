@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.core.exceptions import ValidationError
@@ -37,15 +36,13 @@ def users(request: PageRequest) -> HttpResponse:
     user = request.user
     others_right(user=user, action=Action.USER_READ)
     form = UserFilterForm(request.GET)
-    chosen = form.chosen
-    found = users_found(user=user, **chosen)
-    kept = {name: value for name, value in chosen.items() if name != "after"}
+    found = users_found(user=user, **form.chosen)
     context = {
         "form": form,
         "people": found.rows,
-        "filtered": bool(kept),
-        "first_query": urlencode(kept),
-        "next_query": urlencode({**kept, "after": found.after}) if found.after else "",
+        "filtered": bool(form.query()),
+        "first_query": form.query(),
+        "next_query": form.query(after=found.after) if found.after else "",
         "may_manage": allowed_everywhere(user, Action.USER_MANAGE),
     }
     return render(request, "people/users.html", context)

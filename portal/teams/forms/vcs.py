@@ -8,7 +8,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from portal.common.columns import RowForm, asked_of
-from portal.common.forms import NameInput, choice_field, day_field, number_field
+from portal.common.forms import choice_field, day_field, name_field, number_field, offer
 from portal.hardware.models import Sku
 from portal.hardware.states import VcRole
 from portal.teams.models import RULES, VirtualCluster
@@ -78,15 +78,14 @@ class NewVcForm(RowForm):
 
     def __init__(self, data: Any = None) -> None:
         super().__init__(data)
-        field = self.fields["host_network"]
-        assert isinstance(field, forms.ChoiceField)
-        field.choices, field.initial = [("", _("Choose …")), *asked_of(VirtualCluster, "host_network").choices], None
+        offer(self.fields["host_network"], [("", _("Choose …")), *asked_of(VirtualCluster, "host_network").choices])
+        self.fields["host_network"].initial = None
 
 
 class MemberForm(forms.Form):
     """A user's or group's role."""
 
-    name = forms.CharField(label=_("Name"), max_length=150, widget=NameInput("members"))
+    name = name_field("members", _("Name"), most=150)
     kind = choice_field(_("Type"), [("user", _("User")), ("group", _("Group"))])
     role = choice_field(_("Role"), VcRole.choices)
 
@@ -94,6 +93,6 @@ class MemberForm(forms.Form):
 class FirmRightForm(forms.Form):
     """A user's right to non-preemptible jobs."""
 
-    username = forms.CharField(label=_("User"), max_length=64, widget=NameInput("users"))
+    username = name_field("users", _("User"))
     gpus = number_field(_("GPUs"), min_value=1, max_value=MOST)
     last_day = day_field(_("Last day"))
