@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from django.conf import settings
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
@@ -56,6 +58,15 @@ def sent(request: HttpRequest) -> QueryDict | None:
 def by(request: PageRequest) -> By:
     """Who sends the request, for services."""
     return {"actor": request.user.username, "now": timezone.now()}
+
+
+@contextmanager
+def refusals_told(request: HttpRequest, level: int = messages.ERROR) -> Iterator[None]:
+    """Tells on the next page what refuses to be done inside."""
+    try:
+        yield
+    except Refused as refusal:
+        messages.add_message(request, level, refusal.detail)
 
 
 def target_of(request: HttpRequest) -> str:

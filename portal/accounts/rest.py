@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from django.db.models import QuerySet
@@ -23,7 +23,7 @@ from portal.accounts.authentication import BearerToken
 from portal.accounts.models import Scope, User
 from portal.common.filters import rows_chosen, unknown_refuse
 from portal.common.serializers import FIELDS_PARAMETER, Answer, Body
-from portal.common.versions import LENGTH
+from portal.common.versions import LENGTH, version_of
 
 ETAG = re.compile(rf'"[0-9a-f]{{{LENGTH}}}"')
 IF_MATCH = OpenApiParameter(
@@ -77,6 +77,12 @@ class ApiView(GenericAPIView[Any]):
         body.is_valid(raise_exception=True)
         return cast(dict[str, Any], body.validated_data)
 
+    def changes(self, shape: type[Body]) -> dict[str, Any]:
+        """The body of a change, which names at least one thing. Raises ValidationError."""
+        if not (named := self.body(shape)):
+            raise ValidationError("Name something that shall be different.")
+        return named
+
     def seen(self) -> str | None:
         """The version in ``If-Match`` that the change is based on; None if it is absent or ``*``."""
         text = self.request.headers.get("If-Match")
@@ -116,6 +122,11 @@ class ApiView(GenericAPIView[Any]):
             yield from (one["name"] for one in self.paginator.get_schema_operation_parameters(self))
         if self.filterset_class:
             yield from self.filterset_class.base_filters
+
+
+def versioned(answer: Answer, told: Mapping[str, Any], status: int = 200) -> Response:
+    """An answer with the ETag of what the thing is ``told`` as."""
+    return Response(answer.data, status=status, headers={"ETag": f'"{version_of(told)}"'})
 
 
 class BearerTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # its registering

@@ -8,18 +8,17 @@ import django_filters
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.accounts.models import Scope
-from portal.accounts.rest import IF_MATCH, ApiView
+from portal.accounts.rest import IF_MATCH, ApiView, versioned
 from portal.accounts.rights import Action
 from portal.common.filters import GivenFilter, NamedFilter
 from portal.common.moments import Moment
 from portal.common.parameters import DRY_RUN, dry_run
 from portal.common.serializers import Answer, Body, Text, Whole
-from portal.common.versions import version_check, version_of
+from portal.common.versions import version_check
 from portal.idle.limits import LONGEST, MOST_EXTENSIONS
 from portal.idle.models import IdleExemption, IdlePolicy, IdleWarning
 from portal.idle.selectors import (
@@ -89,12 +88,10 @@ class _PolicyView(ApiView):
     problems = (409,)
 
     def _answer(self, policy: IdlePolicy) -> Response:
-        return Response(IdlePolicyAnswer(policy).data, headers=_etag(policy))
+        return versioned(IdlePolicyAnswer(policy), idle_policy_told(policy))
 
     def _change(self, request: Request, vc: VirtualCluster | None) -> Response:
-        terms, dry = self.body(IdlePolicyBody), dry_run(request)
-        if not terms:
-            raise ValidationError("Name something that shall be different.")
+        terms, dry = self.changes(IdlePolicyBody), dry_run(request)
         now, seen = timezone.now(), self.seen()
         if not dry:
             policy = idle_policy_set(vc=vc, terms=terms, seen=seen, now=now, actor=self.user.username)
@@ -105,13 +102,10 @@ class _PolicyView(ApiView):
         return _changed(policy, dry=True, jobs=idle_would_warn(policy=policy, now=now))
 
 
-def _etag(policy: IdlePolicy) -> dict[str, str]:
-    return {"ETag": f'"{version_of(idle_policy_told(policy))}"'}
-
-
 def _changed(policy: IdlePolicy, *, dry: bool, jobs: list[Job]) -> Response:
-    told = {**idle_policy_told(policy), "vc": policy.vc, "dry_run": dry, "would_warn": jobs}
-    return Response(IdlePolicyChangedAnswer(told).data, headers={} if dry else _etag(policy))
+    told = idle_policy_told(policy)
+    answer = IdlePolicyChangedAnswer({**told, "vc": policy.vc, "dry_run": dry, "would_warn": jobs})
+    return Response(answer.data) if dry else versioned(answer, told)
 
 
 class IdlePolicyView(_PolicyView):

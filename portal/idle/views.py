@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from portal.accounts.pages import PageRequest, by, form_view, post_view
+from portal.accounts.pages import PageRequest, by, form_view, post_view, refusals_told
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.common.errors import Conflict, Invalid
 from portal.common.versions import version_of
@@ -163,10 +163,7 @@ def idle_exemption_end(request: PageRequest, exemption_id: int) -> HttpResponse:
 def job_idle_extend_page(request: PageRequest, job_id: int) -> HttpResponse:
     """Postpones the announced action for a job."""
     job = job_with_right(user=request.user, job_id=job_id, action=Action.IDLE_EXTEND)
-    try:
+    with refusals_told(request, messages.WARNING):
         idle_extend(job=job, **by(request))
-    except Conflict as conflict:
-        messages.warning(request, conflict.detail)
-    else:
         messages.success(request, _("It has been put off."))
     return redirect("job", job_id=job.pk)

@@ -7,10 +7,9 @@ from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 
-from portal.accounts.pages import PageRequest, by, post_view
+from portal.accounts.pages import PageRequest, by, post_view, refusals_told
 from portal.accounts.rights import Action
 from portal.cluster.forms.nodes import StrangerForm
-from portal.common.errors import NotFound
 from portal.node_orders.services.unknown_containers import stranger_stop
 from portal.teams.selectors.visible import node_with_right
 
@@ -23,10 +22,7 @@ def stranger_end(request: PageRequest, name: str, attempt: str) -> HttpResponse:
     if not form.is_valid():
         messages.error(request, " ".join(map(str, form.errors["reason"])))
         return redirect("node", name=name)
-    try:
+    with refusals_told(request):
         stranger_stop(node=node, attempt=attempt, **form.cleaned_data, **by(request))
-    except NotFound as gone:
-        messages.error(request, gone.detail)
-    else:
         messages.success(request, _("The container is asked to end; its GPUs are free once it is gone."))
     return redirect("node", name=name)

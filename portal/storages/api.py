@@ -7,16 +7,14 @@ from typing import Any
 import django_filters
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from portal.accounts.rest import IF_MATCH, ApiView
+from portal.accounts.rest import IF_MATCH, ApiView, versioned
 from portal.common.filters import GivenFilter
 from portal.common.names import NAME
 from portal.common.pagination import ByName
 from portal.common.serializers import Answer, Body, Text, Truth
-from portal.common.versions import version_of
 from portal.hardware.states import NodeHealth
 from portal.storages.models import Storage
 from portal.storages.selectors.storages import (
@@ -177,9 +175,7 @@ class StorageView(ApiView):
     def patch(self, request: Request, name: str) -> Response:
         """Changes what is named. Its place (`kind`, `root`, `jobs`) does not change while jobs that are not over use
         it: 409. Jobs that were submitted before keep what they may mount. For administrators."""
-        storage, changes = storage_to_manage(user=self.user, name=name), self.body(StorageChangeBody)
-        if not changes:
-            raise ValidationError("Name something that shall be different.")
+        storage, changes = storage_to_manage(user=self.user, name=name), self.changes(StorageChangeBody)
         named = changes.pop("virtual_clusters", None)
         changed = storage_change(storage=storage, changes=changes, virtual_clusters=named, seen=self.seen(), **self.by)
         return _answer(changed)
@@ -223,5 +219,4 @@ class StorageServerView(ApiView):
 
 def _answer(storage: Storage, status: int = 200) -> Response:
     (placed,) = storages_placed(storages=[storage])
-    headers = {"ETag": f'"{version_of(storage_told(storage))}"'}
-    return Response(StorageAnswer(placed).data, status=status, headers=headers)
+    return versioned(StorageAnswer(placed), storage_told(storage), status)

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from portal.accounts.audit import audit_last
 from portal.accounts.models import Audited
-from portal.accounts.pages import PageRequest, by, form_view, page_view, post_view, sent
+from portal.accounts.pages import PageRequest, by, form_view, page_view, post_view, refusals_told, sent
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.common.errors import ChangedMeanwhile, Invalid, Refused
 from portal.common.forms import refusal_show, refusals_shown
@@ -85,11 +85,8 @@ def storage_server(request: PageRequest, name: str, node: str) -> HttpResponse:
     """Ties a server to a storage, or unties it."""
     storage = storage_to_manage(user=request.user, name=name)
     row, tied = node_get(user=request.user, name=node), request.POST.get("tied") == "yes"
-    try:
+    with refusals_told(request):
         storage_tie(storage=storage, node=row, tied=tied, **by(request))
-    except Refused as refusal:
-        messages.error(request, refusal.detail)
-    else:
         words = _("%(node)s is tied to %(storage)s.") if tied else _("%(node)s is untied from %(storage)s.")
         messages.success(request, words % {"node": row.name, "storage": name})
     return redirect("storage", name=name)
@@ -128,10 +125,8 @@ def _changed(form: StorageForm, storage: Storage, actor: str) -> bool:
 def storage_end(request: PageRequest, name: str) -> HttpResponse:
     """Deletes a storage; its files stay."""
     storage = storage_to_manage(user=request.user, name=name)
-    try:
+    with refusals_told(request):
         storage_remove(storage=storage, **by(request))
-    except Refused as refusal:
-        messages.error(request, refusal.detail)
-        return redirect("storage", name=name)
-    messages.success(request, _("%(name)s is removed; the files in it stay.") % {"name": name})
-    return redirect("storages")
+        messages.success(request, _("%(name)s is removed; the files in it stay.") % {"name": name})
+        return redirect("storages")
+    return redirect("storage", name=name)

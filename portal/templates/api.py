@@ -14,11 +14,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.accounts.models import Scope
-from portal.accounts.rest import IF_MATCH, ApiView
+from portal.accounts.rest import IF_MATCH, ApiView, versioned
 from portal.common.filters import GivenFilter, NamedFilter
 from portal.common.names import NAME
 from portal.common.serializers import Answer, Body, Text, Truth
-from portal.common.versions import version_of
 from portal.teams.models import VirtualCluster
 from portal.templates.models import JobTemplate
 from portal.templates.samples import samples
@@ -133,9 +132,7 @@ class TemplateView(ApiView):
         """Changes what is named; whose it is stays. For whose it is: oneself, leads and administrators, or
         administrators."""
         template = template_to_write(user=self.user, template_id=template_id)
-        changes = self.body(TemplateChangeBody)
-        if not changes:
-            raise ValidationError("Name something that shall be different.")
+        changes = self.changes(TemplateChangeBody)
         changed = template_change(template=template, changes=changes, seen=self.seen(), **self.by)
         return _answer(changed)
 
@@ -148,8 +145,7 @@ class TemplateView(ApiView):
 
 
 def _answer(template: JobTemplate, status: int = 200) -> Response:
-    headers = {"ETag": f'"{version_of(template_told(template))}"'}
-    return Response(TemplateDetailAnswer(template).data, status=status, headers=headers)
+    return versioned(TemplateDetailAnswer(template), template_told(template), status)
 
 
 class SampleAnswer(Answer):

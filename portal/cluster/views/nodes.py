@@ -12,14 +12,14 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from portal.accounts.pages import PageRequest, by, page_view, post_view
+from portal.accounts.pages import PageRequest, by, page_view, post_view, refusals_told
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.cluster.forms.nodes import GiveUpForm, IntentForm, PutBackForm, StrangerForm
 from portal.cluster.selectors.loads import GpuPlace, NodeLoad, node_loads
 from portal.cluster.selectors.node_page import Drain, NodeTask, node_drain, node_events, node_tasks
 from portal.cluster.selectors.overview import NodeSpot, Place, overview
 from portal.cluster.services.topology import topology_take
-from portal.common.errors import Conflict, Refused
+from portal.common.errors import Conflict
 from portal.hardware.acceptance import offer_checked, offer_words
 from portal.hardware.disks import node_largest
 from portal.hardware.listeners import node_listeners
@@ -211,11 +211,8 @@ def node_accepted(request: PageRequest, name: str) -> HttpResponse:
     # Only asked for a pending node.
     cpu_tasks = "cpu_tasks" in request.POST if node.pending else None
     actor, now = request.user.username, timezone.now()
-    try:
+    with refusals_told(request):
         node_accept(node=node, claims=offer_checked(shown), cpu_tasks=cpu_tasks, actor=actor, now=now)
-    except Refused as refusal:
-        messages.error(request, refusal.detail)
-    else:
         messages.success(request, _("Accepted: it counts with the next report."))
     return redirect("node", name=name)
 
@@ -226,11 +223,8 @@ def node_cpu_tasks(request: PageRequest, name: str) -> HttpResponse:
     node = node_get(user=request.user, name=name)
     node_add_right(user=request.user)
     cpu_tasks = request.POST.get("cpu_tasks") == "yes"
-    try:
+    with refusals_told(request):
         node_set_cpu_tasks(node=node, cpu_tasks=cpu_tasks, **by(request))
-    except Conflict as conflict:
-        messages.error(request, conflict.detail)
-    else:
         words = _("Tasks without GPUs may be placed on %(node)s.")
         if not cpu_tasks:
             words = _("No more tasks without GPUs are placed on %(node)s; those that run there go on.")

@@ -7,10 +7,9 @@ from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 
-from portal.accounts.pages import PageRequest, by, post_view
+from portal.accounts.pages import PageRequest, by, post_view, refusals_told
 from portal.accounts.rights import Action
 from portal.cluster.forms.nodes import GiveUpForm
-from portal.common.errors import Conflict
 from portal.jobs.services.forgetting import node_give_up
 from portal.teams.selectors.visible import node_with_right
 
@@ -23,10 +22,7 @@ def node_given_up(request: PageRequest, name: str) -> HttpResponse:
     if not form.is_valid():
         messages.error(request, " ".join(map(str, form.errors["reason"])))
         return redirect("node", name=name)
-    try:
+    with refusals_told(request):
         node_give_up(node=node, **form.cleaned_data, **by(request))
-    except Conflict as conflict:
-        messages.error(request, conflict.detail)
-    else:
         messages.success(request, _("%(node)s is given up; its jobs wait for other nodes.") % {"node": name})
     return redirect("node", name=name)

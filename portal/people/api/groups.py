@@ -8,18 +8,16 @@ import django_filters
 from django.contrib.auth.models import Group
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.accounts.people import group_join, group_leave
-from portal.accounts.rest import IF_MATCH, ApiView
+from portal.accounts.rest import IF_MATCH, ApiView, versioned
 from portal.accounts.rights import Action
 from portal.common.filters import GivenFilter
 from portal.common.names import NAME
 from portal.common.pagination import ByGroup
 from portal.common.serializers import Answer, Body, Text
-from portal.common.versions import version_of
 from portal.hardware.states import VcRole
 from portal.people.api.people import InVcAnswer
 from portal.people.selectors.people import (
@@ -120,9 +118,7 @@ class GroupView(ApiView):
     )
     def patch(self, request: Request, group: str) -> Response:
         """Changes what it is for, or the virtual clusters that it gives. For administrators."""
-        row, body = group_to_manage(user=self.user, name=group), self.body(GroupChangeBody)
-        if not body:
-            raise ValidationError("Name something that shall be different.")
+        row, body = group_to_manage(user=self.user, name=group), self.changes(GroupChangeBody)
         changed = group_change(
             group=row, description=body.get("description"), roles=_roles(body), seen=self.seen(), **self.by
         )
@@ -163,5 +159,5 @@ def _roles(body: dict[str, Any]) -> dict[str, str] | None:
 
 def _answer(group: Group, status: int = 200) -> Response:
     (described,) = groups_described(groups=[group])
-    answer = GroupDetailAnswer({**described, "members": group_members(group=group)}).data
-    return Response(answer, status=status, headers={"ETag": f'"{version_of(group_told(group))}"'})
+    answer = GroupDetailAnswer({**described, "members": group_members(group=group)})
+    return versioned(answer, group_told(group), status)

@@ -6,13 +6,12 @@ import django_filters
 from django.db.models import Q, QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.accounts.models import ClusterRole, User
 from portal.accounts.people import groups_named, user_change, user_remove, user_told
-from portal.accounts.rest import IF_MATCH, ApiView
+from portal.accounts.rest import IF_MATCH, ApiView, versioned
 from portal.accounts.rights import Action
 from portal.accounts.services import user_set_password
 from portal.common.checking import checked
@@ -20,7 +19,6 @@ from portal.common.filters import ChoicesFilter, GivenFilter
 from portal.common.pagination import ByUser
 from portal.common.serializers import Answer, Body, Text, Truth
 from portal.common.shapes import Shape
-from portal.common.versions import version_of
 from portal.hardware.states import VcRole
 from portal.people.bodies import UserBody, ids, names, whole_id
 from portal.people.selectors.people import manage_right, people_described, user_get, user_restrict, user_to_manage
@@ -138,9 +136,7 @@ class UserView(ApiView):
         """Changes what is named. With `active: false` the account's tokens and open pages end within seconds, and its
         jobs go on. 409 for the last administrator, or a uid that another has. For administrators."""
         user = user_to_manage(user=self.user, name=username)
-        changes = self.body(UserChangeBody)
-        if not changes:
-            raise ValidationError("Name something that shall be different.")
+        changes = self.changes(UserChangeBody)
         named = changes.pop("groups", None)
         groups = None if named is None else groups_named(named)
         with checked():
@@ -171,6 +167,4 @@ class UserPasswordView(ApiView):
 def answer_of(user: User, status: int = 200) -> Response:
     """The account with its ETag."""
     (described,) = people_described(users=[user])
-    return Response(
-        UserAnswer(described).data, status=status, headers={"ETag": f'"{version_of(user_told(user))}"'}
-    )  # fmt: skip
+    return versioned(UserAnswer(described), user_told(user), status)

@@ -14,7 +14,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 
 from portal.accounts.audit import audit_last
 from portal.accounts.models import Audited, User
-from portal.accounts.pages import PageRequest, by, form_view, page_view, post_view, sent
+from portal.accounts.pages import PageRequest, by, form_view, page_view, post_view, refusals_told, sent
 from portal.accounts.people import groups_named, user_change, user_remove, user_told
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.accounts.services import user_set_password
@@ -152,10 +152,8 @@ def user_password(request: PageRequest, username: str) -> HttpResponse:
 def user_end(request: PageRequest, username: str) -> HttpResponse:
     """Deletes an account that has no jobs."""
     found = user_to_manage(user=request.user, name=username)
-    try:
+    with refusals_told(request):
         user_remove(user=found, **by(request))
-    except Refused as refusal:
-        messages.error(request, refusal.detail)
-        return redirect("user", username=username)
-    messages.success(request, _("The account %(name)s is removed.") % {"name": username})
-    return redirect("users")
+        messages.success(request, _("The account %(name)s is removed.") % {"name": username})
+        return redirect("users")
+    return redirect("user", username=username)

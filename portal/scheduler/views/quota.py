@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from portal.accounts.pages import PageRequest, by, form_view, post_view, sent
+from portal.accounts.pages import PageRequest, by, form_view, post_view, refusals_told, sent
 from portal.common.errors import ChangedMeanwhile, Conflict, Invalid, NotFound
 from portal.hardware.selectors.changed import quotas_changed_last
 from portal.scheduler.changes import quota_change_plan, quotas_change
@@ -131,10 +131,7 @@ def quota_change_end(request: PageRequest, change_id: int) -> HttpResponse:
     if change is None:
         raise NotFound("change of quotas", change_id)
     vc = VirtualCluster.objects.filter(quota_changes__change=change).first()
-    try:
+    with refusals_told(request):
         quota_change_withdraw(change=change, **by(request))
-    except (Invalid, Conflict) as refusal:
-        messages.error(request, refusal.detail)
-    else:
         messages.success(request, _("The change is withdrawn."))
     return redirect("vc", name=vc.name) if vc else redirect("cluster")

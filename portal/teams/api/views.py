@@ -6,7 +6,6 @@ from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -114,9 +113,7 @@ class VirtualClusterView(ApiView):
         """Changes its rules. What one user may hold and whether jobs borrow by default may be changed by its leads;
         everything else by administrators."""
         vc = vc_with_right(user=self.user, name=name, action=Action.VC_CAP)
-        changes = self.body(RulesBody)
-        if not changes:
-            raise ValidationError("Name something that shall be different.")
+        changes = self.changes(RulesBody)
         if changes.keys() - CAPS:
             vc_with_right(user=self.user, name=name, action=Action.VC_CONFIGURE)
         limits = changes.pop("loan_limits", None)
