@@ -56,6 +56,16 @@ class ChoicesFilter(django_filters.MultipleChoiceFilter):
         super().__init__(distinct=False, **more)
 
 
+class TruthFilter(django_filters.ChoiceFilter):
+    """Rows by a column that is true or false."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(choices=[("true", "true"), ("false", "false")], **more)
+
+    def filter(self, qs: QuerySet[Any], value: str) -> QuerySet[Any]:
+        return qs.filter(**{str(self.field_name): value == "true"}) if value else qs
+
+
 class MomentFilter(django_filters.IsoDateTimeFilter):
     """Filters by a time with its offset, such as `2026-01-31T12:00:00Z`."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import django_filters
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -11,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.accounts.rest import IF_MATCH, ApiView, versioned
-from portal.common.filters import GivenFilter
+from portal.common.filters import GivenFilter, TruthFilter
 from portal.common.names import NAME
 from portal.common.pagination import ByName
 from portal.common.serializers import Answer, Body, Text, Truth
@@ -120,16 +118,11 @@ class StorageFilter(GivenFilter):
 
     name = django_filters.CharFilter(lookup_expr="icontains", help_text="part of its name")
     vc = django_filters.CharFilter(field_name="vcs__name", help_text="given to this virtual cluster by name")
-    jobs = django_filters.ChoiceFilter(
-        choices=[("true", "true"), ("false", "false")], method="with_jobs", help_text="job folders lie there"
-    )
+    jobs = TruthFilter(help_text="job folders lie there")
 
     class Meta:
         model = Storage
         fields: tuple[str, ...] = ()
-
-    def with_jobs(self, rows: Any, name: str, value: str) -> Any:
-        return rows.filter(jobs=value == "true")
 
 
 class StoragesView(ApiView):

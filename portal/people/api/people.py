@@ -15,7 +15,7 @@ from portal.accounts.rest import IF_MATCH, ApiView, versioned
 from portal.accounts.rights import Action
 from portal.accounts.services import user_set_password
 from portal.common.checking import checked
-from portal.common.filters import ChoicesFilter, GivenFilter
+from portal.common.filters import ChoicesFilter, GivenFilter, TruthFilter
 from portal.common.pagination import ByUser
 from portal.common.serializers import Answer, Body, Text, Truth
 from portal.common.shapes import Shape
@@ -67,10 +67,7 @@ class UserFilter(GivenFilter):
     """Filters of the list of users."""
 
     text = django_filters.CharFilter(method="with_text", help_text="part of the name or of the e-mail address")
-    active = django_filters.ChoiceFilter(
-        field_name="is_active", choices=[("true", "true"), ("false", "false")], method="with_active",
-        help_text="false: disabled accounts",
-    )  # fmt: skip
+    active = TruthFilter(field_name="is_active", help_text="false: disabled accounts")
     role = ChoicesFilter(choices=ClusterRole.choices, help_text="one or several")
     vc = django_filters.CharFilter(method="with_vc", help_text="in this virtual cluster, also by a group")
     group = django_filters.CharFilter(method="with_group", help_text="in this group")
@@ -81,9 +78,6 @@ class UserFilter(GivenFilter):
 
     def with_text(self, rows: QuerySet[User], name: str, value: str) -> QuerySet[User]:
         return rows.filter(Q(username__icontains=value) | Q(email__icontains=value))
-
-    def with_active(self, rows: QuerySet[User], name: str, value: str) -> QuerySet[User]:
-        return rows.filter(is_active=value == "true")
 
     def with_vc(self, rows: QuerySet[User], name: str, value: str) -> QuerySet[User]:
         return accounts_in(rows, vc=value)
