@@ -48,6 +48,11 @@ def asked_of(model: type[models.Model], name: str) -> Asked:
     return said
 
 
+def asked_names(model: type[models.Model]) -> tuple[str, ...]:
+    """Its columns that people are ``asked`` for."""
+    return tuple(one.name for one in model._meta.concrete_fields if hasattr(one, "asked"))
+
+
 def within(least: float, most: float) -> list[BaseValidator]:
     """Bounds of a column, a form's field and the API's body."""
     return [MinValueValidator(least), MaxValueValidator(most)]

@@ -32,6 +32,9 @@ class GivenFilter(django_filters.FilterSet):
             self.form.add_error(name, EMPTY)
         return valid and not empty
 
+    def is_true(self, rows: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
+        return rows.filter(**{name: value == "true"})
+
 
 class NamedFilter(django_filters.CharFilter):
     """Rows that refer to the newest row of that name (earlier ones were removed); none if there is no such name. The
@@ -56,14 +59,9 @@ class ChoicesFilter(django_filters.MultipleChoiceFilter):
         super().__init__(distinct=False, **more)
 
 
-class TruthFilter(django_filters.ChoiceFilter):
-    """Rows by a column that is true or false."""
-
-    def __init__(self, **more: Any) -> None:
-        super().__init__(choices=[("true", "true"), ("false", "false")], **more)
-
-    def filter(self, qs: QuerySet[Any], value: str) -> QuerySet[Any]:
-        return qs.filter(**{str(self.field_name): value == "true"}) if value else qs
+def truth_filter(**more: Any) -> django_filters.ChoiceFilter:
+    """Filters by a column that is true or false."""
+    return django_filters.ChoiceFilter(choices=[("true", "true"), ("false", "false")], method="is_true", **more)
 
 
 class MomentFilter(django_filters.IsoDateTimeFilter):

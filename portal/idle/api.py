@@ -17,10 +17,10 @@ from portal.accounts.rights import Action
 from portal.common.filters import GivenFilter, NamedFilter
 from portal.common.moments import Moment
 from portal.common.parameters import DRY_RUN, dry_run
+from portal.common.rows import RowAnswer, RowBody
 from portal.common.serializers import Answer, Body, Text, Whole
 from portal.common.versions import version_check
-from portal.idle.limits import LONGEST, MOST_EXTENSIONS
-from portal.idle.models import IdleExemption, IdlePolicy, IdleWarning
+from portal.idle.models import TERMS, IdleExemption, IdlePolicy, IdleWarning
 from portal.idle.selectors import (
     idle_exempted,
     idle_exemption_to_remove,
@@ -40,34 +40,25 @@ from portal.teams.models import VirtualCluster
 from portal.teams.selectors.visible import vc_with_right
 
 
-class IdlePolicyBody(Body):
+class IdlePolicyBody(RowBody):
     """What shall be different; what is not named stays."""
 
-    action = serializers.ChoiceField(IdleAction.choices, required=False)
-    percent = Whole(min_value=1, max_value=100, required=False, help_text="GPU use below this is idle")
-    minutes = Whole(min_value=1, max_value=LONGEST, required=False, help_text="after so many the owner is warned")
-    after_minutes = Whole(
-        min_value=1, max_value=LONGEST, required=False, help_text="so many after the warning the action follows"
-    )
-    extensions = Whole(
-        min_value=0, max_value=MOST_EXTENSIONS, required=False, help_text="how often it can be put off in an attempt"
-    )
-    extension_minutes = Whole(min_value=1, max_value=LONGEST, required=False, help_text="each time by so many")
+    change = True
+
+    class Meta:
+        model = IdlePolicy
+        fields = TERMS
 
 
-class IdlePolicyAnswer(Answer):
+class IdlePolicyAnswer(RowAnswer):
     whole = True
     vc = serializers.CharField(
         source="vc.name", allow_null=True, default=None, help_text="whose policy it is; null: the cluster's"
     )
-    action = serializers.ChoiceField(
-        IdleAction.choices, help_text="`off`: nothing; `warn` alone; or warn, then `stop` or make `opportunistic`"
-    )
-    percent = serializers.IntegerField()
-    minutes = serializers.IntegerField()
-    after_minutes = serializers.IntegerField()
-    extensions = serializers.IntegerField()
-    extension_minutes = serializers.IntegerField()
+
+    class Meta:
+        model = IdlePolicy
+        fields: tuple[str, ...] = ("vc", *TERMS)
 
 
 class WouldWarnAnswer(Answer):
@@ -80,6 +71,9 @@ class WouldWarnAnswer(Answer):
 class IdlePolicyChangedAnswer(IdlePolicyAnswer):
     dry_run = serializers.BooleanField()
     would_warn = WouldWarnAnswer(many=True, help_text="of a dry run: the running jobs that would have a warning now")
+
+    class Meta(IdlePolicyAnswer.Meta):
+        fields = (*IdlePolicyAnswer.Meta.fields, "dry_run", "would_warn")
 
 
 class _PolicyView(ApiView):

@@ -7,30 +7,21 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from portal.common.forms import choice_field, name_field, number_field, text_field
+from portal.common.columns import RowForm
+from portal.common.forms import name_field, number_field, text_field
 from portal.common.moments import MomentField
-from portal.idle.limits import LONGEST, MOST_EXTENSIONS
+from portal.idle.models import TERMS, IdlePolicy
 from portal.jobs.models import TAG_LENGTH
-from portal.jobs.states import IdleAction
 
 
-def _number(label: Any, help_text: Any, *, least: int = 1, most: int = LONGEST) -> forms.IntegerField:
-    widget = forms.NumberInput({"class": "form-control"})
-    return forms.IntegerField(label=label, help_text=help_text, min_value=least, max_value=most, widget=widget)
-
-
-class IdlePolicyForm(forms.Form):
+class IdlePolicyForm(RowForm):
     """Sets the policy for jobs with idle GPUs. ``seen``: the version shown, so that nobody's change is overwritten
     unseen."""
 
-    action = choice_field(_("What happens to an idle job"), IdleAction.choices)
-    percent = _number(_("Idle is GPU use below, in percent"), _("All GPUs of a job, by the minute."), most=100)
-    minutes = _number(_("Warn after, in minutes"), _("In a row; the first minutes of a task do not count."))
-    after_minutes = _number(_("Then act after, in minutes"), _("From the warning; counts where something follows it."))
-    extensions = _number(
-        _("How often the owner may put it off"), _("In one attempt; 0: never."), least=0, most=MOST_EXTENSIONS
-    )
-    extension_minutes = _number(_("Each time by how many minutes"), "")
+    class Meta(RowForm.Meta):
+        model = IdlePolicy
+        fields = TERMS
+
     seen = forms.CharField(required=False, widget=forms.HiddenInput)
 
     @property

@@ -5,7 +5,10 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
 
+from portal.common.columns import asked, asked_names, within
+from portal.idle.limits import LONGEST, MOST_EXTENSIONS
 from portal.jobs.models.attempt import JobAttempt, TaskAttempt
 from portal.jobs.models.job import Job
 from portal.jobs.models.lists import TAG_LENGTH
@@ -56,12 +59,41 @@ class IdlePolicy(models.Model):
     vc = models.OneToOneField(
         VirtualCluster, null=True, blank=True, on_delete=models.CASCADE, related_name="idle_policy"
     )
-    action = models.CharField(max_length=16, choices=IdleAction.choices)
-    percent = models.PositiveSmallIntegerField()
-    minutes = models.PositiveIntegerField()
-    after_minutes = models.PositiveIntegerField(help_text="from the warning to what follows it")
-    extensions = models.PositiveSmallIntegerField(help_text="how often that can be put off, in one attempt of a job")
-    extension_minutes = models.PositiveIntegerField()
+    action = asked(
+        models.CharField(
+            max_length=16, choices=IdleAction.choices,
+            help_text="`off`: nothing; `warn` alone; or warn, then `stop` or make `opportunistic`",
+        ),
+        _("What happens to an idle job"),
+    )  # fmt: skip
+    percent = asked(
+        models.PositiveSmallIntegerField(validators=within(1, 100), help_text="GPU use below this is idle"),
+        _("Idle is GPU use below, in percent"),
+        _("All GPUs of a job, by the minute."),
+    )
+    minutes = asked(
+        models.PositiveIntegerField(validators=within(1, LONGEST), help_text="after so many the owner is warned"),
+        _("Warn after, in minutes"),
+        _("In a row; the first minutes of a task do not count."),
+    )
+    after_minutes = asked(
+        models.PositiveIntegerField(
+            validators=within(1, LONGEST), help_text="so many after the warning the action follows"
+        ),
+        _("Then act after, in minutes"),
+        _("From the warning; counts where something follows it."),
+    )
+    extensions = asked(
+        models.PositiveSmallIntegerField(
+            validators=within(0, MOST_EXTENSIONS), help_text="how often it can be put off in an attempt"
+        ),
+        _("How often the owner may put it off"),
+        _("In one attempt; 0: never."),
+    )
+    extension_minutes = asked(
+        models.PositiveIntegerField(validators=within(1, LONGEST), help_text="each time by so many"),
+        _("Each time by how many minutes"),
+    )
 
     class Meta:
         ordering = ["id"]
@@ -71,6 +103,9 @@ class IdlePolicy(models.Model):
 
     def __str__(self) -> str:
         return f"{self.vc_id or 'all'}: {self.action}"
+
+
+TERMS = asked_names(IdlePolicy)
 
 
 class IdleExemption(models.Model):

@@ -16,7 +16,7 @@ from portal.accounts.rights import Action, allowed_everywhere
 from portal.common.errors import Denied, Fault, Invalid, NotFound
 from portal.idle.activity import Activity
 from portal.idle.minutes import activity_of
-from portal.idle.models import GpuActivity, IdleExemption, IdlePolicy, IdleWarning
+from portal.idle.models import TERMS, GpuActivity, IdleExemption, IdlePolicy, IdleWarning
 from portal.idle.rules import Exemption, Holder, Terms, Verdict, Warned, exempt, judge
 from portal.jobs.models import Job, JobTag
 from portal.jobs.selectors.lists import with_sizes
@@ -25,8 +25,6 @@ from portal.jobs.states import AttemptState, IdleAction, IdleEnd, JobState
 from portal.teams.models import VirtualCluster
 from portal.teams.selectors.visible import may, vc_restrict
 from portal.usage.models import UsageProgress
-
-TERMS = ("action", "percent", "minutes", "after_minutes", "extensions", "extension_minutes")
 
 
 def idle_policy_default() -> IdlePolicy:

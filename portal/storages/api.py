@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import django_filters
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -9,12 +11,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.accounts.rest import IF_MATCH, ApiView, versioned
-from portal.common.filters import GivenFilter, TruthFilter
-from portal.common.names import NAME
+from portal.common.filters import GivenFilter, truth_filter
 from portal.common.pagination import ByName
-from portal.common.serializers import Answer, Body, Text, Truth
+from portal.common.rows import RowAnswer, RowBody
+from portal.common.serializers import Answer, Body, Text
 from portal.hardware.states import NodeHealth
-from portal.storages.models import Storage
+from portal.storages.models import COLUMNS, Storage
 from portal.storages.selectors.storages import (
     StoragePlaces,
     storage_get,
@@ -29,38 +31,34 @@ from portal.storages.services.ties import storage_tie
 from portal.storages.ties import SEEN, UNSEEN, UNTRIED
 from portal.teams.selectors.visible import node_get, vcs_named
 
-KINDS = ["path", "nfs"]
+PLACES = ("nodes", "missing", "untied", "unguarded")
 MOST_VCS = 1000
 MOST_SERVERS = 10_000
 
 
-class StorageChangeBody(Body):
+class StorageChangeBody(RowBody):
     """What shall be different; what is not named stays."""
 
-    kind = serializers.ChoiceField(
-        KINDS, required=False, help_text="`path`: a folder that each node mounts itself; `nfs`: agents mount its export"
-    )
-    root = Text(max_length=500, required=False, help_text="absolute path on every node that offers it")  # type: ignore[assignment]  # a field, which DRF takes out of the class
-    export = Text(max_length=500, allow_blank=True, required=False, help_text="of `nfs`: `server:/export`")
-    options = Text(max_length=300, allow_blank=True, required=False, help_text="of `nfs`: `vers=4.2,nconnect=4`")
-    read_only = Truth(required=False)  # type: ignore[assignment]  # a field, which DRF takes out of the class
-    per_user = Truth(required=False, help_text="each user sees a folder of their own, and nothing else of it")
-    must_be_mount = Truth(required=False, help_text="where nothing is mounted at its root, a node does not offer it")
-    jobs = Truth(required=False, help_text="job folders lie here; of one storage")
-    everyone = Truth(required=False, help_text="every job may use it")
+    change = True
     virtual_clusters = serializers.ListField(
         child=Text(max_length=64), max_length=MOST_VCS, required=False, help_text="whose jobs may use it"
     )
 
+    class Meta:
+        model = Storage
+        fields: tuple[str, ...] = (*COLUMNS, "virtual_clusters")
+
 
 class StorageBody(StorageChangeBody):
-    name = Text(max_length=64, validators=[NAME], help_text="as job files call it")
-    root = Text(max_length=500, help_text="absolute path on every node that offers it")
     servers = serializers.ListField(
         child=Text(max_length=64), max_length=MOST_SERVERS, required=False,
         help_text="accepted servers that it is tied to, and no others; none: of `nfs` all, else those of which its "
         "folder was accepted",
     )  # fmt: skip
+
+    class Meta(StorageChangeBody.Meta):
+        fields = ("name", *COLUMNS, "virtual_clusters", "servers")
+        extra_kwargs = dict.fromkeys(("name", "root"), {"required": True})
 
 
 class TieBody(Body):
@@ -88,18 +86,10 @@ class StorageServerAnswer(Answer):
     proof_why = Text(allow_blank=True, help_text="why nobody could try")
 
 
-class StorageAnswer(Answer):
-    name = serializers.CharField(source="storage.name")
-    kind = serializers.ChoiceField(KINDS, source="storage.kind")
-    root = serializers.CharField(source="storage.root")  # type: ignore[assignment]  # a field, which DRF takes out of the class
-    export = serializers.CharField(source="storage.export", allow_blank=True)
-    options = serializers.CharField(source="storage.options", allow_blank=True)
-    read_only = serializers.BooleanField(source="storage.read_only")  # type: ignore[assignment]  # a field, which DRF takes out of the class
-    per_user = serializers.BooleanField(source="storage.per_user")
-    must_be_mount = serializers.BooleanField(source="storage.must_be_mount")
-    jobs = serializers.BooleanField(source="storage.jobs", help_text="job folders lie here")
-    everyone = serializers.BooleanField(source="storage.everyone")
-    virtual_clusters = serializers.SerializerMethodField(help_text="whose jobs may use it")
+class StorageAnswer(RowAnswer):
+    virtual_clusters = serializers.ListField(
+        child=serializers.CharField(), read_only=True, help_text="whose jobs may use it"
+    )
     nodes = serializers.ListField(child=serializers.CharField(), help_text="healthy ones that offer it now")
     missing = serializers.ListField(child=serializers.CharField(), help_text="healthy nodes that do not")
     untied = serializers.ListField(
@@ -109,8 +99,9 @@ class StorageAnswer(Answer):
         child=serializers.CharField(), help_text="of `nodes` those where setuid programs count that jobs leave in it"
     )
 
-    def get_virtual_clusters(self, placed: StoragePlaces) -> list[str]:
-        return sorted(vc.name for vc in placed.storage.vcs.all())
+    class Meta:
+        model = Storage
+        fields = ("name", *COLUMNS, "virtual_clusters", *PLACES)
 
 
 class StorageFilter(GivenFilter):
@@ -118,7 +109,7 @@ class StorageFilter(GivenFilter):
 
     name = django_filters.CharFilter(lookup_expr="icontains", help_text="part of its name")
     vc = django_filters.CharFilter(field_name="vcs__name", help_text="given to this virtual cluster by name")
-    jobs = TruthFilter(help_text="job folders lie there")
+    jobs = truth_filter(help_text="job folders lie there")
 
     class Meta:
         model = Storage
@@ -138,7 +129,7 @@ class StoragesView(ApiView):
         """Storages by name, and which nodes offer each now. Administrators and auditors see all, others those that
         their jobs may mount."""
         rows = storages_seen(user=self.user).prefetch_related("vcs")
-        return self.page(rows, StorageAnswer, lambda storages: storages_placed(storages=storages))
+        return self.page(rows, StorageAnswer, lambda storages: map(_shown, storages_placed(storages=storages)))
 
     @extend_schema(
         operation_id="storage_create", request=StorageBody, responses={201: StorageAnswer},
@@ -212,4 +203,9 @@ class StorageServerView(ApiView):
 
 def _answer(storage: Storage, status: int = 200) -> Response:
     (placed,) = storages_placed(storages=[storage])
-    return versioned(StorageAnswer(placed), storage_told(storage), status)
+    return versioned(StorageAnswer(_shown(placed)), storage_told(storage), status)
+
+
+def _shown(placed: StoragePlaces) -> dict[str, Any]:
+    places = {name: getattr(placed, name) for name in PLACES}
+    return {"name": placed.storage.name, **storage_told(placed.storage), **places}

@@ -134,19 +134,60 @@ class Migration(migrations.Migration):
                             ("stop", "Warn, then stop it"),
                             ("opportunistic", "Warn, then make it opportunistic"),
                         ],
+                        help_text="`off`: nothing; `warn` alone; or warn, then `stop` or make `opportunistic`",
                         max_length=16,
                     ),
                 ),
-                ("percent", models.PositiveSmallIntegerField()),
-                ("minutes", models.PositiveIntegerField()),
-                ("after_minutes", models.PositiveIntegerField(help_text="from the warning to what follows it")),
+                (
+                    "percent",
+                    models.PositiveSmallIntegerField(
+                        help_text="GPU use below this is idle",
+                        validators=[
+                            django.core.validators.MinValueValidator(1),
+                            django.core.validators.MaxValueValidator(100),
+                        ],
+                    ),
+                ),
+                (
+                    "minutes",
+                    models.PositiveIntegerField(
+                        help_text="after so many the owner is warned",
+                        validators=[
+                            django.core.validators.MinValueValidator(1),
+                            django.core.validators.MaxValueValidator(10080),
+                        ],
+                    ),
+                ),
+                (
+                    "after_minutes",
+                    models.PositiveIntegerField(
+                        help_text="so many after the warning the action follows",
+                        validators=[
+                            django.core.validators.MinValueValidator(1),
+                            django.core.validators.MaxValueValidator(10080),
+                        ],
+                    ),
+                ),
                 (
                     "extensions",
                     models.PositiveSmallIntegerField(
-                        help_text="how often that can be put off, in one attempt of a job"
+                        help_text="how often it can be put off in an attempt",
+                        validators=[
+                            django.core.validators.MinValueValidator(0),
+                            django.core.validators.MaxValueValidator(100),
+                        ],
                     ),
                 ),
-                ("extension_minutes", models.PositiveIntegerField()),
+                (
+                    "extension_minutes",
+                    models.PositiveIntegerField(
+                        help_text="each time by so many",
+                        validators=[
+                            django.core.validators.MinValueValidator(1),
+                            django.core.validators.MaxValueValidator(10080),
+                        ],
+                    ),
+                ),
                 (
                     "vc",
                     models.OneToOneField(

@@ -15,7 +15,7 @@ from portal.accounts.rest import IF_MATCH, ApiView, versioned
 from portal.accounts.rights import Action
 from portal.accounts.services import user_set_password
 from portal.common.checking import checked
-from portal.common.filters import ChoicesFilter, GivenFilter, TruthFilter
+from portal.common.filters import ChoicesFilter, GivenFilter, truth_filter
 from portal.common.pagination import ByUser
 from portal.common.serializers import Answer, Body, Text, Truth
 from portal.common.shapes import Shape
@@ -67,7 +67,7 @@ class UserFilter(GivenFilter):
     """Filters of the list of users."""
 
     text = django_filters.CharFilter(method="with_text", help_text="part of the name or of the e-mail address")
-    active = TruthFilter(field_name="is_active", help_text="false: disabled accounts")
+    active = truth_filter(field_name="is_active", help_text="false: disabled accounts")
     role = ChoicesFilter(choices=ClusterRole.choices, help_text="one or several")
     vc = django_filters.CharFilter(method="with_vc", help_text="in this virtual cluster, also by a group")
     group = django_filters.CharFilter(method="with_group", help_text="in this group")

@@ -17,6 +17,7 @@ class Migration(migrations.Migration):
                 (
                     "name",
                     models.CharField(
+                        help_text="as job files call it",
                         max_length=64,
                         unique=True,
                         validators=[
@@ -26,24 +27,42 @@ class Migration(migrations.Migration):
                         ],
                     ),
                 ),
-                ("kind", models.CharField(choices=[("path", "path"), ("nfs", "nfs")], default="path", max_length=8)),
-                ("root", models.CharField(help_text="path on every node that offers it", max_length=500)),
-                ("export", models.CharField(blank=True, help_text="nfs only: server:/export", max_length=500)),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[("path", "path"), ("nfs", "nfs")],
+                        default="path",
+                        help_text="`path`: a folder that each node mounts itself; `nfs`: agents mount its export",
+                        max_length=8,
+                    ),
+                ),
+                ("root", models.CharField(help_text="absolute path on every node that offers it", max_length=500)),
+                ("export", models.CharField(blank=True, help_text="of `nfs`: `server:/export`", max_length=500)),
                 (
                     "options",
                     models.CharField(
                         blank=True,
                         db_default="",
                         default="",
-                        help_text="nfs only: what to mount it with",
+                        help_text="of `nfs`: `vers=4.2,nconnect=4`",
                         max_length=300,
                     ),
                 ),
                 ("read_only", models.BooleanField(default=False)),
-                ("per_user", models.BooleanField(default=False, help_text="each user sees only a folder of their own")),
-                ("must_be_mount", models.BooleanField(default=True)),
-                ("jobs", models.BooleanField(default=False)),
-                ("everyone", models.BooleanField(default=False)),
+                (
+                    "per_user",
+                    models.BooleanField(
+                        default=False, help_text="each user sees a folder of their own, and nothing else of it"
+                    ),
+                ),
+                (
+                    "must_be_mount",
+                    models.BooleanField(
+                        default=True, help_text="where nothing is mounted at its root, a node does not offer it"
+                    ),
+                ),
+                ("jobs", models.BooleanField(default=False, help_text="job folders lie here; of one storage")),
+                ("everyone", models.BooleanField(default=False, help_text="every job may use it")),
                 ("vcs", models.ManyToManyField(blank=True, related_name="storages", to="teams.virtualcluster")),
             ],
             options={

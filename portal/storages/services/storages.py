@@ -20,12 +20,11 @@ from portal.accounts.models import Audited
 from portal.common.errors import Conflict, Fault, Invalid
 from portal.common.sentences import some_of
 from portal.common.versions import version_check
-from portal.storages.models import Storage
+from portal.storages.models import COLUMNS, Storage
 from portal.storages.services.ties import server_faults, storage_proofs_forget, storage_tie_new
 from portal.teams.models import VirtualCluster
 from portal.teams.selectors.visible import vcs_named
 
-COLUMNS = ("kind", "root", "export", "options", "read_only", "per_user", "must_be_mount", "jobs", "everyone")
 PLACE = ("jobs", "kind", "root", "export")
 """Columns that locate a storage: not changed while jobs use it, whose next attempt would find other files. Of several
 that changed the first is reported."""
