@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from django import forms
 from django.core.validators import BaseValidator, MaxValueValidator, MinValueValidator, RegexValidator
@@ -42,9 +42,14 @@ def asked(
     return column
 
 
-def asked_of(model: type[models.Model], name: str) -> Asked:
+def column_of(model: type[models.Model], name: str) -> models.Field[Any, Any]:
+    """The column of that name."""
+    return cast("models.Field[Any, Any]", model._meta.get_field(name))
+
+
+def asked_of(column: models.Field[Any, Any]) -> Asked:
     """What that column was ``asked`` with."""
-    said: Asked = model._meta.get_field(name).asked  # type: ignore[union-attr]
+    said: Asked = column.asked  # type: ignore[attr-defined]
     return said
 
 
@@ -71,19 +76,18 @@ class RowForm(forms.ModelForm):  # type: ignore[type-arg]  # that is for the typ
 
 
 def form_field(column: models.Field[Any, Any], **more: Any) -> forms.Field | None:
-    """The form's field of an ``asked`` column."""
-    said: Asked = column.asked  # type: ignore[attr-defined]
-    kept: dict[str, Any] = {"label": said.label, "help_text": said.help, **more}
+    """The form's field of an ``asked`` column; ``more``: what is otherwise on this form."""
+    said = asked_of(column)
+    kept: dict[str, Any] = {"label": said.label, "help_text": said.help, "required": not column.blank, **more}
     if said.words:
         return forms.TypedChoiceField(
             choices=said.choices,
             coerce=column.to_python,
-            required=not column.blank,
             widget=forms.Select(SELECT),
             **kept,
         )
     if isinstance(column, models.BooleanField):
-        return column.formfield(widget=forms.CheckboxInput(CHECK), **kept)
+        return column.formfield(widget=forms.CheckboxInput(CHECK), **{**kept, "required": False})
     if isinstance(column, models.CharField | models.TextField):
         rules = [one for one in column.validators if isinstance(one, RegexValidator)]
         return column.formfield(widget=forms.TextInput({**TEXT, **said.attributes}), validators=rules, **kept)

@@ -18,7 +18,7 @@ from portal.common.filters import GivenFilter, NamedFilter
 from portal.common.moments import Moment
 from portal.common.parameters import DRY_RUN, dry_run
 from portal.common.rows import RowAnswer, RowBody
-from portal.common.serializers import Answer, Body, Text, Whole
+from portal.common.serializers import Answer, Text, Whole
 from portal.common.versions import version_check
 from portal.idle.models import TERMS, IdleExemption, IdlePolicy, IdleWarning
 from portal.idle.selectors import (
@@ -33,7 +33,7 @@ from portal.idle.selectors import (
 )
 from portal.idle.services.policy import idle_exemption_add, idle_exemption_remove, idle_policy_remove, idle_policy_set
 from portal.idle.services.warnings import idle_extend, idle_left
-from portal.jobs.models import TAG_LENGTH, Job
+from portal.jobs.models import Job
 from portal.jobs.selectors.visible import job_get, job_with_right
 from portal.jobs.states import IdleAction
 from portal.teams.models import VirtualCluster
@@ -153,29 +153,25 @@ class TeamIdlePolicyView(_PolicyView):
 # ---------------------------------------------------------------- exceptions
 
 
-class IdleExemptionBody(Body):
+class IdleExemptionBody(RowBody):
     vc = Text(max_length=64, allow_null=True, default=None, help_text="only jobs of this virtual cluster; null: of all")
     user = Text(max_length=64, allow_null=True, default=None, help_text="only jobs of this user")
     job = Whole(min_value=1, allow_null=True, default=None, help_text="only this job, which says its virtual cluster")
-    pattern = Text(
-        max_length=255, allow_blank=True, default="", help_text="only jobs of this name, `*` for any text: `notebook-*`"
-    )
-    tag = Text(max_length=TAG_LENGTH, allow_blank=True, default="", help_text="only jobs with this tag")
-    reason = Text(max_length=500)
     until = Moment(allow_null=True, default=None, help_text="null: until it is removed")
 
+    class Meta:
+        model = IdleExemption
+        fields = ("vc", "user", "job", "pattern", "tag", "reason", "until")
 
-class IdleExemptionAnswer(Answer):
-    id = serializers.IntegerField()
+
+class IdleExemptionAnswer(RowAnswer):
     vc = serializers.CharField(source="vc.name", allow_null=True, default=None)
     user = serializers.CharField(source="user.username", allow_null=True, default=None)
     job = serializers.IntegerField(source="job_id", allow_null=True)
-    pattern = serializers.CharField(allow_blank=True)
-    tag = serializers.CharField(allow_blank=True)
-    reason = serializers.CharField()
-    until = serializers.DateTimeField(allow_null=True)
-    author = serializers.CharField()
-    created_at = serializers.DateTimeField()
+
+    class Meta:
+        model = IdleExemption
+        fields = ("id", "vc", "user", "job", "pattern", "tag", "reason", "until", "author", "created_at")
 
 
 class IdleExemptionFilter(GivenFilter):

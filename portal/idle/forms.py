@@ -8,10 +8,9 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from portal.common.columns import RowForm
-from portal.common.forms import name_field, number_field, text_field
+from portal.common.forms import name_field, number_field
 from portal.common.moments import MomentField
-from portal.idle.models import TERMS, IdlePolicy
-from portal.jobs.models import TAG_LENGTH
+from portal.idle.models import TERMS, IdleExemption, IdlePolicy
 
 
 class IdlePolicyForm(RowForm):
@@ -35,12 +34,14 @@ class IdlePolicyForm(RowForm):
         return {name: value for name, value in self.cleaned_data.items() if name != "seen"}
 
 
-class IdleExemptionForm(forms.Form):
+class IdleExemptionForm(RowForm):
     """Exempts jobs from the idle policy; empty fields match everything."""
 
     user = name_field("users", _("User"), required=False)
-    pattern = text_field(_("Name of the job"), 255, _("* for any text: notebook-*"), required=False)
-    tag = text_field(_("Tag of the job"), TAG_LENGTH, _("Whoever may tag a job can except it by this."), required=False)
     job = number_field(_("Number of the job"), _("As in its address."), required=False, min_value=1, max_value=2**53)
     until = MomentField(label=_("Until"), required=False, help_text=_("Empty: until it is removed."))
-    reason = text_field(_("Reason"), 500)
+    field_order = ("user", "pattern", "tag", "job", "until")
+
+    class Meta(RowForm.Meta):
+        model = IdleExemption
+        fields = ("pattern", "tag", "reason")

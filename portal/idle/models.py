@@ -120,9 +120,19 @@ class IdleExemption(models.Model):
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.CASCADE, related_name="+"
     )
     job = models.ForeignKey(Job, null=True, blank=True, on_delete=models.CASCADE, related_name="idle_exemptions")
-    pattern = models.CharField(max_length=255, blank=True, help_text="of the job's name")
-    tag = models.CharField(max_length=TAG_LENGTH, blank=True, default="", db_default="", help_text="of the job")
-    reason = models.CharField(max_length=500)
+    pattern = asked(
+        models.CharField(
+            max_length=255, blank=True, help_text="only jobs of this name, `*` for any text: `notebook-*`"
+        ),
+        _("Name of the job"), _("* for any text: notebook-*"),
+    )  # fmt: skip
+    tag = asked(
+        models.CharField(
+            max_length=TAG_LENGTH, blank=True, default="", db_default="", help_text="only jobs with this tag"
+        ),
+        _("Tag of the job"), _("Whoever may tag a job can except it by this."),
+    )  # fmt: skip
+    reason = asked(models.CharField(max_length=500), _("Reason"))
     until = models.DateTimeField(null=True, blank=True)
     author = models.CharField(max_length=64)
     created_at = models.DateTimeField()

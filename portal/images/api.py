@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import django_filters
-from django.core.validators import RegexValidator
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -14,39 +13,29 @@ from rest_framework.response import Response
 from portal.accounts.rest import ApiView
 from portal.common.filters import GivenFilter, NamedFilter
 from portal.common.pagination import OldestFirst
-from portal.common.serializers import Answer, Body, Text
-from portal.images.models import PATTERN_LENGTH, ImageRule
+from portal.common.rows import RowAnswer, RowBody
+from portal.common.serializers import Text
+from portal.images.models import ImageRule
 from portal.images.selectors import image_right, image_rule_to_remove, image_rules
 from portal.images.services import image_rule_add, image_rule_remove
 from portal.teams.models import VirtualCluster
-from portal.teams.models.teams import PROFILES
 from portal.teams.selectors.visible import vcs_named
 
-PATTERN = RegexValidator(
-    r"^[A-Za-z0-9._:/@*?\[\]!+-]+\Z", "Part of an image's name, with * for any text and ? for a character."
-)
 
-
-AS_WHOM = "as whom at most: root: as its virtual cluster says; user: as the job's user there, too"
-
-
-class ImageRuleBody(Body):
-    pattern = Text(
-        max_length=PATTERN_LENGTH, validators=[PATTERN],
-        help_text="an image's name, `*` for any text; without a tag all tags are meant",
-    )  # fmt: skip
+class ImageRuleBody(RowBody):
     vc = Text(max_length=64, allow_null=True, default=None, help_text="null: all virtual clusters without own patterns")
-    profile = serializers.ChoiceField(PROFILES, default="root", help_text=AS_WHOM)
-    note = Text(max_length=500, allow_blank=True, default="")
+
+    class Meta:
+        model = ImageRule
+        fields = ("pattern", "vc", "profile", "note")
 
 
-class ImageRuleAnswer(Answer):
-    id = serializers.IntegerField()
-    pattern = serializers.CharField()
+class ImageRuleAnswer(RowAnswer):
     vc = serializers.CharField(source="vc.name", allow_null=True, default=None)
-    profile = serializers.ChoiceField(PROFILES, help_text=AS_WHOM)
-    note = serializers.CharField(allow_blank=True)
-    created_at = serializers.DateTimeField()
+
+    class Meta:
+        model = ImageRule
+        fields = ("id", "pattern", "vc", "profile", "note", "created_at")
 
 
 class ImageRuleFilter(GivenFilter):

@@ -65,10 +65,17 @@ class Migration(migrations.Migration):
             name="IdleExemption",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("pattern", models.CharField(blank=True, help_text="of the job's name", max_length=255)),
+                (
+                    "pattern",
+                    models.CharField(
+                        blank=True, help_text="only jobs of this name, `*` for any text: `notebook-*`", max_length=255
+                    ),
+                ),
                 (
                     "tag",
-                    models.CharField(blank=True, db_default="", default="", help_text="of the job", max_length=255),
+                    models.CharField(
+                        blank=True, db_default="", default="", help_text="only jobs with this tag", max_length=255
+                    ),
                 ),
                 ("reason", models.CharField(max_length=500)),
                 ("until", models.DateTimeField(blank=True, null=True)),

@@ -14,11 +14,27 @@ class Migration(migrations.Migration):
             name="ImageRule",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("pattern", models.CharField(max_length=300)),
+                (
+                    "pattern",
+                    models.CharField(
+                        help_text="an image's name, `*` for any text; without a tag all tags are meant",
+                        max_length=300,
+                        validators=[
+                            django.core.validators.RegexValidator(
+                                "^[A-Za-z0-9._:/@*?\\[\\]!+-]+\\Z",
+                                "Part of an image's name, with * for any text and ? for a character.",
+                            )
+                        ],
+                    ),
+                ),
                 (
                     "profile",
                     models.CharField(
-                        choices=[("user", "user"), ("root", "root")], db_default="root", default="root", max_length=10
+                        choices=[("user", "user"), ("root", "root")],
+                        db_default="root",
+                        default="root",
+                        help_text="as whom at most: root: as its virtual cluster says; user: as the job's user there, too",
+                        max_length=10,
                     ),
                 ),
                 ("note", models.CharField(blank=True, max_length=500)),

@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from portal.common.columns import RowForm, asked_of
+from portal.common.columns import RowForm, asked_of, column_of
 from portal.common.forms import choice_field, day_field, name_field, number_field, offer
 from portal.hardware.models import Sku
 from portal.hardware.states import VcRole
@@ -78,7 +78,10 @@ class NewVcForm(RowForm):
 
     def __init__(self, data: Any = None) -> None:
         super().__init__(data)
-        offer(self.fields["host_network"], [("", _("Choose …")), *asked_of(VirtualCluster, "host_network").choices])
+        offer(
+            self.fields["host_network"],
+            [("", _("Choose …")), *asked_of(column_of(VirtualCluster, "host_network")).choices],
+        )
         self.fields["host_network"].initial = None
 
 

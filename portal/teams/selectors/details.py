@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import QuerySet
 from django.utils.translation import gettext
 
-from portal.common.columns import asked_of
+from portal.common.columns import asked_of, column_of
 from portal.common.prepared import Prepared, Slot
 from portal.hardware.doomed import doomed_read
 from portal.hardware.models import CellType
@@ -74,7 +74,7 @@ def rule_rows(vc: VirtualCluster) -> list[tuple[str, Any, str]]:
 
 
 def _worded(name: str, value: Any) -> str:
-    words = asked_of(VirtualCluster, name).words
+    words = asked_of(column_of(VirtualCluster, name)).words
     return gettext("no limit") if value is None else str(words.get(value, value)).lower()
 
 
