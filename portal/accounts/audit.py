@@ -83,24 +83,9 @@ def audit_last(*actions: Audited, target: str | None = None) -> AuditEntry | Non
     return (entries if target is None else entries.filter(target=target[:255])).order_by("-id").first()
 
 
-def audit_found(
-    *,
-    entries: QuerySet[AuditEntry],
-    before: int | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    **exactly: str,
-) -> tuple[list[AuditEntry], bool]:
-    """A page of entries: older than ``before``, from ``since`` on, before ``until``, with exactly these values; and
-    whether there are more. One query."""
-    found = entries.filter(**exactly)
-    if before is not None:
-        found = found.filter(pk__lt=before)
-    if since is not None:
-        found = found.filter(at__gte=since)
-    if until is not None:
-        found = found.filter(at__lt=until)
-    rows = list(found[: PAGE + 1])
+def audit_found(*, entries: QuerySet[AuditEntry], before: int | None = None) -> tuple[list[AuditEntry], bool]:
+    """A page of entries, older than ``before``, and whether there are more. One query."""
+    rows = list((entries if before is None else entries.filter(pk__lt=before))[: PAGE + 1])
     return rows[:PAGE], len(rows) > PAGE
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta
-from typing import Any
 
 from django import forms
 from django.conf import settings
@@ -116,14 +115,7 @@ class AuditForm(PeriodForm):
     places = ("older",)
 
     @property
-    def filters(self) -> dict[str, Any]:
-        """The filters for the selector; includes the last day."""
-        return {name: value for name, value in self.chosen.items() if name != "older"} | self.period
-
-    @property
     def api(self) -> dict[str, str]:
-        """The filters under the API's names."""
-        return {
-            name: value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
-            for name, value in self.filters.items()
-        }
+        """The filters as the API takes them; the last day is in it."""
+        moments = {name: at.isoformat().replace("+00:00", "Z") for name, at in self.period.items()}
+        return {name: value for name, value in self.chosen.items() if name != "older"} | moments

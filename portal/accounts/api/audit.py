@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-import django_filters
 import msgspec
 from django.db.models import QuerySet
 from django.http import HttpResponseBase
@@ -16,10 +15,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.accounts.audit import audit_entries
+from portal.accounts.audit_filter import AuditFilter
 from portal.accounts.credentials import still_may
 from portal.accounts.models import Audited, AuditEntry
 from portal.accounts.rest import ApiView
-from portal.common.filters import ChoicesFilter, GivenFilter, MomentFilter, unknown_refuse
+from portal.common.filters import unknown_refuse
 from portal.common.negotiation import Unnegotiated
 from portal.common.serializers import Answer, Body
 from portal.common.streaming import DOWNLOADS, Download
@@ -40,21 +40,6 @@ class AuditAnswer(Answer):
     vc = serializers.CharField(allow_blank=True)
     before = serializers.DictField(allow_null=True, help_text="what has changed, as it was; null: nothing was there")
     after = serializers.DictField(allow_null=True, help_text="the same as it is; null: nothing is there any more")
-
-
-class AuditFilter(GivenFilter):
-    """Filters of the audit log."""
-
-    actor = django_filters.CharFilter(help_text="user name")
-    action = ChoicesFilter(choices=Audited.choices, help_text="one or several")
-    target = django_filters.CharFilter(help_text="exactly, such as `alice/train#7`")
-    vc = django_filters.CharFilter(help_text="name of a virtual cluster")
-    since = MomentFilter(field_name="at", lookup_expr="gte", help_text="then or later")
-    until = MomentFilter(field_name="at", lookup_expr="lt", help_text="before")
-
-    class Meta:
-        model = AuditEntry
-        fields: tuple[str, ...] = ()
 
 
 class ExportParameters(Body):

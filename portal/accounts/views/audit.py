@@ -6,8 +6,10 @@ from urllib.parse import urlencode
 
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.utils.datastructures import MultiValueDict
 
 from portal.accounts.audit import audit_entries, audit_found
+from portal.accounts.audit_filter import AuditFilter
 from portal.accounts.forms import AuditForm
 from portal.accounts.pages import PageRequest, page_view
 
@@ -16,9 +18,9 @@ from portal.accounts.pages import PageRequest, page_view
 def audit(request: PageRequest) -> HttpResponse:
     """The entries, newest first."""
     form = AuditForm(request.GET)
-    entries, more = audit_found(
-        entries=audit_entries(user=request.user), before=form.chosen.get("older"), **form.filters
-    )
+    filters = MultiValueDict({name: [text] for name, text in form.api.items()})
+    found = AuditFilter(filters, queryset=audit_entries(user=request.user)).qs
+    entries, more = audit_found(entries=found, before=form.chosen.get("older"))
     context = {
         "form": form,
         "entries": entries,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import django_filters
-from django.db.models import Q, QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -15,14 +13,13 @@ from portal.accounts.rest import IF_MATCH, ApiView, versioned
 from portal.accounts.rights import Action
 from portal.accounts.services import user_set_password
 from portal.common.checking import checked
-from portal.common.filters import ChoicesFilter, GivenFilter, truth_filter
 from portal.common.pagination import ByUser
 from portal.common.serializers import Answer, Body, Text, Truth
 from portal.common.shapes import Shape
 from portal.hardware.states import VcRole
 from portal.people.bodies import UserBody, ids, names, whole_id
+from portal.people.filters import UserFilter
 from portal.people.selectors.people import manage_right, people_described, user_get, user_restrict, user_to_manage
-from portal.people.selectors.people_pages import accounts_in
 from portal.people.services.people import account_create
 from portal.teams.selectors.visible import vcs_named
 
@@ -61,29 +58,6 @@ class UserAnswer(Answer):
     groups = serializers.ListField(child=serializers.CharField())
     virtual_clusters = InVcAnswer(many=True, help_text="with those that groups give")
     joined_at = serializers.DateTimeField(source="user.date_joined")
-
-
-class UserFilter(GivenFilter):
-    """Filters of the list of users."""
-
-    text = django_filters.CharFilter(method="with_text", help_text="part of the name or of the e-mail address")
-    active = truth_filter(field_name="is_active", help_text="false: disabled accounts")
-    role = ChoicesFilter(choices=ClusterRole.choices, help_text="one or several")
-    vc = django_filters.CharFilter(method="with_vc", help_text="in this virtual cluster, also by a group")
-    group = django_filters.CharFilter(method="with_group", help_text="in this group")
-
-    class Meta:
-        model = User
-        fields: tuple[str, ...] = ()
-
-    def with_text(self, rows: QuerySet[User], name: str, value: str) -> QuerySet[User]:
-        return rows.filter(Q(username__icontains=value) | Q(email__icontains=value))
-
-    def with_vc(self, rows: QuerySet[User], name: str, value: str) -> QuerySet[User]:
-        return accounts_in(rows, vc=value)
-
-    def with_group(self, rows: QuerySet[User], name: str, value: str) -> QuerySet[User]:
-        return rows.filter(groups__name=value)
 
 
 class UsersView(ApiView):

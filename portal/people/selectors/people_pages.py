@@ -7,12 +7,13 @@ from typing import Any
 
 from django.contrib.auth.models import Group
 from django.db.models import Q, QuerySet
+from django.utils.datastructures import MultiValueDict
 
 from portal.accounts.models import User
 from portal.accounts.rights import ALLOWED, Action, allowed_everywhere
 from portal.common.errors import NotFound
+from portal.people.filters import UserFilter
 from portal.people.selectors.people import Person, group_restrict, groups_described, people_described, user_restrict
-from portal.teams.models import Membership
 from portal.teams.selectors.visible import vcs_of
 
 PAGE = 50
@@ -37,28 +38,12 @@ def others_right(*, user: User, action: Action) -> None:
         raise NotFound("page")
 
 
-def accounts_in(rows: QuerySet[User], *, vc: str) -> QuerySet[User]:
-    """Those of the accounts that are in the virtual cluster, directly or by a group."""
-    held = Membership.objects.filter(vc__name=vc, vc__removed_at=None)
-    by_group = User.objects.filter(groups__in=held.values("group")).values("pk")
-    return rows.filter(Q(pk__in=held.values("user")) | Q(pk__in=by_group))
-
-
-def users_found(
-    *, user: User, text: str = "", role: str = "", active: str = "", vc: str = "", after: str = ""
-) -> Found:
-    """A page of the visible accounts by name, with groups and virtual clusters. Three queries, two more for users who
-    do not see all."""
-    rows = user_restrict(user=user).filter(username__gt=after).order_by("username")
-    if text:
-        rows = rows.filter(Q(username__icontains=text) | Q(email__icontains=text))
-    if role:
-        rows = rows.filter(role=role)
-    if active:
-        rows = rows.filter(is_active=active == "true")
-    if vc:
-        rows = accounts_in(rows, vc=vc)
-    found = list(rows[: PAGE + 1])
+def users_found(*, user: User, after: str = "", **filters: str) -> Found:
+    """A page of the visible accounts by name, with groups and virtual clusters; ``filters``: see ``UserFilter``. Three
+    queries, two more for users who do not see all."""
+    given = {name: [text] for name, text in filters.items()}
+    rows = UserFilter(MultiValueDict(given), queryset=user_restrict(user=user)).qs
+    found = list(rows.filter(username__gt=after).order_by("username")[: PAGE + 1])
     people: list[Person] = people_described(users=found[:PAGE])
     return Found(people, people[-1].user.username if len(found) > PAGE else "")
 
