@@ -17,12 +17,13 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django_htmx.middleware import HtmxDetails
 
-from portal.accounts.audit import By
+from portal.accounts.audit import By, audit_last
 from portal.accounts.first import first_needed
 from portal.accounts.forms import LoginForm
-from portal.accounts.models import User
+from portal.accounts.models import Audited, User
 from portal.accounts.oidc.provider import configured, provider_name
-from portal.common.errors import Refused
+from portal.common.errors import ChangedMeanwhile, Refused
+from portal.common.forms import SeenForm, refusal_show
 
 
 class PageRequest(HttpRequest):
@@ -67,6 +68,18 @@ def refusals_told(request: HttpRequest, level: int = messages.ERROR) -> Iterator
         yield
     except Refused as refusal:
         messages.add_message(request, level, refusal.detail)
+
+
+@contextmanager
+def changes_merged(form: SeenForm, *actions: Audited, target: str, at: str | None = None) -> Iterator[None]:
+    """Shows on the form what refuses to be done inside; what somebody else changed meanwhile is merged into it, with
+    who it was by the audit log's last entry of these actions on ``target``."""
+    try:
+        yield
+    except ChangedMeanwhile:
+        form.take_present(audit_last(*actions, target=target))
+    except Refused as refusal:
+        refusal_show(form, refusal, at=at)
 
 
 def target_of(request: HttpRequest) -> str:

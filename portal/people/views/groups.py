@@ -8,16 +8,14 @@ from django.contrib import messages
 from django.contrib.auth.models import Group
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from portal.accounts.audit import audit_last
 from portal.accounts.models import Audited
-from portal.accounts.pages import PageRequest, by, form_view, page_view, post_view, sent
+from portal.accounts.pages import PageRequest, by, changes_merged, form_view, page_view, post_view, sent
 from portal.accounts.people import group_join, group_leave
 from portal.accounts.rights import Action, allowed_everywhere
-from portal.common.errors import ChangedMeanwhile, NotFound, Refused
-from portal.common.forms import refusal_show, refusals_shown
+from portal.common.errors import NotFound
+from portal.common.forms import refusals_shown
 from portal.common.versions import version_of
 from portal.people.forms import GroupForm, JoinForm, NewGroupForm
 from portal.people.selectors.people import group_get, group_members, group_to_manage, manage_right, user_get
@@ -63,9 +61,12 @@ def group_page(request: PageRequest, group: str) -> HttpResponse:
         return _page(request, row)
     group_to_manage(user=request.user, name=group)
     form = _form(row, request.POST)
-    if form.is_valid() and _changed(form, row, request.user.username):
-        messages.success(request, _("%(name)s is changed.") % {"name": group})
-        return redirect("group", group=group)
+    if form.is_valid():
+        description, seen = form.cleaned_data["description"], form.cleaned_data["seen"] or None
+        with changes_merged(form, Audited.GROUP, Audited.VC_MEMBER, target=group, at="member"):
+            group_change(group=row, description=description, roles=form.roles, seen=seen, **by(request))
+            messages.success(request, _("%(name)s is changed.") % {"name": group})
+            return redirect("group", group=group)
     return _page(request, row, form=form, status=409 if form.overtaken else 400)
 
 
@@ -75,22 +76,6 @@ def _form(group: Group, data: Any = None) -> GroupForm:
     for name, role in told["virtual_clusters"].items():
         by_role[role].append(name)
     return GroupForm(data, present={"description": told["description"], **by_role}, seen=version_of(told))
-
-
-def _changed(form: GroupForm, group: Group, actor: str) -> bool:
-    typed = form.cleaned_data
-    try:
-        group_change(
-            group=group, description=typed["description"], roles=form.roles, seen=typed["seen"] or None,
-            now=timezone.now(), actor=actor,
-        )  # fmt: skip
-    except ChangedMeanwhile:
-        form.take_present(audit_last(Audited.GROUP, Audited.VC_MEMBER, target=group.name))
-    except Refused as refusal:
-        refusal_show(form, refusal, at="member")
-    else:
-        return True
-    return False
 
 
 def _page(

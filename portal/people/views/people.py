@@ -12,14 +12,13 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
 
-from portal.accounts.audit import audit_last
 from portal.accounts.models import Audited, User
-from portal.accounts.pages import PageRequest, by, form_view, page_view, post_view, refusals_told, sent
+from portal.accounts.pages import PageRequest, by, changes_merged, form_view, page_view, post_view, refusals_told, sent
 from portal.accounts.people import groups_named, user_change, user_remove, user_told
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.accounts.services import user_set_password
 from portal.common.checking import checked
-from portal.common.errors import ChangedMeanwhile, Invalid, Refused
+from portal.common.errors import Invalid
 from portal.common.forms import refusal_show, refusals_shown
 from portal.common.versions import version_of
 from portal.people.forms import NewUserForm, UserFilterForm, UserForm
@@ -86,31 +85,18 @@ def user_page(request: PageRequest, username: str) -> HttpResponse:
         return _page(request, found)
     user_to_manage(user=request.user, name=username)
     form = _form(found, request.POST)
-    if form.is_valid() and _changed(form, found, request.user.username):
-        messages.success(request, _("%(name)s is changed.") % {"name": username})
-        return redirect("user", username=username)
+    if form.is_valid():
+        groups, seen = form.cleaned_data["groups"], form.cleaned_data["seen"] or None
+        with changes_merged(form, Audited.USER_CHANGE, Audited.GROUP, target=username), checked():
+            user_change(user=found, changes=form.changes, groups=groups_named(groups), seen=seen, **by(request))
+            messages.success(request, _("%(name)s is changed.") % {"name": username})
+            return redirect("user", username=username)
     return _page(request, found, form=form, status=409 if form.overtaken else 400)
 
 
 def _form(user: User, data: Any = None) -> UserForm:
     told = user_told(user)
     return UserForm(data, present=told, seen=version_of(told))
-
-
-def _changed(form: UserForm, user: User, actor: str) -> bool:
-    try:
-        with checked():
-            user_change(
-                user=user, changes=form.changes, groups=groups_named(form.cleaned_data["groups"]),
-                seen=form.cleaned_data["seen"] or None, now=timezone.now(), actor=actor,
-            )  # fmt: skip
-    except ChangedMeanwhile:
-        form.take_present(audit_last(Audited.USER_CHANGE, Audited.GROUP, target=user.username))
-    except Refused as refusal:
-        refusal_show(form, refusal)
-    else:
-        return True
-    return False
 
 
 def _page(
