@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from portal.common.errors import Invalid, Refused
+from portal.common.errors import Denied, Invalid, Refused
 from portal.common.sentences import sentence
 
 TEXT = {"class": "form-control"}
@@ -23,23 +23,30 @@ SELECT = {"class": "form-select"}
 CHECK = {"class": "form-check-input"}
 
 
-def refusal_show(form: forms.BaseForm, refusal: Refused, *, at: str | None = None) -> None:
-    """Adds each fault to the field that it names; those that name none go to ``at``, else above the form."""
+def refusal_show(
+    form: forms.BaseForm, refusal: Refused, *, at: str | None = None, say: Callable[[str], str] = sentence
+) -> None:
+    """Adds each fault to the field that it names; those that name none go to ``at``, else above the form. ``say``:
+    ``str`` for faults that may begin with a name."""
     if not isinstance(refusal, Invalid):
         form.add_error(at, refusal.detail)
         return
     for fault in refusal.faults:
         name = re.split(r"[.\[]", fault.path)[0]
-        form.add_error(name if name in form.fields else at, sentence(fault.message))
+        form.add_error(name if name in form.fields else at, say(fault.message))
 
 
 @contextmanager
-def refusals_shown(form: forms.BaseForm, *, at: str | None = None) -> Iterator[None]:
+def refusals_shown(
+    form: forms.BaseForm, *, at: str | None = None, say: Callable[[str], str] = sentence
+) -> Iterator[None]:
     """Shows on the form, as ``refusal_show`` does, what refuses to be done inside."""
     try:
         yield
+    except Denied:
+        raise  # no other values would help
     except Refused as refusal:
-        refusal_show(form, refusal, at=at)
+        refusal_show(form, refusal, at=at, say=say)
 
 
 def text_field(

@@ -13,7 +13,8 @@ from django.utils.translation import gettext as _
 
 from portal.accounts.pages import PageRequest, by, form_view, post_view, refusals_told
 from portal.accounts.rights import Action, allowed_everywhere
-from portal.common.errors import Conflict, Invalid
+from portal.common.errors import Conflict
+from portal.common.forms import refusals_shown
 from portal.common.versions import version_of
 from portal.idle.forms import IdleExemptionForm, IdlePolicyForm
 from portal.idle.models import IdlePolicy
@@ -133,17 +134,11 @@ def idle_exemption_new(request: PageRequest, name: str = "") -> HttpResponse:
     form = IdleExemptionForm(request.POST, auto_id="except-%s")
     if form.is_valid():
         typed = dict(form.cleaned_data)
-        try:
+        with refusals_shown(form, say=str):
             whom = idle_exempted(
                 user=request.user, vc=vc.name if vc else None, username=typed.pop("user"), job_id=typed.pop("job")
             )
             idle_exemption_add(vc=whom.vc, user=whom.user, job=whom.job, **typed, **by(request))
-        except Invalid as error:
-            for fault in error.faults:
-                form.add_error(fault.path if fault.path in form.fields else None, fault.message)
-        except Conflict as conflict:
-            form.add_error(None, conflict.detail)
-        else:
             messages.success(request, _("The exception is added."))
             return _back(vc)
     policy = idle_policy_of(vc.pk if vc else None)

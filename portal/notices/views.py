@@ -70,7 +70,7 @@ def webhook(request: PageRequest) -> HttpResponse:
 
 def _stored(form: WebhookForm, actor: str) -> bool:
     typed = form.cleaned_data
-    with refusals_shown(form):
+    with refusals_shown(form, say=str):
         webhook_set(
             url=typed["url"], kinds=typed["kinds"], secret=typed["secret"] or None, actor=actor, now=timezone.now()
         )  # fmt: skip

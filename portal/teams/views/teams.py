@@ -14,7 +14,6 @@ from django.utils.translation import gettext_lazy
 
 from portal.accounts.pages import PageRequest, by, form_view, page_view, post_view, sent
 from portal.accounts.rights import Action, allowed_everywhere
-from portal.common.errors import Invalid, NotFound
 from portal.common.forms import refusals_shown
 from portal.hardware.states import VcRole
 from portal.teams.forms.vcs import FirmRightForm, LoanForm, MemberForm, RulesForm
@@ -119,7 +118,7 @@ def member_add(request: PageRequest, name: str) -> HttpResponse:
     form = MemberForm(request.POST, auto_id="member-%s")
     if form.is_valid():
         typed = form.cleaned_data
-        with refusals_shown(form):
+        with refusals_shown(form, say=str):
             membership_set(
                 vc=vc,
                 name=typed["name"],
@@ -147,14 +146,8 @@ def firm_right_give(request: PageRequest, name: str) -> HttpResponse:
     vc = vc_with_right(user=request.user, name=name, action=Action.VC_CONFIGURE)
     form = FirmRightForm(request.POST, auto_id="right-%s")
     if form.is_valid():
-        try:
+        with refusals_shown(form, at="username", say=str):
             firm_right_set(vc=vc, **form.cleaned_data, **by(request))
-        except Invalid as error:
-            for fault in error.faults:
-                form.add_error(fault.path, fault.message)
-        except NotFound as error:
-            form.add_error("username", error.detail)
-        else:
             return redirect("vc", name=vc.name)
     return _page(request, vc, right=form, status=400)
 
