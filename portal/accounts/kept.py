@@ -39,9 +39,7 @@ class KeptForms:
             return response
         kept = [(f"{PREFIX}{name}", value) for name, value in fields_to_keep(request)]
         target = request.get_full_path() if kept else page_of(request)
-        return login_show(
-            request, target=target, kept=kept, lost_file=bool(request.FILES), lost=not kept, status=401
-        )  # fmt: skip
+        return login_show(request, target=target, kept=kept, lost_file=bool(request.FILES), lost=not kept, status=401)
 
 
 def from_here(request: HttpRequest) -> bool:

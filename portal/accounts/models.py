@@ -40,7 +40,7 @@ class User(AbstractUser):
     extra_gids = models.JSONField(default=list, blank=True)
     language = models.CharField(
         max_length=10, blank=True, default="", db_default="", help_text="of the pages; empty: as the browser asks"
-    )  # fmt: skip
+    )
 
     class Meta:
         constraints = [

@@ -110,9 +110,7 @@ def token_revoke(*, token: Token, now: datetime) -> None:
     with transaction.atomic():
         if Token.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=now):
             before = {"name": token.name, "scope": token.scope}
-            audit_write(
-                Audited.TOKEN_REVOKE, actor=token.user.username, target=token.prefix, now=now, before=before
-            )  # fmt: skip
+            audit_write(Audited.TOKEN_REVOKE, actor=token.user.username, target=token.prefix, now=now, before=before)
 
 
 def token_touch(*, token: Token, now: datetime) -> None:

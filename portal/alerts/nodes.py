@@ -258,8 +258,7 @@ def closed_alerts() -> Iterator[Alert]:
         whose = tuple(vc.name for vc in teams if not one.sku or quotas[vc.pk].get(one.sku))
         severity = Severity.WARNING if one.sku else Severity.CRITICAL
         name, message = one.sku or gettext("all servers"), f"{one.what} {one.why}{gettext('.')}"
-        yield Alert(SERVERS_CLOSED, severity, "cluster", name, message, gettext(OPEN), vcs=whose,
-                    ref=one.sku or "*")  # fmt: skip
+        yield Alert(SERVERS_CLOSED, severity, "cluster", name, message, gettext(OPEN), vcs=whose, ref=one.sku or "*")
 
 
 def _gpu_alerts() -> Iterator[Alert]:

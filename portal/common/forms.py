@@ -99,7 +99,7 @@ def checkbox(label: Any, help_text: Any = "", **more: Any) -> forms.BooleanField
     """A yes-or-no field."""
     return forms.BooleanField(
         label=label, help_text=help_text, required=False, widget=forms.CheckboxInput(CHECK), **more
-    )  # fmt: skip
+    )
 
 
 class NameInput(forms.TextInput):

@@ -132,6 +132,6 @@ def _gpus(found: Iterable[GpuInfo]) -> tuple[GpuInfo, ...]:
             driver=info.driver[:VERSION],
             cuda=info.cuda[:VERSION],
             fault=info.fault[:SENTENCE],
-        )  # fmt: skip
+        )
         for uuid, info in known.items()
     )

@@ -197,9 +197,7 @@ class IdleExemptionsView(ApiView):
         are over."""
         return self.page(idle_exemptions(user=self.user), IdleExemptionAnswer)
 
-    @extend_schema(
-        operation_id="idle_exemption_add", request=IdleExemptionBody, responses={201: IdleExemptionAnswer},
-    )  # fmt: skip
+    @extend_schema(operation_id="idle_exemption_add", request=IdleExemptionBody, responses={201: IdleExemptionAnswer})
     def post(self, request: Request) -> Response:
         """Leaves jobs alone: all that fit everything that is named, of which at least one is a user, a job, a pattern
         of names or a tag (whoever may tag a job can except it by that). For administrators, and of a virtual cluster

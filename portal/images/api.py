@@ -63,9 +63,7 @@ class ImagesView(ApiView):
         of its own is judged by these alone, others by the cluster's; where neither has any, every image may run."""
         return self.page(image_rules(user=self.user).select_related("vc"), ImageRuleAnswer)
 
-    @extend_schema(
-        operation_id="image_allow", request=ImageRuleBody, responses={201: ImageRuleAnswer},
-    )  # fmt: skip
+    @extend_schema(operation_id="image_allow", request=ImageRuleBody, responses={201: ImageRuleAnswer})
     def post(self, request: Request) -> Response:
         """Lets images of a pattern run; the first pattern of a list ends that every image may. An image runs as root
         where the virtual cluster and one of the patterns that mean it allow that. 409 when it is there. Job files are

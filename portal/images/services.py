@@ -20,7 +20,7 @@ EVERYWHERE = gettext_noop("the cluster")
 
 def image_rule_add(
     *, vc: VirtualCluster | None, pattern: str, profile: str = "root", note: str = "", now: datetime, actor: str
-) -> ImageRule:  # fmt: skip
+) -> ImageRule:
     """Let images of this pattern run in the virtual cluster, or (None) in all without rules of their own; ``profile``
     ``user``: never as root. Jobs that wait are judged again when they are about to start. Raises Conflict where the
     rule is there, or too many are."""
@@ -33,7 +33,7 @@ def image_rule_add(
             )
         row, made = ImageRule.objects.get_or_create(
             vc=vc, pattern=pattern, defaults={"profile": profile, "note": note, "created_at": now}
-        )  # fmt: skip
+        )
         if not made:
             whose = vc.name if vc else gettext(EVERYWHERE)
             raise Conflict(

@@ -73,7 +73,7 @@ def _stored(form: WebhookForm, actor: str) -> bool:
     with refusals_shown(form, say=str):
         webhook_set(
             url=typed["url"], kinds=typed["kinds"], secret=typed["secret"] or None, actor=actor, now=timezone.now()
-        )  # fmt: skip
+        )
         return True
     return False
 

@@ -286,7 +286,7 @@ def waiting_event(job: Job) -> dict[str, Any] | None:
     last = job.waiting_written_at or job.submitted_at
     return _event(
         job, f"{job.pk}-waiting", "Warning", "FailedScheduling", job.waiting_message, job.submitted_at, last, None
-    )  # fmt: skip
+    )
 
 
 def _event(

@@ -71,9 +71,8 @@ class NewUserForm(_About):
     username = text_field(_("User name"), 64, _("Letters, digits, dot, dash and underscore."), validators=[USER_NAME])
     password = _password(required=False, help_text=_("Empty: nobody signs in by a password until one is given."))
     virtual_clusters = Words(
-        label=_("Virtual clusters"), names="virtual-clusters",
-        help_text=_("To be a member of; separated by commas."),
-    )  # fmt: skip
+        label=_("Virtual clusters"), names="virtual-clusters", help_text=_("To be a member of; separated by commas.")
+    )
     field_order = ("username", "password", "email", "role", "virtual_clusters", "groups", "uid", "gid", "extra_gids")
 
     @property
@@ -154,7 +153,7 @@ class TableForm(forms.Form):
 
     file = forms.FileField(
         label=_("CSV file"), required=False, widget=forms.FileInput({**TEXT, "accept": ".csv,text/csv"})
-    )  # fmt: skip
+    )
     table = forms.CharField(
         label=_("Or its text"), required=False, strip=False, max_length=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
         widget=forms.Textarea({**TEXT, "class": "form-control mono", "rows": 8, "spellcheck": "false", "wrap": "off"}),

@@ -280,9 +280,7 @@ class _Applying:
         """Nodes where tasks end: all of a gang, else those named."""
         gang = self.running[victim.job].job.gang if victim.job in self.running else False
         wanted = set(victim.tasks)
-        return {
-            task.placement.node for task in self._tasks(victim.job) if gang or task.placement.task in wanted
-        }  # fmt: skip
+        return {task.placement.node for task in self._tasks(victim.job) if gang or task.placement.task in wanted}
 
     def _taken(self, victim: scheduling.Victim) -> Taken:
         return Taken(

@@ -54,9 +54,7 @@ class Names:
 
     def numbers(self, numbers: Mapping[str, int | str], *, vc: str) -> dict[str, int | str]:
         """The reason's numbers for them, with the same names instead of ids."""
-        return {
-            key: self._name(str(value), vc) if key in _JOB_NUMBERS else value for key, value in numbers.items()
-        }  # fmt: skip
+        return {key: self._name(str(value), vc) if key in _JOB_NUMBERS else value for key, value in numbers.items()}
 
     def _name(self, job: str, vc: str) -> str:
         row = self._rows.get(job)

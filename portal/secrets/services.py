@@ -46,9 +46,7 @@ def secret_set(
     return row
 
 
-def secret_delete(
-    *, owner: User | VirtualCluster, kind: SecretKind, name: str, actor: str, now: datetime
-) -> None:  # fmt: skip
+def secret_delete(*, owner: User | VirtualCluster, kind: SecretKind, name: str, actor: str, now: datetime) -> None:
     """Forget it; jobs that were submitted with it keep it. Raises NotFound."""
     with transaction.atomic():
         known = StoredSecret.objects.filter(**_owner(owner), kind=kind, name=name).first()

@@ -131,9 +131,7 @@ class StoragesView(ApiView):
         rows = storages_seen(user=self.user).prefetch_related("vcs")
         return self.page(rows, StorageAnswer, lambda storages: map(_shown, storages_placed(storages=storages)))
 
-    @extend_schema(
-        operation_id="storage_create", request=StorageBody, responses={201: StorageAnswer},
-    )  # fmt: skip
+    @extend_schema(operation_id="storage_create", request=StorageBody, responses={201: StorageAnswer})
     def post(self, request: Request) -> Response:
         """A new storage; 409 when the name is taken, or another holds the job folders. Each node must allow its root,
         and mount it. For administrators."""

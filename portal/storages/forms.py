@@ -15,9 +15,8 @@ class _About(RowForm):
     """Fields of every storage."""
 
     virtual_clusters = Words(
-        label=_("Virtual clusters whose jobs may use it"), names="virtual-clusters",
-        help_text=_("Separated by commas."),
-    )  # fmt: skip
+        label=_("Virtual clusters whose jobs may use it"), names="virtual-clusters", help_text=_("Separated by commas.")
+    )
     field_order: tuple[str, ...] = ("kind", "root", "export", "options", "virtual_clusters", "everyone")
 
     class Meta(RowForm.Meta):

@@ -49,30 +49,24 @@ class Storage(models.Model):
     )
     read_only = asked(models.BooleanField(default=False), _("Read only"))
     per_user = asked(
-        models.BooleanField(
-            default=False, help_text="each user sees a folder of their own, and nothing else of it"
-        ),
+        models.BooleanField(default=False, help_text="each user sees a folder of their own, and nothing else of it"),
         _("Each user has a folder of their own"),
         _(
             "and sees nothing else of it. Where jobs write, always so while a virtual cluster that may use it allows "
             "root."
         ),
-    )  # fmt: skip
+    )
     must_be_mount = asked(
-        models.BooleanField(
-            default=True, help_text="where nothing is mounted at its root, a node does not offer it"
-        ),
+        models.BooleanField(default=True, help_text="where nothing is mounted at its root, a node does not offer it"),
         _("Only where something is mounted there"),
         _("A server with nothing mounted at the folder does not offer it."),
-    )  # fmt: skip
+    )
     jobs = asked(
         models.BooleanField(default=False, help_text="job folders lie here; of one storage"),
         _("Job folders lie here"),
         _("Of one storage in the whole cluster."),
     )
-    everyone = asked(
-        models.BooleanField(default=False, help_text="every job may use it"), _("Every job may use it")
-    )  # fmt: skip
+    everyone = asked(models.BooleanField(default=False, help_text="every job may use it"), _("Every job may use it"))
     vcs = models.ManyToManyField(VirtualCluster, blank=True, related_name="storages")
 
     class Meta:

@@ -100,9 +100,7 @@ class TemplatesView(ApiView):
         """One's own templates, those of one's virtual clusters, and everybody's, newest first, without their files."""
         return self.page(template_restrict(user=self.user).select_related("vc").defer("file"), TemplateAnswer)
 
-    @extend_schema(
-        operation_id="template_create", request=TemplateBody, responses={201: TemplateDetailAnswer},
-    )  # fmt: skip
+    @extend_schema(operation_id="template_create", request=TemplateBody, responses={201: TemplateDetailAnswer})
     def post(self, request: Request) -> Response:
         """Stores a job file under a name: one's own, or with `vc` for a virtual cluster (its leads and administrators),
         or with `public` for everybody (administrators). 400 with every problem of the file, which may refer to

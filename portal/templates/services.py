@@ -34,15 +34,11 @@ def template_told(template: JobTemplate) -> dict[str, Any]:
     }
 
 
-def template_create(
-    *, home: Home, name: str, description: str, file: str, now: datetime, actor: str
-) -> JobTemplate:  # fmt: skip
+def template_create(*, home: Home, name: str, description: str, file: str, now: datetime, actor: str) -> JobTemplate:
     """Store a job file. Raises Invalid with every problem of it, Conflict where its home has one of this name or too
     many."""
     _check(file)
-    template = JobTemplate(
-        **_home(home), name=name, description=description, file=file, author=actor, changed_at=now
-    )  # fmt: skip
+    template = JobTemplate(**_home(home), name=name, description=description, file=file, author=actor, changed_at=now)
     if JobTemplate.objects.filter(**_home(home)).count() >= MOST_TEMPLATES:
         raise Conflict(
             gettext("%(most_templates)s templates are there, and there can be no more; remove one first.")

@@ -137,9 +137,7 @@ def _query(wanted: dict[str, Any], now: datetime) -> UsageQuery:
         raise ValidationError({"from": f"{first} lies after the last day, {last}."})
     if last - first > timedelta(days=MOST_DAYS):
         raise ValidationError({"from": f"These are {(last - first).days} days; at most {MOST_DAYS} can be asked for."})
-    return UsageQuery(
-        first, last, wanted.get("by", ("vc",)), wanted.get("vc"), wanted.get("user"), wanted.get("sku")
-    )  # fmt: skip
+    return UsageQuery(first, last, wanted.get("by", ("vc",)), wanted.get("vc"), wanted.get("user"), wanted.get("sku"))
 
 
 def _accepted(request: Request) -> str:

@@ -39,9 +39,7 @@ class SshKeysView(ApiView):
         """One's own."""
         return self.page(ssh_keys_of(user=self.user), SshKeyAnswer)
 
-    @extend_schema(
-        operation_id="ssh_key_add", request=SshKeyBody, responses={201: SshKeyAnswer},
-    )  # fmt: skip
+    @extend_schema(operation_id="ssh_key_add", request=SshKeyBody, responses={201: SshKeyAnswer})
     def post(self, request: Request) -> Response:
         """Stores a key; 409 where it is stored already."""
         made = ssh_key_add(user=self.user, **self.body(SshKeyBody), now=timezone.now())

@@ -112,9 +112,7 @@ def configuration_export() -> dict[str, Any]:
     return writing.write(cluster_read().with_quotas(base_lines()))
 
 
-def configuration_import(
-    *, found: scheduling.Cluster, now: datetime, actor: str, version: int | None = None
-) -> None:  # fmt: skip
+def configuration_import(*, found: scheduling.Cluster, now: datetime, actor: str, version: int | None = None) -> None:
     """Make this the cluster. Raises Invalid with every fault, and then changes nothing; Conflict if the cluster is no
     longer that of ``version``."""
     with cluster_change(version=version):

@@ -91,9 +91,7 @@ def _sku(one: NodeSpot, skus: Mapping[int, str]) -> str:
 
 def _gpu(spot: GpuSpot, holders: _Holders, reading: Live | None) -> GpuDot:
     use = reading.reading.utilisation if reading else None
-    return GpuDot(
-        spot.gpu.number, spot.place, holders.place(spot.held), UNKNOWN if use is None else use, spot.fault
-    )  # fmt: skip
+    return GpuDot(spot.gpu.number, spot.place, holders.place(spot.held), UNKNOWN if use is None else use, spot.fault)
 
 
 class _Holders:

@@ -156,10 +156,7 @@ def _task_line(task: NodeTask, sight: JobSight, drain: Drain | None) -> TaskLine
 
 def _gpu_lines(load: NodeLoad, sight: JobSight) -> list[GpuLine]:
     live = gpus_live(nodes=[load.node.name])
-    return [
-        GpuLine(place, live.get((load.node.name, place.gpu.uuid)), _known(place, sight))
-        for place in load.gpus
-    ]  # fmt: skip
+    return [GpuLine(place, live.get((load.node.name, place.gpu.uuid)), _known(place, sight)) for place in load.gpus]
 
 
 def _known(place: GpuPlace, sight: JobSight) -> bool:

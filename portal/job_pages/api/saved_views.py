@@ -52,9 +52,7 @@ class SavedViewsView(ApiView):
         """The views of the list of jobs that you saved, by name."""
         return self.listed(saved_views(user=self.user), SavedViewAnswer)
 
-    @extend_schema(
-        operation_id="saved_view_save", request=SavedViewBody, responses={200: SavedViewAnswer},
-    )  # fmt: skip
+    @extend_schema(operation_id="saved_view_save", request=SavedViewBody, responses={200: SavedViewAnswer})
     def post(self, request: Request) -> Response:
         """Keeps filters under a name, in place of what you had under it. 409 for more than 50."""
         body: dict[str, Any] = self.body(SavedViewBody)

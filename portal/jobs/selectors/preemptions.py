@@ -65,9 +65,7 @@ def preemptions_shown(*, rows: Iterable[Preemption], job: Job, user: User) -> li
             return None
         seen = sight.covers(user_id=one.user_id, vc_id=one.vc_id)
         gpus = JobSpec.from_json(one.spec).gpu_count
-        return OtherJob(
-            one.user.username, one.vc.name, gpus, one.pk if seen else None, one.label if seen else None
-        )  # fmt: skip
+        return OtherJob(one.user.username, one.vc.name, gpus, one.pk if seen else None, one.label if seen else None)
 
     return [PreemptionShown(row, row.victim.job_id == job.pk, other(row)) for row in rows]
 

@@ -129,9 +129,7 @@ def _preemption(
     job: Job, attempt: JobAttempt, tasks: int, gpus: int, now: datetime, grace_s: int, *, on_loan: bool
 ) -> Preemption:
     deadline = now + timedelta(seconds=grace_s)
-    return Preemption(
-        preemptor=job, victim=attempt, tasks=tasks, gpus=gpus, on_loan=on_loan, at=now, deadline=deadline
-    )  # fmt: skip
+    return Preemption(preemptor=job, victim=attempt, tasks=tasks, gpus=gpus, on_loan=on_loan, at=now, deadline=deadline)
 
 
 def _tell(jobs: Sequence[Job], preemptions: Iterable[Preemption], now: datetime) -> None:

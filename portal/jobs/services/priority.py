@@ -48,9 +48,7 @@ def job_change_priority(*, job: Job, to: PriorityClass, actor: User, now: dateti
     with transaction.atomic():
         job_hold(job.pk)
         _check_may(Job.objects.only("state", "priority", "vc", "name", "run", "user").get(pk=job.pk), job, new)
-        Job.objects.filter(pk=job.pk).update(
-            priority=new, spec=spec.to_json(), config=text, queue_ms=None, led=False,
-        )  # fmt: skip
+        Job.objects.filter(pk=job.pk).update(priority=new, spec=spec.to_json(), config=text, queue_ms=None, led=False)
         if min(old, new) < 0:
             Claim.objects.filter(claimant=job).delete()  # it no longer has a right to those cells
         message = wordings.PRIORITY(before=class_said(old), after=class_said(new), who=actor.username)

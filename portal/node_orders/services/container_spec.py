@@ -108,9 +108,7 @@ class _Placed(NamedTuple):
     ports: dict[str, list[int]]
 
 
-def _facts(
-    attempt: JobAttempt, placed: Iterable[_Placed], patterns: ImagePatterns, **shared: Any
-) -> AttemptFacts:  # fmt: skip
+def _facts(attempt: JobAttempt, placed: Iterable[_Placed], patterns: ImagePatterns, **shared: Any) -> AttemptFacts:
     job = attempt.job
     spec = JobSpec.from_json(job.spec)
     may = patterns.of_root(job.vc_id)

@@ -46,9 +46,7 @@ class ChoiceView(ApiView):
         they have chosen otherwise."""
         return self._answer(notice_choice(user=self.user))
 
-    @extend_schema(
-        operation_id="notice_choice_set", request=ChoiceBody, responses=ChoiceAnswer
-    )  # fmt: skip
+    @extend_schema(operation_id="notice_choice_set", request=ChoiceBody, responses=ChoiceAnswer)
     def put(self, request: Request) -> Response:
         """Chooses anew: of these, from now on, of waiting and running jobs as well."""
         data = self.body(ChoiceBody)
@@ -57,7 +55,5 @@ class ChoiceView(ApiView):
         )
 
     def _answer(self, choice: NoticeChoice) -> Response:
-        shown = {
-            "kinds": choice.kinds, "alerts": choice.alerts, "email": self.user.email, "sending": settings.EMAIL_ON,
-        }  # fmt: skip
+        shown = {"kinds": choice.kinds, "alerts": choice.alerts, "email": self.user.email, "sending": settings.EMAIL_ON}
         return Response(ChoiceAnswer(shown).data)

@@ -72,9 +72,7 @@ class WebhookView(ApiView):
         """Where it is and what it is told of."""
         return Response(WebhookAnswer(webhook_get(user=self.user)).data)
 
-    @extend_schema(
-        operation_id="webhook_set", request=WebhookBody, responses={200: WebhookAnswer, 201: WebhookAnswer},
-    )  # fmt: skip
+    @extend_schema(operation_id="webhook_set", request=WebhookBody, responses={200: WebhookAnswer, 201: WebhookAnswer})
     def put(self, request: Request) -> Response:
         """Sets it, in place of an earlier one; what waits is sent to the new address at once."""
         webhook_right(user=self.user, action=Action.WEBHOOK_SET)

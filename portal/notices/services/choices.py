@@ -27,9 +27,7 @@ def notice_choice_set(*, user: User, kinds: Collection[str], now: datetime, aler
         was, became = changes_of(before, _told(choice))
         if became:
             choice.save(update_fields=["kinds", "alerts"])
-            audit_write(
-                Audited.NOTICES, actor=user.username, target=user.username, now=now, before=was, after=became
-            )  # fmt: skip
+            audit_write(Audited.NOTICES, actor=user.username, target=user.username, now=now, before=was, after=became)
     return choice
 
 

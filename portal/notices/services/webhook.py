@@ -53,7 +53,7 @@ def webhook_set(
             after = {**became, **({"secret": "changed"} if secret is not None else {})}
             audit_write(
                 Audited.WEBHOOK, actor=actor, target=TARGET, now=now, before=was if known else None, after=after
-            )  # fmt: skip
+            )
     return hook, known is None
 
 

@@ -144,6 +144,4 @@ def _person(item: _Item) -> Person:
 def _place(item: _Item) -> Place:
     kind, data = item.text("type") or "unknown", item.inside("data")
     export = f"{data.text('server')}:{data.text('path')}" if kind == "nfs" else ""
-    return Place(
-        item.text("name", needed=True), kind, export, item.flag("readOnly", False), item.flag("share", True)
-    )  # fmt: skip
+    return Place(item.text("name", needed=True), kind, export, item.flag("readOnly", False), item.flag("share", True))

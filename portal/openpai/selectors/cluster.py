@@ -66,9 +66,7 @@ def _units() -> dict[str, Sku]:
 def _amount(gpus: dict[str, int], units: dict[str, Sku]) -> Amount:
     known = {name: count for name, count in gpus.items() if name in units}
     cpu = sum(units[name].cpu_milli * count for name, count in known.items()) // 1000
-    return Amount(
-        cpu, sum(units[name].memory_mb * count for name, count in known.items()), sum(known.values())
-    )  # fmt: skip
+    return Amount(cpu, sum(units[name].memory_mb * count for name, count in known.items()), sum(known.values()))
 
 
 def _held(vcs: Sequence[VirtualCluster]) -> dict[int, tuple[int, int]]:

@@ -43,7 +43,7 @@ def pai_group_change(*, body: Mapping[str, Any], actor: User, now: datetime) -> 
             raise reserved(name)
         vc_set_rules(
             vc=vc, changes={"description": body.get("description", vc.description)}, now=now, actor=actor.username
-        )  # fmt: skip
+        )
         return
     row = _found(name)
     with transaction.atomic():

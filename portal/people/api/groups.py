@@ -90,9 +90,7 @@ class GroupsView(ApiView):
         rows = group_restrict(user=self.user).select_related("note")
         return self.page(rows, GroupAnswer, lambda groups: groups_described(groups=groups))
 
-    @extend_schema(
-        operation_id="group_create", request=GroupBody, responses={201: GroupDetailAnswer},
-    )  # fmt: skip
+    @extend_schema(operation_id="group_create", request=GroupBody, responses={201: GroupDetailAnswer})
     def post(self, request: Request) -> Response:
         """A new group without members; 409 when a group or a virtual cluster has the name. For administrators."""
         manage_right(user=self.user, action=Action.GROUP_MANAGE)

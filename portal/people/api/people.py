@@ -74,9 +74,7 @@ class UsersView(ApiView):
         clusters, everybody oneself."""
         return self.page(user_restrict(user=self.user), UserAnswer, lambda users: people_described(users=users))
 
-    @extend_schema(
-        operation_id="user_create", request=UserBody, responses={201: UserAnswer},
-    )  # fmt: skip
+    @extend_schema(operation_id="user_create", request=UserBody, responses={201: UserAnswer})
     def post(self, request: Request) -> Response:
         """A new account; 409 when the name or the uid is taken. For administrators."""
         manage_right(user=self.user, action=Action.USER_MANAGE)
@@ -97,9 +95,7 @@ class UserView(ApiView):
         """The account, its groups and virtual clusters, with an ETag."""
         return answer_of(user_get(user=self.user, name=username))
 
-    @extend_schema(
-        operation_id="user_change", request=UserChangeBody, parameters=[IF_MATCH], responses=UserAnswer,
-    )  # fmt: skip
+    @extend_schema(operation_id="user_change", request=UserChangeBody, parameters=[IF_MATCH], responses=UserAnswer)
     def patch(self, request: Request, username: str) -> Response:
         """Changes what is named. With `active: false` the account's tokens and open pages end within seconds, and its
         jobs go on. 409 for the last administrator, or a uid that another has. For administrators."""

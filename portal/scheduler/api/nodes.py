@@ -17,9 +17,7 @@ from portal.teams.selectors.visible import node_with_right
 class RemovableNodeView(NodeView):
     """One node, also to remove it."""
 
-    @extend_schema(
-        operation_id="node_remove", parameters=[DRY_RUN], request=None, responses={200: NodeRemovedAnswer},
-    )  # fmt: skip
+    @extend_schema(operation_id="node_remove", parameters=[DRY_RUN], request=None, responses={200: NodeRemovedAnswer})
     def delete(self, request: Request, name: str) -> Response:
         """Takes a server out of the cluster: it is listed no more, its key opens nothing, and its name is free. The
         jobs that ran on it and their usage stay. 409 while tasks run on it (drain it first), or while reserved cells,

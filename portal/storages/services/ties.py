@@ -40,9 +40,7 @@ def storage_tie(*, storage: Storage, node: Node, tied: bool, actor: str, now: da
             message = (wordings.TIED if tied else wordings.UNTIED)(node=held.name, storage=storage.name)
             node_event(node=held, code="tied" if tied else "untied", message=message, now=now, actor=actor)
             before, after = {"node": held.name, "tied": not tied}, {"node": held.name, "tied": tied}
-            audit_write(
-                Audited.STORAGE_TIE, actor=actor, target=storage.name, now=now, before=before, after=after
-            )  # fmt: skip
+            audit_write(Audited.STORAGE_TIE, actor=actor, target=storage.name, now=now, before=before, after=after)
     return held
 
 

@@ -22,9 +22,8 @@ class QuotaForm(SeenForm):
 
     starts_at = MomentField(label=_("From"), required=False, help_text=_("Empty: at once."))
     ends_at = MomentField(
-        label=_("Until"), required=False,
-        help_text=_("Then the quota of today comes back by itself. Empty: for good."),
-    )  # fmt: skip
+        label=_("Until"), required=False, help_text=_("Then the quota of today comes back by itself. Empty: for good.")
+    )
     reason = text_field(_("Reason"), 500, required=False)
 
     def __init__(

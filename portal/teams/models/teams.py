@@ -37,11 +37,10 @@ class VirtualCluster(models.Model):
     """
 
     name = asked(
-        models.CharField(
-            max_length=64, validators=[NAME], help_text="letters, digits, dot, dash and underscore"
-        ),
-        _("Name"), _("Letters, digits, dot, dash and underscore. Job files call it so."),
-    )  # fmt: skip
+        models.CharField(max_length=64, validators=[NAME], help_text="letters, digits, dot, dash and underscore"),
+        _("Name"),
+        _("Letters, digits, dot, dash and underscore. Job files call it so."),
+    )
     description = asked(models.TextField(max_length=1000, blank=True), _("Description"))
     weight = rule(
         models.PositiveIntegerField(
@@ -82,12 +81,12 @@ class VirtualCluster(models.Model):
         event=Wording("rule_borrow", "jobs borrow"), row=_("Jobs borrow by default"), by_leads=True,
     )  # fmt: skip
     member_class = rule(
-        models.CharField(
-            max_length=4, choices=CLASSES, default="prod", help_text="highest priority class of members"
-        ),
-        _("Highest class of members"), words=CLASS_WORDS,
-        event=Wording("rule_member_class", "highest class of members"), row=_("Highest class"),
-    )  # fmt: skip
+        models.CharField(max_length=4, choices=CLASSES, default="prod", help_text="highest priority class of members"),
+        _("Highest class of members"),
+        words=CLASS_WORDS,
+        event=Wording("rule_member_class", "highest class of members"),
+        row=_("Highest class"),
+    )
     lead_class = rule(
         models.CharField(max_length=4, choices=CLASSES, default="crit", help_text="highest priority class of leads"),
         _("Highest class of leads"), words=CLASS_WORDS, event=Wording("rule_lead_class", "highest class of leads"),
