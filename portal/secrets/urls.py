@@ -9,11 +9,7 @@ urlpatterns = [
     path("virtual-clusters/<name:vc>/secrets/store", secret_store, name="vc-secret-store"),
     path("virtual-clusters/<name:vc>/secrets/<secret:secret>/forget", secret_forget, name="vc-secret-forget"),
     path("virtual-clusters/<name:vc>/secrets/registries", login_store, name="vc-login-store"),
-    path(
-        "virtual-clusters/<name:vc>/secrets/registries/<server:server>/forget",
-        login_forget,
-        name="vc-login-forget",
-    ),
+    path("virtual-clusters/<name:vc>/secrets/registries/<server:server>/forget", login_forget, name="vc-login-forget"),
     path("profile/secrets", secrets, name="secrets"),
     path("profile/secrets/store", secret_store, name="secret-store"),
     path("profile/secrets/<secret:secret>/forget", secret_forget, name="secret-forget"),

@@ -62,10 +62,7 @@ class AlertsView(ApiView):
 
     pagination_class = None
 
-    @extend_schema(
-        operation_id="alert_list",
-        responses=AlertAnswer(many=True),
-    )
+    @extend_schema(operation_id="alert_list", responses=AlertAnswer(many=True))
     def get(self, request: Request) -> Response:
         """The worst first, those that are silenced last, each with what to do. Worked out when it is asked for: what is
         over is not there any more.

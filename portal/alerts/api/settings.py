@@ -24,10 +24,7 @@ class SettingsView(ApiView):
 
     pagination_class = None
 
-    @extend_schema(
-        operation_id="setting_list",
-        responses=SettingAnswer(many=True),
-    )
+    @extend_schema(operation_id="setting_list", responses=SettingAnswer(many=True))
     def get(self, request: Request) -> Response:
         """Their names, what they do, their values; never a secret. They are changed in the environment. For
         administrators and auditors."""

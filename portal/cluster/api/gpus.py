@@ -105,10 +105,7 @@ class GpuHistoryView(ApiView):
     pagination_class = OldestFirst
     filterset_class = GpuCountFilter
 
-    @extend_schema(
-        operation_id="gpu_history",
-        responses=GpuCountAnswer(many=True),
-    )
+    @extend_schema(operation_id="gpu_history", responses=GpuCountAnswer(many=True))
     def get(self, request: Request) -> Response:
         """How many GPUs were held, on loan, free and sick, noted every five minutes and kept for 35 days."""
         return self.page(gpu_counts(user=self.user), GpuCountAnswer)
