@@ -9,7 +9,6 @@ from typing import Any, cast
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
-from django_filters import FilterSet
 from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.utils import OpenApiParameter
@@ -21,7 +20,7 @@ from rest_framework.response import Response
 from portal.accounts.audit import By
 from portal.accounts.authentication import BearerToken
 from portal.accounts.models import Scope, User
-from portal.common.filters import rows_chosen, unknown_refuse
+from portal.common.filters import GivenFilter, rows_chosen, unknown_refuse
 from portal.common.serializers import FIELDS_PARAMETER, Answer, Body
 from portal.common.versions import LENGTH, version_of
 
@@ -42,7 +41,7 @@ class ApiView(GenericAPIView[Any]):
     scope: Scope = Scope.ADMIN
     problems: tuple[int, ...] = ()
     filter_backends: Any = ()
-    filterset_class: type[FilterSet] | None = None
+    filterset_class: type[GivenFilter] | None = None
     orders: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
     metadata_class = None  # OPTIONS tells nothing that the OpenAPI document does not
@@ -52,8 +51,7 @@ class ApiView(GenericAPIView[Any]):
         super().__init_subclass__()
         if cls.filterset_class:
             cls.filter_backends = (DjangoFilterBackend,)
-            filtered: Any = cls.filterset_class
-            cls.queryset = filtered._meta.model.objects.none()  # for the OpenAPI document
+            cls.queryset = cls.filterset_class.of._default_manager.none()  # for the OpenAPI document
 
     def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
         if "HTTP_TRANSFER_ENCODING" in request.META:

@@ -22,7 +22,9 @@ EMPTY = gettext_lazy("Give a value, or leave the filter out.")
 
 
 class GivenFilter(django_filters.FilterSet):
-    """Refuses a filter without a value: a script's empty variable must not match everything."""
+    """Refuses a filter without a value: a script's empty variable must not match everything. ``of``: the rows."""
+
+    of: type[Model]
 
     def is_valid(self) -> bool:
         valid = super().is_valid()

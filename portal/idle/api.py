@@ -177,12 +177,10 @@ class IdleExemptionAnswer(RowAnswer):
 class IdleExemptionFilter(GivenFilter):
     """Filters of the list of exceptions."""
 
+    of = IdleExemption
+
     vc = NamedFilter(VirtualCluster, "name", help_text="of this virtual cluster")
     job = django_filters.NumberFilter(help_text="of this job")
-
-    class Meta:
-        model = IdleExemption
-        fields: tuple[str, ...] = ()
 
 
 class IdleExemptionsView(ApiView):

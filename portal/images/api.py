@@ -41,12 +41,10 @@ class ImageRuleAnswer(RowAnswer):
 class ImageRuleFilter(GivenFilter):
     """Filters of the list of patterns."""
 
+    of = ImageRule
+
     pattern = django_filters.CharFilter(lookup_expr="icontains", help_text="part of it")
     vc = NamedFilter(VirtualCluster, "name", help_text="own ones of this virtual cluster")
-
-    class Meta:
-        model = ImageRule
-        fields: tuple[str, ...] = ()
 
 
 class ImagesView(ApiView):

@@ -13,15 +13,13 @@ from portal.teams.models import Membership
 class UserFilter(GivenFilter):
     """Filters of the list of users, for page and API."""
 
+    of = User
+
     text = django_filters.CharFilter(method="with_text", help_text="part of the name or of the e-mail address")
     active = truth_filter(field_name="is_active", help_text="false: disabled accounts")
     role = ChoicesFilter(choices=ClusterRole.choices, help_text="one or several")
     vc = django_filters.CharFilter(method="with_vc", help_text="in this virtual cluster, also by a group")
     group = django_filters.CharFilter(method="with_group", help_text="in this group")
-
-    class Meta:
-        model = User
-        fields: tuple[str, ...] = ()
 
     def with_text(self, rows: QuerySet[User], name: str, value: str) -> QuerySet[User]:
         return rows.filter(Q(username__icontains=value) | Q(email__icontains=value))

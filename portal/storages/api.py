@@ -107,13 +107,11 @@ class StorageAnswer(RowAnswer):
 class StorageFilter(GivenFilter):
     """Filters of the list of storages."""
 
+    of = Storage
+
     name = django_filters.CharFilter(lookup_expr="icontains", help_text="part of its name")
     vc = django_filters.CharFilter(field_name="vcs__name", help_text="given to this virtual cluster by name")
     jobs = truth_filter(help_text="job folders lie there")
-
-    class Meta:
-        model = Storage
-        fields: tuple[str, ...] = ()
 
 
 class StoragesView(ApiView):

@@ -73,15 +73,13 @@ class TemplateDetailAnswer(TemplateAnswer):
 class TemplateFilter(GivenFilter):
     """Filters of the list of templates."""
 
+    of = JobTemplate
+
     name = django_filters.CharFilter(lookup_expr="icontains", help_text="part of its name")
     visibility = django_filters.ChoiceFilter(
         choices=VISIBILITIES, method="with_visibility", help_text="one's own, of virtual clusters, or everybody's"
     )
     vc = NamedFilter(VirtualCluster, "name", help_text="of this virtual cluster")
-
-    class Meta:
-        model = JobTemplate
-        fields: tuple[str, ...] = ()
 
     def with_visibility(self, rows: QuerySet[JobTemplate], name: str, value: str) -> QuerySet[JobTemplate]:
         return rows.filter(user__isnull=value != "private", vc__isnull=value != "vc")

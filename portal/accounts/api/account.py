@@ -48,12 +48,10 @@ class LoginBody(Body):
 class TokenFilter(GivenFilter):
     """Filters of the list of tokens."""
 
+    of = Token
+
     scope = ChoicesFilter(choices=Scope.choices, help_text="one or several")
     name = django_filters.CharFilter(lookup_expr="icontains", help_text="part of its name")
-
-    class Meta:
-        model = Token
-        fields: tuple[str, ...] = ()
 
 
 class TokenAnswer(Answer):

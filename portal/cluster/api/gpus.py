@@ -59,14 +59,12 @@ class LeafAnswer(Answer):
 class GpuFilter(GivenFilter):
     """Filters of the list of GPUs."""
 
+    of = Gpu
+
     node = NamedFilter(Node, "name", help_text="name of a node")
     sku = django_filters.CharFilter(field_name="cell_type__sku__name", help_text="name of a SKU")
     vc = django_filters.CharFilter(method="with_vc", help_text="held by jobs of this virtual cluster")
     state = ChoicesFilter(choices=STATES, method="with_state", help_text="one or several")
-
-    class Meta:
-        model = Gpu
-        fields: tuple[str, ...] = ()
 
     def with_vc(self, rows: QuerySet[Gpu], name: str, value: str) -> QuerySet[Gpu]:
         return gpus_held_by(rows, vc=value)
@@ -91,12 +89,10 @@ class GpuCountAnswer(Answer):
 class GpuCountFilter(GivenFilter):
     """Filters of what was noted."""
 
+    of = GpuCount
+
     sku = NamedFilter(Sku, "name", help_text="name of a SKU")
     since = MomentFilter(field_name="at", lookup_expr="gte", help_text="from then on")
-
-    class Meta:
-        model = GpuCount
-        fields: tuple[str, ...] = ()
 
 
 class GpuHistoryView(ApiView):

@@ -93,6 +93,8 @@ class ClassFilter(ChoicesFilter):
 class JobFilter(GivenFilter):
     """Filters of the list of jobs."""
 
+    of = Job
+
     state = ChoicesFilter(choices=JobState.choices, help_text="one or several")
     vc = NamedFilter(VirtualCluster, "name", help_text="name of a virtual cluster")
     user = NamedFilter(User, "username", help_text="user name")
@@ -102,49 +104,37 @@ class JobFilter(GivenFilter):
     since = MomentFilter(field_name="submitted_at", lookup_expr="gte", help_text="submitted then or later")
     until = MomentFilter(field_name="submitted_at", lookup_expr="lt", help_text="submitted before that")
 
-    class Meta:
-        model = Job
-        fields: tuple[str, ...] = ()
-
 
 class AttemptFilter(GivenFilter):
     """Filters of a job's attempts."""
 
+    of = JobAttempt
+
     state = ChoicesFilter(choices=AttemptState.choices, help_text="one or several")
     end_reason = ChoicesFilter(choices=EndReason.choices, help_text="one or several")
-
-    class Meta:
-        model = JobAttempt
-        fields: tuple[str, ...] = ()
 
 
 class TaskFilter(GivenFilter):
     """Filters of a job's tasks."""
 
+    of = Task
+
     state = ChoicesFilter(choices=TaskState.choices, help_text="one or several")
     role = django_filters.CharFilter(field_name="role__name", help_text="name of a task role")
-
-    class Meta:
-        model = Task
-        fields: tuple[str, ...] = ()
 
 
 class EventFilter(GivenFilter):
     """Filters of a job's events."""
 
+    of = JobEvent
+
     code = django_filters.CharFilter(help_text="what happened, for programs")
     since = MomentFilter(field_name="at", lookup_expr="gte", help_text="then or later")
-
-    class Meta:
-        model = JobEvent
-        fields: tuple[str, ...] = ()
 
 
 class PreemptionFilter(GivenFilter):
     """Filters of a job's preemptions."""
 
-    since = MomentFilter(field_name="at", lookup_expr="gte", help_text="then or later")
+    of = Preemption
 
-    class Meta:
-        model = Preemption
-        fields: tuple[str, ...] = ()
+    since = MomentFilter(field_name="at", lookup_expr="gte", help_text="then or later")

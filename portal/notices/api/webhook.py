@@ -53,15 +53,13 @@ class DeliveryAnswer(Answer):
 class DeliveryFilter(GivenFilter):
     """Filters of the log of deliveries."""
 
+    of = Delivery
+
     state = ChoicesFilter(choices=SendingState.choices, help_text="one or several")
     kind = ChoicesFilter(choices=DELIVERED, help_text="one or several")
     subject = django_filters.CharFilter(help_text="exactly, such as `alice/train#7`")
     since = MomentFilter(field_name="created_at", lookup_expr="gte", help_text="made then or later")
     until = MomentFilter(field_name="created_at", lookup_expr="lt", help_text="made before")
-
-    class Meta:
-        model = Delivery
-        fields: tuple[str, ...] = ()
 
 
 class WebhookView(ApiView):

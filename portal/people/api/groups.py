@@ -67,13 +67,11 @@ class GroupDetailAnswer(GroupAnswer):
 class GroupFilter(GivenFilter):
     """Filters of the list of groups."""
 
+    of = Group
+
     name = django_filters.CharFilter(lookup_expr="icontains", help_text="part of its name")
     vc = django_filters.CharFilter(field_name="vc_memberships__vc__name", help_text="that give this virtual cluster")
     user = django_filters.CharFilter(field_name="user__username", help_text="in which this user is")
-
-    class Meta:
-        model = Group
-        fields: tuple[str, ...] = ()
 
 
 class GroupsView(ApiView):

@@ -44,9 +44,7 @@ class QueueAnswer(Answer):
 class QueueFilter(GivenFilter):
     """Filters of the queue."""
 
+    of = Job
+
     vc = NamedFilter(VirtualCluster, "name", help_text="name of a virtual cluster")
     user = NamedFilter(User, "username", help_text="user name")
-
-    class Meta:
-        model = Job
-        fields: tuple[str, ...] = ()

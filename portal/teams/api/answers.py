@@ -112,8 +112,6 @@ class UserShareAnswer(Answer):
 class VirtualClusterFilter(GivenFilter):
     """Filters of the list of virtual clusters."""
 
-    name = django_filters.CharFilter(lookup_expr="icontains", help_text="part of its name")
+    of = VirtualCluster
 
-    class Meta:
-        model = VirtualCluster
-        fields: tuple[str, ...] = ()
+    name = django_filters.CharFilter(lookup_expr="icontains", help_text="part of its name")
