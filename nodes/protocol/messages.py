@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from nodes.protocol.decoding import decoded
 from nodes.protocol.states import Cause, ContainerState, Phase, StepFault, StopReason
+from nodes.protocol.wording import message_split
 
 PROTOCOL_VERSION = 1
 Natural = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
@@ -177,6 +178,10 @@ class Exit:
     message: str = ""  # one sentence for people, no secrets
     oom_seen: bool = False  # some process was killed for memory although the exit was another
     log_tail: str = ""  # last lines of the log, at most 4 kB
+    said: dict[str, Any] = field(default_factory=dict)  # the message's code and data, where it is a declared sentence
+
+    def __post_init__(self) -> None:
+        message_split(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +201,10 @@ class SshServer:
     user: str = ""
     host_key: str = ""
     message: str = ""  # one sentence for people
+    said: dict[str, Any] = field(default_factory=dict)  # the same as data
+
+    def __post_init__(self) -> None:
+        message_split(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,6 +107,21 @@ def told(data: Any, deepest: int = DEEPEST) -> str:
     )
 
 
+def message_split(made: Any) -> None:
+    """Of a new frozen object with ``message`` and ``said``: a declared sentence becomes its text and its data, so that
+    these are written and sent."""
+    if isinstance(made.message, Sentence):
+        object.__setattr__(made, "said", made.message.stored())
+        object.__setattr__(made, "message", str(made.message))
+
+
+def heard(text: str, said: Any) -> str:
+    """A text of a node as a declared sentence: by the code and data that come with it, if they say the same; else the
+    text itself."""
+    sentence = told(said)
+    return sentence if sentence == text else text
+
+
 def _read(value: Any, deepest: int) -> Any:
     if isinstance(value, list):
         return [_text(_read(one, deepest - 1)) for one in value[:MOST]] if deepest else []

@@ -57,6 +57,7 @@ _GPUS = (
     gettext_noop("the GPU is lost: it no longer answers the driver"),
     gettext_noop("a memory row could not be remapped: this GPU is worn out"),
     gettext_noop("a memory row waits to be remapped: this GPU needs a reset"),
+    gettext_noop("the GPU is not healthy"),
     gettext_noop("hardware error Xid %(number)s (%(times)s in all)"),
     gettext_noop("hardware error Xid %(number)s"),
     gettext_noop("%(number)s uncorrectable memory errors since the driver was loaded"),

@@ -10,6 +10,7 @@ from portal.job_file.loader import load
 from portal.job_file.model import Image, JobSpec
 from portal.job_file.problems import Path, Problem, path_text
 from portal.job_file.secrets import DOCKER_HUB, registry_of
+from portal.job_file.wordings import AND_MORE, IMAGE_REFUSED
 
 LATEST = "latest"
 TOLD = 10
@@ -46,8 +47,10 @@ def _names(uri: str) -> Iterator[str]:
 
 def image_refusal(uri: str, patterns: Sequence[str], vc: str) -> str:
     """Why the image may not run there, and which may."""
-    more = f" and {len(patterns) - TOLD} more" if len(patterns) > TOLD else ""
-    return f"{uri} is not among the images that {vc} may run: {', '.join(patterns[:TOLD])}{more}"
+    allowed: list[str] | str = list(patterns[:TOLD])
+    if more := len(patterns[TOLD:]):
+        allowed = AND_MORE(names=allowed, number=more)
+    return IMAGE_REFUSED(image=uri, vc=vc, patterns=allowed)
 
 
 def image_problems(spec: JobSpec, source: str | bytes, patterns: Sequence[str]) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""Hints on a valid job file."""
+"""Sentences on a job file that are stored of a job: hints, and why it may not start."""
 
 from __future__ import annotations
 
@@ -14,3 +14,5 @@ UNUSED_GUESSED = Wording(
     "unused_key_guessed", "%(key)s has no effect here: nothing reads this key; did you mean %(guess)s?"
 )
 UNUSED_MORE = Wording("unused_keys", "%(number)s more keys have no effect here: nothing reads them.")
+AND_MORE = Wording("and_more", "%(names)s and %(number)s more")
+IMAGE_REFUSED = Wording("image_refused", "%(image)s is not among the images that %(vc)s may run: %(patterns)s")

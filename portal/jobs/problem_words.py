@@ -142,9 +142,8 @@ SENTENCES = (
         "this one for %(asked)s"
     ),
     gettext_noop("the job refers to <%% $secrets.%(name)s %%>; give it under secrets, or store it"),
-    gettext_noop("%(vc)s has no storage %(name)s any more; it has: %(known)s"),
     gettext_noop("%(vc)s has no storage %(name)s; it has: %(known)s"),
-    gettext_noop("%(image)s is not among the images that %(vc)s may run: %(patterns)s"),
+    gettext_noop("there is no virtual cluster %(vc)s any more"),
     gettext_noop(
         "%(tasks)s tasks need the host network, which %(vc)s may not use; ask an administrator, or put the work into "
         "one task"

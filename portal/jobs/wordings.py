@@ -10,7 +10,6 @@ from portal.common.priorities import PRIORITY_CLASSES, priority_name
 TASKS = Wording("tasks", "%(number)s task", "%(number)s tasks", count="number")
 GPUS = Wording("gpus", "%(number)s GPU", "%(number)s GPUs", count="number")
 AND = Wording("and", "%(names)s and %(last)s")
-AND_MORE = Wording("and_more", "%(names)s and %(number)s more")
 OF_OTHERS = Wording("job_of_others", "a job of %(user)s in %(vc)s (%(gpus)s)")
 _CLASSES = {
     PRIORITY_CLASSES["crit"]: Wording("class_crit", "Critical"),
@@ -93,6 +92,8 @@ OWED_QUOTA = Wording("owed_quota", "%(job)s is owed their quota")
 # ---------------------------------------------------------------- by people
 
 STOPPED_BY = Wording("stopped_by", "Stopped by %(who)s.")
+NO_STORAGE_MORE = Wording("no_storage_more", "%(vc)s has no storage %(name)s any more; it has: %(known)s")
+NONE = Wording("none", "none")
 PAUSED_BY = Wording("paused_by", "Paused by %(who)s.")
 PAUSED = Wording("paused", "Paused: %(why)s. Ask an administrator, then resume the job.")
 RESUMED = Wording("resumed", "Resumed by %(who)s.")
@@ -133,7 +134,6 @@ NO_NVLINK = Wording(
 )
 LEFT_OUT = Wording("left_out", "Its tasks go without %(names)s: of so many tasks these are longer than Linux takes.")
 NO_SSH = Wording("no_ssh", "No SSH into %(task)s on %(node)s: %(why)s.")
-SSH_NOT_STARTED = Wording("ssh_not_started", "its SSH server could not be started")
 NO_JOB_FOLDERS = Wording(
     "no_job_folders", "No shared storage is set up for job folders: a job that is requeued starts from nothing."
 )
@@ -181,6 +181,5 @@ NOT_ALL_THERE = Wording("storages_apart", "no server that it may run on has all 
 AWAY = Wording("storage_away", "the servers that have %(storage)s do not answer: %(nodes)s")
 
 
-# The verdicts on ends and the hints of the job file are declared beside what they belong to.
-import portal.job_file.wordings  # noqa: E402
+# Verdicts on ends, words of nodes and hints of the job file are declared beside what they belong to.
 import portal.jobs.exits  # noqa: E402, F401

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nodes.protocol.states import ContainerState
+from nodes.protocol.wording import heard
 from portal.common.hosts import host_plain
 from portal.jobs.models import TaskAttempt
 
@@ -35,6 +36,7 @@ def ssh_way(run: TaskAttempt) -> SshWay | None:
     """Access to a run with its node; None if not asked for, or not running."""
     if not run.ssh or run.state != ContainerState.RUNNING or run.lost_at is not None:
         return None
-    told = {key: str(run.ssh.get(key, "")) for key in ("state", "user", "host_key", "message")}
+    told = {key: str(run.ssh.get(key, "")) for key in ("state", "user", "host_key")}
+    told["message"] = heard(str(run.ssh.get("message", "")), run.ssh.get("said"))
     ports = run.ports.get("ssh") or [None]
     return SshWay(host=host_plain(run.node.address), port=ports[0], alias=f"berth-{run.pk.hex[:12]}", **told)

@@ -11,7 +11,7 @@ from django.utils.translation import get_language, gettext, gettext_noop, ngette
 
 from nodes.protocol.wording import told
 from portal.common.templatetags.frontend import cores, memory
-from portal.jobs.event_words import event_words
+from portal.hardware.health_words import health_words
 from portal.jobs.models import Job
 from portal.queue.selectors.queue import Forecast
 
@@ -131,7 +131,7 @@ def reason_words(*, code: str, numbers: Numbers, message: str) -> str:
     for known, sentence in _REASONS:
         if known == code and worded.keys() >= set(_NUMBER.findall(sentence)):
             return gettext(sentence) % worded
-    return event_words(told(numbers)) or message
+    return health_words(told(numbers)) or message
 
 
 def no_start_words(*, forecast: Forecast, vc: str, code: str) -> str:

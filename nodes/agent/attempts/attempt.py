@@ -23,6 +23,7 @@ from nodes.agent.attempts.task_files import TaskFiles
 from nodes.agent.disk.layer_limit import LayerSize
 from nodes.agent.runtimes.base import AttemptFailed, Cancelled, RuntimeContainer, RuntimeUnavailable, Status
 from nodes.agent.runtimes.ssh import FORBIDDEN, SshSetup, ssh_note
+from nodes.protocol import wordings
 from nodes.protocol.messages import ContainerReport, ContainerSpec, Exit, Order, Progress, Stop
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason, moves_forward
 
@@ -168,7 +169,7 @@ class AttemptController:
         if found is None:
             maybe_started = not moves_forward(record.state, ContainerState.STARTING)
             if record.container and record.exit is None and maybe_started:
-                self._end(Exit(cause=Cause.VANISHED, message="its container is gone without our doing"), None)
+                self._end(Exit(cause=Cause.VANISHED, message=wordings.CONTAINER_GONE()), None)
             return
         if not record.container:
             record = replace(record, gpus=found.gpus, digest=record.digest or found.digest)
@@ -245,7 +246,7 @@ class AttemptController:
         takes the attempt for never begun."""
         other = self._context.gpu_conflict(spec.attempt, spec.gpus)
         if other is not None:
-            raise AttemptFailed(Cause.DEVICE_FAULT, f"a GPU of this task is still held by {other}")
+            raise AttemptFailed(Cause.DEVICE_FAULT, wordings.GPU_HELD(other=other))
         self._preparation.check(spec)
         self._preparation.folders(spec)
         # Last, for all before may take its time. And before the order is looked at once more: an answer counts as soon

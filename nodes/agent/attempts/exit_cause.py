@@ -8,8 +8,10 @@ from dataclasses import replace
 
 from nodes.agent.attempts.journal import Stopping
 from nodes.agent.runtimes.base import RuntimeContainer
+from nodes.protocol import wordings
 from nodes.protocol.messages import Exit
 from nodes.protocol.states import Cause
+from nodes.protocol.wording import told
 
 _SIGNALS = {number.value: number.name for number in signal.Signals if number.value < 32}
 _NOT_EXECUTABLE, _NOT_FOUND, _ENGINE = 126, 127, 128
@@ -27,7 +29,7 @@ def exit_of(found: RuntimeContainer, stopping: Stopping | None, *, rebooted: boo
     """
     ending = found.ending
     if ending is None:
-        return Exit(cause=Cause.VANISHED, message="the container ended and nobody saw how")
+        return Exit(cause=Cause.VANISHED, message=wordings.NOBODY_SAW())
     if rebooted and ending.unsure:
         ending = replace(ending, code=None, error=ending.unsure)
     code, number = ending.code, None if ending.code is None else _signal_of(ending.code)
@@ -39,13 +41,13 @@ def exit_of(found: RuntimeContainer, stopping: Stopping | None, *, rebooted: boo
     if code is None and ending.error:
         return Exit(cause=Cause.ENGINE_FAULT, message=ending.error)
     if code is None:
-        return Exit(cause=Cause.VANISHED, message="the container ended and nobody saw how")
+        return Exit(cause=Cause.VANISHED, message=wordings.NOBODY_SAW())
     if number == signal.SIGKILL and ending.oom:
-        return Exit(cause=Cause.OOM, code=code, signal=number, message="it used more memory than its limit")
+        return Exit(cause=Cause.OOM, code=code, signal=number, message=wordings.TOO_MUCH_MEMORY())
     cause = Cause.EXITED if number is None else Cause.SIGNALLED
-    message = _sentence(code) if number is None else f"killed by {_SIGNALS[number]}"
+    message = _sentence(code) if number is None else wordings.KILLED(signal=_SIGNALS[number])
     if ending.oom:
-        message = f"{message}; one of its processes used more memory than its limit"
+        message = wordings.ONE_TOO_MUCH_MEMORY(end=message)
     return Exit(cause=cause, code=code, signal=number, message=message, oom_seen=ending.oom)
 
 
@@ -56,7 +58,9 @@ def blames_nobody(exit: Exit) -> bool:
 
 def exit_of_fault(exit: Exit, fault: str) -> Exit:
     """The exit of a program whose GPU turned sick while it ran: the node's fault, not the job's."""
-    return replace(exit, cause=Cause.DEVICE_FAULT, message=f"{fault}; {exit.message}")
+    return replace(
+        exit, cause=Cause.DEVICE_FAULT, message=wordings.FAULTY_GPU(fault=fault, end=told(exit.said) or exit.message)
+    )
 
 
 def exit_unbegun(exit: Exit, tail: str) -> Exit:
@@ -66,23 +70,18 @@ def exit_unbegun(exit: Exit, tail: str) -> Exit:
     if found is None:
         return exit
     if found[1] == "Exec format error":
-        message = "its image's /bin/sh is not made for this node's processors"
-        return replace(exit, cause=Cause.IMAGE_PLATFORM, message=message)
-    return replace(exit, cause=Cause.NO_SHELL, message="its image has no /bin/sh")
+        return replace(exit, cause=Cause.IMAGE_PLATFORM, message=wordings.OTHER_SHELL())
+    return replace(exit, cause=Cause.NO_SHELL, message=wordings.NO_SHELL())
 
 
 def exit_stopped_before_start(stopping: Stopping) -> Exit:
     """The exit of an attempt that was stopped before its container ran."""
-    return Exit(
-        cause=Cause.STOPPED, stop_reason=stopping.reason, message=stopping.message or "stopped before it started"
-    )
+    return Exit(cause=Cause.STOPPED, stop_reason=stopping.reason, message=stopping.message or wordings.STOPPED_BEFORE())
 
 
 def exit_unkillable(stopping: Stopping) -> Exit:
     """The exit of a container that survived SIGKILL."""
-    return Exit(
-        cause=Cause.UNKILLABLE, stop_reason=stopping.reason, message="it is still there 2 minutes after SIGKILL"
-    )
+    return Exit(cause=Cause.UNKILLABLE, stop_reason=stopping.reason, message=wordings.STILL_THERE())
 
 
 def _ended_before(found: RuntimeContainer, stopping: Stopping) -> bool:
@@ -96,9 +95,9 @@ def _signal_of(code: int) -> int | None:
 
 def _sentence(code: int) -> str:
     known = {
-        0: "it ended well",
-        _NOT_EXECUTABLE: "a command is not executable (exit status 126)",
-        _NOT_FOUND: "a command was not found (exit status 127)",
-        _ENGINE: "it could not be started (exit status 128)",
+        0: wordings.ENDED_WELL,
+        _NOT_EXECUTABLE: wordings.NOT_EXECUTABLE,
+        _NOT_FOUND: wordings.NOT_FOUND,
+        _ENGINE: wordings.NOT_STARTED,
     }
-    return known.get(code, f"its command failed with exit status {code}")
+    return known[code]() if code in known else wordings.FAILED(code=code)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import structlog
@@ -17,9 +18,11 @@ import structlog
 from nodes.agent.atomic_file import file_replace
 from nodes.agent.logs.segments import LOST
 from nodes.agent.write_error import NO_ROOM, cannot_write
+from nodes.protocol import wordings
 from nodes.protocol.decoding import decoded
 from nodes.protocol.messages import ContainerReport, Exit, SshServer
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason, moves_forward
+from nodes.protocol.wording import heard, message_split
 
 TOMBSTONE_MS = 3_600_000
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
@@ -39,6 +42,10 @@ class Stopping:
     term_at: float | None = None
     kill_at: float | None = None
     cause: Cause = Cause.STOPPED
+    said: dict[str, Any] = field(default_factory=dict)  # the message as data
+
+    def __post_init__(self) -> None:
+        message_split(self)
 
     @property
     def why(self) -> str:
@@ -48,7 +55,7 @@ class Stopping:
     @property
     def words(self) -> str:
         """The reason for people."""
-        return self.message or f"stopped: {self.why}"
+        return heard(self.message, self.said) or wordings.STOPPED(reason=self.why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

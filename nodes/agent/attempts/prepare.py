@@ -19,6 +19,7 @@ from nodes.agent.storage.background import run_cancellable
 from nodes.agent.storage.code_cache import CodeUnavailable
 from nodes.agent.storage.folders import checkpoint_location, mounts_prepare, steps_location
 from nodes.agent.storage.workspace import workspace_make
+from nodes.protocol import wordings
 from nodes.protocol.messages import ContainerSpec, Progress, encode, spec_digest
 from nodes.protocol.states import Cause, ContainerState
 
@@ -61,7 +62,7 @@ class Preparation:
             return RETRY_EVERY_S
         image = context.runtime.image(spec, mirrors=context.mirrors(), progress=state.show, cancelled=self._cancelled)
         if spec.digest is not None and image.digest != spec.digest:
-            message = f"the image here is {image.digest}, the other tasks run {spec.digest}"
+            message = wordings.IMAGE_HERE(digest=image.digest, other=spec.digest)
             raise AttemptFailed(Cause.IMAGE_MISMATCH, message)
         found = context.runtime.create(spec, spec_hash, image)
         if context.runtime.notice and not state.record.container:
@@ -76,7 +77,7 @@ class Preparation:
         # Before the first look at any of them: one that does not answer would hold this thread up.
         away = next((mount for mount in spec.mounts if not self._context.storage_available(mount.root)), None)
         if away is not None:
-            raise AttemptFailed(Cause.STORAGE_MISSING, f"storage {away.storage} is not offered here now")
+            raise AttemptFailed(Cause.STORAGE_MISSING, wordings.NOT_OFFERED(name=away.storage))
         run_cancellable(partial(self._context.policy.check, spec), self._cancelled)
 
     def folders(self, spec: ContainerSpec) -> None:
@@ -94,7 +95,7 @@ class Preparation:
         one job folder at once: the earlier one has to be silent for long enough."""
         self.check(spec)
         if self._context.disk_full():
-            raise AttemptFailed(Cause.NO_SPACE, "the disk for containers is full: this node takes nothing new")
+            raise AttemptFailed(Cause.NO_SPACE, wordings.DISK_FULL())
         if self._lease is None:
             self._lease = lease_watch(spec, self._context.lease_still_s)
         remaining = self._remaining(self._lease) if self._lease else 0.0

@@ -49,10 +49,12 @@ class AttemptSecrets:
         return self.masks.text(text) if self.masks else text
 
     def exit(self, exit: Exit) -> Exit:
-        return replace(exit, message=self.text(exit.message))
+        text = self.text(exit.message)
+        return exit if text == exit.message else replace(exit, message=text, said={})
 
     def progress(self, progress: Progress) -> Progress:
         return replace(progress, message=self.text(progress.message))
 
     def ssh(self, server: SshServer) -> SshServer:
-        return replace(server, message=self.text(server.message))
+        text = self.text(server.message)
+        return server if text == server.message else replace(server, message=text, said={})

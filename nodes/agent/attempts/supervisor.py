@@ -24,6 +24,7 @@ from nodes.agent.log_throttle import LogThrottle
 from nodes.agent.runtimes.base import RuntimeContainer, RuntimeUnavailable, Status
 from nodes.agent.runtimes.engine_watch import EngineWatch
 from nodes.agent.storage.background import BackgroundCalls
+from nodes.protocol import wordings
 from nodes.protocol.envelope import EnvelopeForged
 from nodes.protocol.messages import ContainerReport, ContainerSpec, Desired, Exit, Order, decode, spec_digest
 from nodes.protocol.states import Cause, ContainerState, Phase, reached
@@ -210,7 +211,7 @@ class Supervisor:
             phase=order.phase,
             state=ContainerState.TERMINATED,
             ended_ms=self._clock.now_ms(),
-            exit=Exit(cause=Cause.VANISHED, message="its server knows nothing of it any more"),
+            exit=Exit(cause=Cause.VANISHED, message=wordings.UNKNOWN_HERE()),
         )
 
     def _load_spec(self, order: Order) -> None:

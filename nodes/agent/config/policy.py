@@ -20,6 +20,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 from nodes.agent.runtimes.base import AttemptFailed
+from nodes.protocol import wordings
 from nodes.protocol.messages import ContainerSpec
 from nodes.protocol.states import Cause
 
@@ -43,16 +44,16 @@ class Policy:
     def check(self, spec: ContainerSpec) -> None:
         """Checks that this node may run the spec. Raises ``AttemptFailed`` with ``Cause.REFUSED``."""
         if not any(fnmatchcase(_image_name(spec.image), pattern) for pattern in self.images):
-            raise _refused(f"the image {spec.image}")
+            raise _refused(wordings.THE_IMAGE(image=spec.image))
         if spec.profile not in self.profiles:
-            raise _refused(f"the profile {spec.profile}")
+            raise _refused(wordings.THE_PROFILE(profile=spec.profile))
         if spec.profile == "user" and spec.uid == 0:
-            raise _refused("uid 0 under the profile user")
+            raise _refused(wordings.ROOT_AS_USER())
         if spec.network not in self.networks:
-            raise _refused(f"the network {spec.network}")
+            raise _refused(wordings.THE_NETWORK(network=spec.network))
         for mount in spec.mounts:
             if not self.allows_root(mount.root):
-                raise _refused(f"mounts from {mount.root}")
+                raise _refused(wordings.MOUNTS_FROM(root=mount.root))
 
     def allows_root(self, root: str) -> bool:
         """Whether ``root`` is one of the mount roots or lies below one, also with links followed: below them are
@@ -101,4 +102,4 @@ def _texts(path: Path, name: str, value: object) -> tuple[str, ...]:
 
 
 def _refused(what: str) -> AttemptFailed:
-    return AttemptFailed(Cause.REFUSED, f"the node's policy does not allow {what}")
+    return AttemptFailed(Cause.REFUSED, wordings.NOT_ALLOWED(what=what))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nodes.protocol import wordings
+
 GB = 1 << 30
 
 
@@ -39,7 +41,7 @@ class LayerLimit:
 
     def verdict(self, taken: int) -> str:
         """The reason of the stop."""
-        return f"its container wrote {_gb(taken)} outside all storages, more than the {_gb(self.most)} that are allowed"
+        return wordings.LAYER_FULL(taken=_gb(taken), most=_gb(self.most))
 
 
 def _gb(size: int) -> str:

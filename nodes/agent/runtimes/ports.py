@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nodes.agent.runtimes.base import AttemptFailed
+from nodes.protocol import wordings
 from nodes.protocol.messages import ContainerSpec
 from nodes.protocol.states import Cause
 
@@ -53,7 +54,7 @@ def ports_check(spec: ContainerSpec) -> None:
     """Raises ``AttemptFailed`` with ``Cause.PORT_TAKEN`` when somebody listens on one of the spec's ports."""
     taken = [port for ports in spec.ports.values() for port in ports if not _is_free(port)]
     if taken:
-        raise AttemptFailed(Cause.PORT_TAKEN, f"host port {taken[0]} is in use on this node")
+        raise AttemptFailed(Cause.PORT_TAKEN, wordings.PORT_TAKEN(port=taken[0]))
 
 
 def _is_free(port: int) -> bool:

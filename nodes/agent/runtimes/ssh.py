@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from nodes.agent.runtimes.base import Runtime, RuntimeUnavailable
+from nodes.protocol import wordings
 from nodes.protocol.messages import SshAccess, SshServer
 
 KEYS_NAME = "authorized_keys"
@@ -20,7 +21,7 @@ OPEN_WITHIN_S = 20.0
 ANSWER_LIMIT = 4096
 MARK = "berth-ssh"
 """Name of the starting shell."""
-FORBIDDEN = SshServer(message="this node allows no shells, and so no SSH")
+FORBIDDEN = SshServer(message=wordings.NO_SHELLS())
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
 _HOST_KEY = re.compile(r"[a-z0-9-]{1,40} [A-Za-z0-9+/]{16,1000}={0,2}")
 _KEY = re.compile(r"[a-z0-9@.-]{1,64} [A-Za-z0-9+/]{16,12000}={0,2}")
@@ -120,7 +121,7 @@ def ssh_answer(output: bytes) -> SshServer:
     if word == "open" and _USER.fullmatch(user) and _HOST_KEY.fullmatch(key):
         return SshServer(user=user, host_key=key)
     why = "".join(letter for letter in rest if letter.isprintable())[:300]
-    return SshServer(message=why if word == "none" and why else "its SSH server could not be started")
+    return SshServer(message=why if word == "none" and why else wordings.NO_SERVER())
 
 
 def ssh_keys_text(keys: Sequence[str]) -> str:
@@ -162,7 +163,7 @@ class SshSetup:
             log.info("an SSH server is not started yet", attempt=self._attempt, error=str(away))
         except Exception:
             log.exception("an SSH server could not be started", attempt=self._attempt)
-            self._answer = SshServer(message="its SSH server could not be started")
+            self._answer = SshServer(message=wordings.NO_SERVER())
         if self._answer is not None:
             self._woken()
 

@@ -25,6 +25,7 @@ from nodes.agent.connecting import portal_endpoint
 from nodes.agent.log_throttle import LogThrottle
 from nodes.agent.runtimes.base import AttemptFailed, Cancelled
 from nodes.agent.storage.workspace import disk_failure
+from nodes.protocol import wordings
 from nodes.protocol.connecting import connection_fault
 from nodes.protocol.messages import Code, Progress
 from nodes.protocol.states import Cause
@@ -86,11 +87,9 @@ class CodeCache:
                 self._fetch(path, code, address, progress, cancelled)
             if (file := self._good(path, code)) is not None:
                 return file
-            raise AttemptFailed(
-                Cause.CODE_MISSING, f"its code arrived {TRIES} times with another content than it was sent"
-            )
+            raise AttemptFailed(Cause.CODE_MISSING, wordings.CODE_OTHER(tries=TRIES))
         except OSError as error:
-            raise disk_failure("its code cannot be kept", error) from error
+            raise disk_failure(wordings.NOT_KEPT, error) from error
         finally:
             lock.release()
 
@@ -220,7 +219,7 @@ def _kept(answer: requests.Response, have: int) -> int:
     if answer.status_code == requests.codes.ok:
         return 0
     if answer.status_code == requests.codes.gone:
-        raise AttemptFailed(Cause.CODE_MISSING, "the portal has its code no more: submit it again with its folder")
+        raise AttemptFailed(Cause.CODE_MISSING, wordings.CODE_GONE())
     endpoint = portal_endpoint(answer.url)
     cure = "look at its own log" if answer.status_code >= 500 else f"look whether {endpoint.setting} leads to it"
     at = f"{endpoint.at[:1].upper()}{endpoint.at[1:]}"

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from nodes.agent.runtimes.base import AttemptFailed
+from nodes.protocol import wordings
 from nodes.protocol.messages import ContainerSpec, Mount
 from nodes.protocol.states import Cause
 
@@ -63,26 +64,26 @@ def lease_location(spec: ContainerSpec) -> tuple[Mount, PurePosixPath] | None:
     """
     if spec.lease is None:
         return None
-    return _location_of(spec.lease, [mount for mount in spec.mounts if not mount.read_only], "lease")
+    return _location_of(spec.lease, [mount for mount in spec.mounts if not mount.read_only], wordings.LEASE())
 
 
 def checkpoint_location(spec: ContainerSpec) -> tuple[Mount, PurePosixPath] | None:
     """The same for the job's checkpoint file, in any of the spec's mounts."""
-    return None if spec.checkpoint is None else _location_of(spec.checkpoint, spec.mounts, "checkpoint file")
+    return None if spec.checkpoint is None else _location_of(spec.checkpoint, spec.mounts, wordings.CHECKPOINT())
 
 
 def _location_of(text: str, mounts: Iterable[Mount], what: str) -> tuple[Mount, PurePosixPath]:
     path = PurePosixPath(text)
     holders = [mount for mount in mounts if PurePosixPath(mount.source) in path.parents]
     if not holders or ".." in path.parts:
-        raise AttemptFailed(Cause.INVALID, f"the {what} lies in no folder that the task may use")
+        raise AttemptFailed(Cause.INVALID, wordings.NOWHERE(what=what))
     mount = max(holders, key=lambda m: len(m.source))
     return mount, path.relative_to(mount.source)
 
 
 def steps_location(spec: ContainerSpec) -> tuple[Mount, PurePosixPath] | None:
     """The same for the file in which the job tells its steps."""
-    return None if spec.steps_file is None else _location_of(spec.steps_file, spec.mounts, "file of steps")
+    return None if spec.steps_file is None else _location_of(spec.steps_file, spec.mounts, wordings.STEPS())
 
 
 def lease_target(spec: ContainerSpec) -> str | None:
@@ -107,13 +108,13 @@ def mount_open(mount: Mount, *, uid: int, gid: int, by_name: bool = False) -> It
         folder = os.open(Path(mount.root).resolve(strict=True), FOLDER)
     except OSError as error:
         raise AttemptFailed(
-            Cause.STORAGE_MISSING, f"storage {mount.storage}: {error.strerror} at {mount.root}"
+            Cause.STORAGE_MISSING, wordings.STORAGE_FAILED(name=mount.storage, why=error.strerror, root=mount.root)
         ) from error
     with contextlib.ExitStack() as stack:
         stack.callback(os.close, folder)
         # Of the folder that is open, not of its name: what is unmounted in between is noticed.
         if mount.must_be_mount and os.fstat(folder).st_dev == os.stat(f"{mount.root}/..").st_dev:
-            raise AttemptFailed(Cause.STORAGE_MISSING, f"storage {mount.storage} is not mounted at {mount.root}")
+            raise AttemptFailed(Cause.STORAGE_MISSING, wordings.NOT_MOUNTED(name=mount.storage, root=mount.root))
         if by_name and steps:
             _stays(folder, mount, uid)
         for step in steps:
@@ -129,11 +130,8 @@ def _stays(root: int, mount: Mount, uid: int) -> None:
     any other number means depends on the file server. An agent that is not root asks no Engine for mounts."""
     facts = os.fstat(root)
     if os.geteuid() == 0 and (facts.st_mode & 0o022 or facts.st_uid == uid != 0):
-        raise AttemptFailed(
-            Cause.STORAGE_MISSING,
-            f"{mount.root} can be written by users, who could put a link in place of a folder there: make it root's "
-            f"(chown root {mount.root}; chmod go-w {mount.root})",
-        )
+        commands = f"chown root {mount.root}; chmod go-w {mount.root}"
+        raise AttemptFailed(Cause.STORAGE_MISSING, wordings.BY_USERS(path=mount.root, commands=commands))
 
 
 def file_touch(root: str, path: str) -> None:
@@ -170,7 +168,7 @@ def _folder_of(root: str, path: str) -> Iterator[tuple[int, str]]:
 def _steps_below(mount: Mount) -> tuple[str, ...]:
     source = PurePosixPath(mount.source)
     if not source.is_relative_to(mount.root) or ".." in source.parts:
-        raise AttemptFailed(Cause.REFUSED, f"{mount.source} does not lie below storage {mount.storage}")
+        raise AttemptFailed(Cause.REFUSED, wordings.NOT_BELOW(path=mount.source, name=mount.storage))
     return source.relative_to(mount.root).parts
 
 
@@ -181,10 +179,10 @@ def _enter(folder: int, step: str, mount: Mount, owner: Owner) -> int:
     try:
         return os.open(step, FOLDER, dir_fd=folder)
     except FileNotFoundError as error:
-        raise FolderGone(Cause.STORAGE_MISSING, f"storage {mount.storage} has no folder {mount.source}") from error
+        raise FolderGone(Cause.STORAGE_MISSING, wordings.NO_FOLDER(name=mount.storage, path=mount.source)) from error
     except OSError as error:
         raise AttemptFailed(
-            Cause.REFUSED, f"{mount.source} cannot be used: {step} is no plain folder ({error.strerror})"
+            Cause.REFUSED, wordings.NOT_PLAIN_FOR(path=mount.source, step=step, why=error.strerror)
         ) from error
 
 
@@ -199,7 +197,7 @@ def _make(folder: int, name: str, mode: int, owner: Owner, storage: str) -> None
     except FileExistsError:
         made = False
     except OSError as error:
-        raise AttemptFailed(_cause(error), f"the folder {name} cannot be made: {error.strerror}") from error
+        raise AttemptFailed(_cause(error), wordings.NOT_MADE(name=name, why=error.strerror)) from error
     else:
         made = True
     if as_root:
@@ -231,12 +229,8 @@ def _ungiven(folder: int, name: str, owner: Owner, storage: str, error: OSError)
     with contextlib.suppress(OSError):
         os.rmdir(name, dir_fd=folder)
     if error.errno in (errno.EPERM, errno.EACCES):
-        return AttemptFailed(
-            _cause(error),
-            f"the folder {name} cannot be given to uid {owner.uid}: export storage {storage} to this server with "
-            "no_root_squash, or make the folder beforehand",
-        )
-    return AttemptFailed(_cause(error), f"the folder {name} cannot be given to uid {owner.uid}: {error.strerror}")
+        return AttemptFailed(_cause(error), wordings.SQUASHED(name=name, uid=owner.uid, storage=storage))
+    return AttemptFailed(_cause(error), wordings.NOT_GIVEN(name=name, uid=owner.uid, why=error.strerror))
 
 
 def _cause(error: OSError) -> Cause:
@@ -249,11 +243,8 @@ def _is_not_roots(folder: int, path: str, rights: int, spec: ContainerSpec) -> N
     ``AttemptFailed``."""
     facts = os.fstat(folder)
     if spec.profile == "user" and spec.uid != 0 and facts.st_uid == 0 and not facts.st_mode & rights:
-        raise AttemptFailed(
-            Cause.STORAGE_MISSING,
-            f"{path} is root's, and uid {spec.uid} cannot use it: give it away (chown {spec.uid}:{spec.gid}), or "
-            "delete it where it is empty",
-        )
+        message = wordings.IS_ROOTS(path=path, uid=spec.uid, owner=f"{spec.uid}:{spec.gid}")
+        raise AttemptFailed(Cause.STORAGE_MISSING, message)
 
 
 def _lease_folder(folder: int, lease: tuple[Mount, PurePosixPath], spec: ContainerSpec) -> None:
@@ -265,7 +256,7 @@ def _lease_folder(folder: int, lease: tuple[Mount, PurePosixPath], spec: Contain
             try:
                 folder = os.open(step, FOLDER, dir_fd=folder)
             except OSError as error:
-                raise AttemptFailed(Cause.REFUSED, f"{step} in {mount.source} is no plain folder") from error
+                raise AttemptFailed(Cause.REFUSED, wordings.NOT_PLAIN(step=step, path=mount.source)) from error
             stack.callback(os.close, folder)
             _is_not_roots(folder, str(PurePosixPath(mount.source, step)), 0o022, spec)
 

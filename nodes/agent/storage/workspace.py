@@ -10,9 +10,11 @@ from typing import IO
 
 from nodes.agent.runtimes.base import AttemptFailed, CodeFolder
 from nodes.agent.storage.delete_tree import folder_remove_or_log
+from nodes.protocol import wordings
 from nodes.protocol.messages import Code
 from nodes.protocol.packed import Bounds, Entry, Kind, PackedInvalid, packed_read
 from nodes.protocol.states import Cause
+from nodes.protocol.wording import Wording
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -31,9 +33,9 @@ def workspace_make(archive: IO[bytes], code: Code, target: CodeFolder) -> None:
         fresh.chmod(target.mode)
         fresh.rename(target.folder)
     except PackedInvalid as invalid:
-        raise AttemptFailed(Cause.CODE_MISSING, f"its code cannot be unpacked: {invalid.reason}") from invalid
+        raise AttemptFailed(Cause.CODE_MISSING, wordings.NOT_UNPACKED(why=invalid.reason)) from invalid
     except OSError as error:
-        raise disk_failure("its code cannot be unpacked", error) from error
+        raise disk_failure(wordings.NOT_UNPACKED, error) from error
 
 
 def workspace_remove(folder: Path) -> None:
@@ -42,10 +44,10 @@ def workspace_remove(folder: Path) -> None:
         folder_remove_or_log(made)
 
 
-def disk_failure(what: str, error: OSError) -> AttemptFailed:
+def disk_failure(what: Wording, error: OSError) -> AttemptFailed:
     """A failed write as the node's fault."""
     cause = Cause.NO_SPACE if error.errno in _FULL else Cause.ENGINE_FAULT
-    return AttemptFailed(cause, f"{what}: {error.strerror or error}")
+    return AttemptFailed(cause, what(why=error.strerror or str(error)))
 
 
 def _tar_bytes(code: Code) -> int:

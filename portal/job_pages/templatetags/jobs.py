@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from portal.common.templatetags.frontend import lasted, span_words
-from portal.jobs.event_words import event_words
+from portal.hardware.health_words import health_words
 from portal.jobs.problem_words import problem_words
 from portal.queue.wait_translations import why_waits
 
@@ -34,5 +34,5 @@ def ahead(at: datetime | None) -> bool:
 
 
 register.filter("why_waits", why_waits)
-register.filter("event_words", event_words)
+register.filter("event_words", health_words)
 register.filter("problem_words", problem_words)

@@ -6,7 +6,7 @@ from django.utils.functional import Promise
 from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_lazy as _
 
-from portal.jobs.event_words import event_words
+from portal.hardware.health_words import health_words
 from portal.jobs.models import Job
 from portal.jobs.states import EndReason, JobState
 
@@ -42,7 +42,7 @@ def cause_of(job: Job) -> str | Promise:
         return job.waiting_message or STATES[job.state]
     if job.state in {JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED}:
         reason = REASONS.get(job.end_reason) or STATES[job.state]
-        told = event_words(job.end_message)
+        told = health_words(job.end_message)
         if not told or told != job.end_message or get_language() == "en":
             return told or reason
         return gettext("%(reason)s (%(stored)s)") % {"reason": reason, "stored": job.end_message}

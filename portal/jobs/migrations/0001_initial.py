@@ -506,7 +506,12 @@ class Migration(migrations.Migration):
                 ("cause", models.CharField(blank=True, max_length=20)),
                 ("exit_code", models.IntegerField(blank=True, null=True)),
                 ("exit_signal", models.IntegerField(blank=True, null=True)),
-                ("exit_message", models.TextField(blank=True)),
+                (
+                    "exit_message",
+                    portal.common.sentence_field.SentenceField(
+                        blank=True, default=portal.common.sentence_field.nothing
+                    ),
+                ),
                 (
                     "oom_seen",
                     models.BooleanField(

@@ -99,7 +99,7 @@ class TaskAttempt(models.Model):
     cause = models.CharField(max_length=20, blank=True)
     exit_code = models.IntegerField(null=True, blank=True)
     exit_signal = models.IntegerField(null=True, blank=True)
-    exit_message = models.TextField(blank=True)
+    exit_message = SentenceField()
     oom_seen = models.BooleanField(
         default=False, db_default=False, help_text="some process of it was killed for memory, and it ended otherwise"
     )

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from django.db.models import Q
 
 from portal.job_file.model import JobSpec
+from portal.job_file.wordings import AND_MORE
 from portal.jobs import wordings
 from portal.storages.models import Storage
 from portal.storages.selectors.ties import StorageTies, storage_ties
@@ -69,4 +70,4 @@ def _some(nodes: Collection[str]) -> str:
     named = sorted(nodes)
     if len(named) <= NAMED:
         return ", ".join(named)
-    return wordings.AND_MORE(names=named[:NAMED], number=len(named) - NAMED)
+    return AND_MORE(names=named[:NAMED], number=len(named) - NAMED)

@@ -17,6 +17,7 @@ from portal.jobs.models import Job
 from portal.jobs.selectors.storages import storage_names
 from portal.jobs.services.pause import job_pause_itself
 from portal.jobs.states import JobState
+from portal.jobs.wordings import NO_STORAGE_MORE, NONE
 from portal.storages.models import Storage
 
 
@@ -63,4 +64,4 @@ def storages_keep(*, spec: JobSpec) -> None:
 
 
 def _refusal(name: str, vc: str, granted: frozenset[str]) -> str:
-    return f"{vc} has no storage {name} any more; it has: {', '.join(sorted(granted)) or 'none'}"
+    return NO_STORAGE_MORE(vc=vc, name=name, known=sorted(granted) or [NONE()])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from portal.job_file.model import JobSpec
+from portal.job_file.wordings import AND_MORE
 from portal.jobs import wordings
 from portal.jobs.models import Job
 
@@ -30,5 +31,5 @@ def jobs_named(jobs: Sequence[Job], *, to: Job) -> str:
     names = [job_named(job, to=to) for job in jobs[:_NAMED]]
     more = len(jobs) - len(names)
     if more:
-        return wordings.AND_MORE(names=names, number=more)
+        return AND_MORE(names=names, number=more)
     return wordings.AND(names=names[:-1], last=names[-1]) if len(names) > 1 else names[0]

@@ -14,8 +14,10 @@ from uuid import UUID
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F, QuerySet
 
-from nodes.protocol.messages import ContainerReport
+from nodes.protocol.messages import ContainerReport, Exit
 from nodes.protocol.states import Cause, ContainerState, Phase, moves_forward, reached
+from nodes.protocol.wording import Sentence, heard
+from nodes.protocol.wordings import WORDS
 from portal.common.prepared import Prepared, Slot
 from portal.common.told import LONGEST_LOG, amount_believed, perhaps_believed
 from portal.hardware.models import Node
@@ -204,11 +206,20 @@ def _times(row: TaskAttempt, report: ContainerReport, now: datetime) -> dict[str
             "cause": end.cause if end else Cause.VANISHED,
             "exit_code": end.code if end else None,
             "exit_signal": end.signal if end else None,
-            "exit_message": end.message if end else "",
+            "exit_message": _exit_message(row, end) if end else "",
             "oom_seen": end is not None and end.oom_seen,
             "log_tail": end.log_tail if end else "",
         }
     return fields
+
+
+def _exit_message(row: TaskAttempt, end: Exit) -> str:
+    """What the node says of the end; of a task that was told to end, the reason that it was given."""
+    stopped: str = row.stop_message
+    if not end.message or end.message == stopped:
+        return stopped if end.message else ""
+    message = heard(end.message, end.said)
+    return message if isinstance(message, Sentence) else WORDS(text=message)
 
 
 def _ms(moment: datetime) -> int:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 from nodes.protocol.messages import ContainerReport, SshAccess
+from nodes.protocol.wording import Sentence, heard
+from nodes.protocol.wordings import NO_SERVER
 from portal.accounts.keys import ssh_lines
 from portal.common.public_keys import NoPublicKey, public_key_parse
 from portal.job_file.model import JobSpec
@@ -70,9 +73,9 @@ def _lines(given: Iterable[str]) -> Iterator[str]:
             continue  # of a file accepted before keys were validated
 
 
-def ssh_reported(row: TaskAttempt, report: ContainerReport) -> dict[str, str]:
+def ssh_reported(row: TaskAttempt, report: ContainerReport) -> dict[str, Any]:
     """State of the task's SSH server; the container's claims count only if well-formed."""
-    told, known = report.ssh, dict[str, str](row.ssh)
+    told, known = report.ssh, dict[str, Any](row.ssh)
     if not known or told is None:
         return known
     try:
@@ -81,11 +84,13 @@ def ssh_reported(row: TaskAttempt, report: ContainerReport) -> dict[str, str]:
         key = ""
     if key:
         return {"state": "open", "user": told.user, "host_key": key}
-    return {"state": "none", "message": told.message[:300] or "its SSH server could not be started"}
+    why = heard(told.message[:300], told.said) or NO_SERVER()
+    return {"state": "none", "message": str(why), **({"said": why.stored()} if isinstance(why, Sentence) else {})}
 
 
 def ssh_hint(row: TaskAttempt) -> str:
     """Event text for a task without SSH after all."""
     if row.ssh.get("state") != "none":
         return ""
-    return NO_SSH(task=f"{row.task.role.name}/{row.task.index}", node=row.node.name, why=row.ssh["message"])
+    why = heard(row.ssh["message"], row.ssh.get("said"))
+    return NO_SSH(task=f"{row.task.role.name}/{row.task.index}", node=row.node.name, why=why)

@@ -187,7 +187,8 @@ def _vc_names(rows: Iterable[tuple[int, str, datetime | None]]) -> dict[int, str
     found: dict[int, str] = {}
     taken: set[str] = set()
     for key, name, removed in rows:
-        found[key] = f"{name} (until {removed:%Y-%m-%d})" if name in taken and removed else name
+        gone = name in taken and removed is not None
+        found[key] = gettext("%(vc)s (until %(day)s)") % {"vc": name, "day": f"{removed:%Y-%m-%d}"} if gone else name
         taken.add(name)
     return found
 

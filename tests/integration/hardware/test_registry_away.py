@@ -12,7 +12,7 @@ from pytest_django.fixtures import Settings
 
 from nodes.protocol.messages import Exit
 from nodes.protocol.states import Cause, Phase
-from portal.jobs.event_words import event_words
+from portal.common.sentences import worded
 from portal.jobs.models import Job, Task, TaskAttempt
 from portal.jobs.services.retry_counting import registry_until, tried_again
 from portal.jobs.states import JobState
@@ -53,7 +53,7 @@ def test_a_job_waits_for_its_registry_and_says_until_when_and_why(world: World, 
         assert job.waiting_message.startswith("it is tried again at ")
         assert ANSWER in job.waiting_message
     with override("zh-hans"):
-        assert "tried" not in event_words(told.message)
+        assert "tried" not in worded(told.message)
     assert job.retries_counted == 0
     assert set(job.avoid_nodes) == {"gpu01"}, "another node may reach it"
 

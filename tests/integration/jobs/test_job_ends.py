@@ -20,8 +20,8 @@ from pytest_django.fixtures import Settings
 from nodes.protocol.messages import Exit
 from nodes.protocol.states import Cause, Phase, StopReason
 from portal.common.errors import Conflict
+from portal.common.sentences import worded
 from portal.jobs import wordings
-from portal.jobs.event_words import event_words
 from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Task, TaskAttempt
 from portal.jobs.services.attempts import attempt_end
 from portal.jobs.services.stop import job_stop
@@ -66,7 +66,7 @@ def test_a_process_killed_for_memory_is_told_beside_the_true_end_and_stops_no_re
     (again,) = JobEvent.objects.filter(code__in=["requeued", "task_retried"])
     assert f"exit status 1 (an error): see the end of its log. {CHILD_KILLED} " in again.message
     with override("zh-hans"):
-        assert "killed" not in event_words(again.message)
+        assert "killed" not in worded(again.message)
     job.refresh_from_db()
     assert job.state != JobState.FAILED
 
@@ -111,7 +111,7 @@ def test_ends_that_seem_to_be_others_doing_cost_retries_once_they_are_too_many(
     warned = job.events.get(code="faults_counted")
     assert warned.message.endswith(OFTEN)
     with override("zh-hans"):
-        assert "ended" not in event_words(job.end_message)
+        assert "ended" not in worded(job.end_message)
 
 
 @pytest.mark.parametrize("gang", [True, False], ids=["gang", "no gang"])
@@ -304,8 +304,8 @@ def test_a_retry_after_a_failure_waits_a_little_and_says_until_when_and_why(worl
     assert "worker/0 failed on gpu01" in end
     assert job.waiting_message == f"it is tried again at {job.not_before:%H:%M:%S} UTC: {end}"
     with override("zh-hans"):
-        assert why_waits(job) == f"将于 UTC {job.not_before:%H:%M:%S} 再次尝试：{event_words(end)}"
-        assert event_words(end) != end
+        assert why_waits(job) == f"将于 UTC {job.not_before:%H:%M:%S} 再次尝试：{worded(end)}"
+        assert worded(end) != end
     world.cycle(now=timezone.now() + timedelta(seconds=60))
     job.refresh_from_db()
     assert job.state == JobState.STARTING

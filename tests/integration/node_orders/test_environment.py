@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from django.utils.translation import override
 
-from portal.jobs.event_words import event_words
+from portal.common.sentences import worded
 from portal.jobs.models import JobEvent
 from portal.node_orders.services import environment as variables
 from portal.node_orders.services.environment import LEFT_OUT, Facts, Peer, environment, shared_variables
@@ -97,4 +97,4 @@ def test_an_event_says_once_what_the_tasks_go_without(monkeypatch: pytest.Monkey
     (event,) = JobEvent.objects.filter(job=job, code="hint", data__says="left_out")
     assert event.message.startswith("Its tasks go without PAI_TASK_ROLE_INSTANCES, PAI_TASK_ROLE_worker_HOST_LIST: ")
     with override("zh-hans"):
-        assert event_words(event.message).startswith("其任务没有 PAI_TASK_ROLE_INSTANCES")
+        assert worded(event.message).startswith("其任务没有 PAI_TASK_ROLE_INSTANCES")

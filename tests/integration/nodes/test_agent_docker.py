@@ -14,9 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from nodes.agent.runtimes.docker.forgotten import FORGOTTEN
 from nodes.agent.runtimes.docker.logs import ENDED_UNSEEN
 from nodes.agent.runtimes.docker.lost_exits import STATUS_LOST
+from nodes.protocol import wordings
 from nodes.protocol.messages import ImageAuth, Limits
 from nodes.protocol.names import container_name
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
@@ -392,7 +392,7 @@ def test_a_container_that_the_engine_has_begun_and_forgotten_neither_runs_twice_
     ended = portal.wait_end(attempt, deadline_s=60)
     assert ended.exit is not None
     if then is Phase.RUN:
-        assert (ended.exit.cause, ended.exit.message) == (Cause.ENGINE_FAULT, FORGOTTEN)
+        assert (ended.exit.cause, ended.exit.message) == (Cause.ENGINE_FAULT, wordings.FORGOTTEN())
         assert not psutil.pid_exists(pid), "nothing of it runs"
     portal.end(attempt)
     wait_until(lambda: not psutil.pid_exists(pid), "it to be ended")

@@ -70,11 +70,6 @@ def problems_written() -> Iterator[tuple[str, str]]:
     return _written("portal", {"Problem"})
 
 
-def agents_say() -> Iterator[tuple[str, str]]:
-    """The same of what a node says of a task that ended or could not begin."""
-    return _written("nodes", {"Exit", "AttemptFailed", "SshServer"})
-
-
 def configurations_written() -> set[str]:
     """The forms of what is told of a configuration."""
     found = _Search(modules(ROOT, "scheduling"), {"Words", "add"}).everywhere()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,14 +12,17 @@ from django.conf import settings
 from django.template import Context, Template
 from django.utils.translation import override
 
-from nodes.protocol.wording import DEEPEST, LONGEST, Wording, declared, stored, told
+from nodes.protocol import wordings as says
+from nodes.protocol.messages import Exit, decode, encode
+from nodes.protocol.states import Cause
+from nodes.protocol.wording import DEEPEST, LONGEST, Wording, declared, heard, stored, told
 from portal.common.sentence_field import SentenceField
 from portal.common.sentences import worded
 from portal.jobs import wordings
 from portal.jobs.services.transitions import job_event
 
 CHINESE = re.compile("[\u4e00-\u9fff]")
-ONLY_PARTS = {"idle_warned", "end", "end_of", "gpu", "rule"}
+ONLY_PARTS = {"idle_warned", "end", "end_of", "gpu", "rule", "words", "node_gpu_fault"}
 """These put others together, and have no word of their own to translate."""
 
 
@@ -112,3 +116,16 @@ def test_stored_sentences_are_read_so_deep_and_no_deeper_and_are_no_markup() -> 
     for _ in range(2 * DEEPEST):
         data = {"says": "stopped_by", "who": data}
     assert told(data).count("Stopped by") == DEEPEST
+
+
+def test_what_a_node_says_as_code_and_data_counts_only_if_it_says_the_same_as_its_text() -> None:
+    sent = Exit(cause=Cause.PORT_TAKEN, message=says.PORT_TAKEN(port=8080))
+    got = decode(encode(sent), Exit)
+    assert type(got.message) is str
+    assert heard(got.message, got.said) == got.message == "host port 8080 is in use on this node"
+    with override("zh-hans"):
+        assert CHINESE.search(worded(heard(got.message, got.said)))
+        for said in (None, {}, {"says": "x"}, {"says": "node_port_taken", "port": 80}, says.STILL_THERE().stored()):
+            assert worded(heard(got.message, said)) == got.message
+    again = replace(got, message="its own words")
+    assert heard(again.message, again.said) == "its own words", "what it said before is no word of that"

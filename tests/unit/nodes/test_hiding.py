@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nodes.agent.attempts.secrets import AttemptSecrets
+from nodes.agent.logs.masks import Masks
 from nodes.agent.runtimes.base import AttemptFailed
+from nodes.protocol import wordings
+from nodes.protocol.messages import Exit, SshServer, encode
 from nodes.protocol.states import Cause, ContainerState, Phase
 from tests.support.cluster.agent_logs import Printed, line
 from tests.support.cluster.memory_runtime import MemoryRuntime
@@ -66,3 +70,15 @@ def test_a_reason_hides_secrets(tmp_path: Path) -> None:
         ended = wait_for(supervisor, SPEC, lambda report: report.exit)
     assert ended.exit is not None
     assert ended.exit.message == f"no image at https://bob:{STARS}@example.org"
+
+
+def test_what_a_message_hides_is_not_in_its_data_either() -> None:
+    secrets = AttemptSecrets(None)  # type: ignore[arg-type]  # asked only for what a record keeps
+    secrets.masks = Masks([SECRET])
+    ended = Exit(cause=Cause.INVALID, message=wordings.NO_COMMAND(why=f"no file {SECRET}"))
+    shown = SshServer(message=wordings.NO_COMMAND(why=SECRET))
+    for told in (secrets.exit(ended), secrets.ssh(shown)):
+        assert SECRET not in encode(told).decode()
+        assert told.message.startswith("the command could not be started")
+    plain = Exit(cause=Cause.INVALID, message=wordings.NO_SHELL())
+    assert secrets.exit(plain) == plain, "what hides nothing stays as it is"

@@ -9,12 +9,13 @@ import pytest
 
 from nodes.agent.runtimes.process.runtime import ProcessRuntime
 from nodes.agent.runtimes.ssh import SshSetup, ssh_answer, ssh_keys_text
+from nodes.protocol import wordings
 from nodes.protocol.messages import SshAccess, SshServer
 from tests.support.cluster.memory_runtime import MemoryRuntime
 from tests.support.run.waiting import wait_until
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
-NOT_STARTED = SshServer(message="its SSH server could not be started")
+NOT_STARTED = SshServer(message=wordings.NO_SERVER())
 
 
 @pytest.mark.parametrize(
@@ -71,4 +72,4 @@ def test_plain_processes_have_no_ssh_and_say_so(tmp_path: Path) -> None:
     wanted = SshAccess(port=7, keys=(KEY,))
     care = SshSetup("a", runtime, lambda: None)
     told = wait_until(lambda: care.look(wanted, opened=False), "its answer")
-    assert told == SshServer(message="SSH is for containers, and this node runs tasks as plain processes")
+    assert told == SshServer(message=wordings.NO_CONTAINER())

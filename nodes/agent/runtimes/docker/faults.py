@@ -11,6 +11,7 @@ import urllib3
 from docker.errors import APIError, DockerException, NotFound
 
 from nodes.agent.runtimes.base import AttemptFailed, RuntimeUnavailable
+from nodes.protocol import wordings
 from nodes.protocol.connecting import causes_of
 from nodes.protocol.states import Cause
 
@@ -76,18 +77,18 @@ def pull_failure(text: str, image: str) -> AttemptFailed:
     """The failure of a pull: only the registry can say that there is no such image, everything else may pass."""
     lower, told = text.lower(), _sentence(_ANSWER.sub(r"\1", text))
     if "no space left" in lower:
-        return AttemptFailed(Cause.NO_SPACE, f"no space for the image {image}")
+        return AttemptFailed(Cause.NO_SPACE, wordings.NO_SPACE(image=image))
     if (again := _AGAIN.search(lower)) is not None:
         code = again["after"] or again["before"] or "429"
-        return AttemptFailed(Cause.IMAGE_AWAY, f"the registry of {image} answers {code}: {told}")
+        return AttemptFailed(Cause.IMAGE_AWAY, wordings.REGISTRY_ANSWERS(image=image, code=code, why=told))
     if any(fragment in lower for fragment in _OTHER_PLATFORM):
-        return AttemptFailed(Cause.IMAGE_PLATFORM, f"{image} is not made for this node's processors: {told}")
+        return AttemptFailed(Cause.IMAGE_PLATFORM, wordings.OTHER_PROCESSORS(image=image, why=told))
     # Docker's own "pull access denied" too: of what is private a registry may not say whether it is there.
     if any(fragment in lower for fragment in _DENIED):
-        return AttemptFailed(Cause.IMAGE_DENIED, f"the registry refused {image}: {told}")
+        return AttemptFailed(Cause.IMAGE_DENIED, wordings.REGISTRY_REFUSED(image=image, why=told))
     if any(fragment in lower for fragment in _MISSING):
-        return AttemptFailed(Cause.IMAGE_MISSING, f"there is no image {image}: {told}")
-    return AttemptFailed(Cause.IMAGE_AWAY, f"the image {image} cannot be fetched: {told}")
+        return AttemptFailed(Cause.IMAGE_MISSING, wordings.NO_IMAGE(image=image, why=told))
+    return AttemptFailed(Cause.IMAGE_AWAY, wordings.IMAGE_AWAY(image=image, why=told))
 
 
 class EngineUnavailable(requests.RequestException):

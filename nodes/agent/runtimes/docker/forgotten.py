@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 import psutil
 
-FORGOTTEN = "the container engine was started anew as it began this task, and does not know it any more"
 _SHIM = "containerd-shim"
 _WAIT_S = 5.0
 

@@ -21,6 +21,7 @@ from nodes.agent.runtimes.docker.client import keeps_in_containerd
 from nodes.agent.runtimes.docker.engine import Engine
 from nodes.agent.runtimes.docker.faults import engine_errors, engine_failures, pull_failure
 from nodes.agent.runtimes.docker.pull import Pull, repository_tag
+from nodes.protocol import wordings
 from nodes.protocol.messages import ContainerSpec, Progress
 from nodes.protocol.states import Cause
 
@@ -223,7 +224,7 @@ class ImageResolver:
     def _after_pull(self, spec: ContainerSpec, wanted: str | None) -> Image:
         local = self._local(_pinned(spec.image, wanted))
         if local is None:
-            raise AttemptFailed(Cause.ENGINE_FAULT, f"the image {spec.image} is gone after its pull")
+            raise AttemptFailed(Cause.ENGINE_FAULT, wordings.IMAGE_GONE(image=spec.image))
         found = _with_digest(spec.image, local, wanted) or _image(spec.image, local)
         self._uses.note_pulled(local["Id"])
         self._name(spec.image, found.reference)
@@ -296,9 +297,7 @@ def _login(spec: ContainerSpec) -> dict[str, str] | None:
     bound = spec.auth.registry.removeprefix("https://").removeprefix("http://").split("/")[0]
     bound = "docker.io" if bound in _HUB else bound
     if bound != registry_of(spec.image):
-        raise AttemptFailed(
-            Cause.INVALID, f"the login is for {bound}, but the image comes from {registry_of(spec.image)}"
-        )
+        raise AttemptFailed(Cause.INVALID, wordings.OTHER_LOGIN(registry=bound, other=registry_of(spec.image)))
     return {"username": spec.auth.username, "password": spec.auth.password}
 
 
@@ -339,7 +338,7 @@ def _with_digest(image: str, local: dict[str, Any] | None, digest: str | None) -
 
 def _mismatch(spec: ContainerSpec, local: dict[str, Any]) -> AttemptFailed:
     here = _image(spec.image, local).digest
-    return AttemptFailed(Cause.IMAGE_MISMATCH, f"{spec.image} is {here} here, the other tasks run {spec.digest}")
+    return AttemptFailed(Cause.IMAGE_MISMATCH, wordings.IMAGE_OTHER(image=spec.image, digest=here, other=spec.digest))
 
 
 def _image(image: str, local: dict[str, Any]) -> Image:

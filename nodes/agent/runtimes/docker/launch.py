@@ -17,13 +17,14 @@ from nodes.agent.runtimes.docker.container_config import RAISED_LIMITS, NodeFact
 from nodes.agent.runtimes.docker.container_state import status_of
 from nodes.agent.runtimes.docker.engine import Engine
 from nodes.agent.runtimes.docker.faults import engine_errors, failure_of, limit_refused
-from nodes.agent.runtimes.docker.forgotten import FORGOTTEN, end_forgotten
+from nodes.agent.runtimes.docker.forgotten import end_forgotten
 from nodes.agent.runtimes.docker.images import entrypoint_of
 from nodes.agent.runtimes.docker.lost_exits import made_before
 from nodes.agent.runtimes.docker.open_lines import OpenLines
 from nodes.agent.runtimes.ports import ports_check
 from nodes.agent.runtimes.stop_notice import notice_folder
 from nodes.agent.storage.folders import own_job_folder
+from nodes.protocol import wordings
 from nodes.protocol.messages import ContainerSpec, GpuInfo
 from nodes.protocol.names import container_name
 from nodes.protocol.states import Cause
@@ -75,10 +76,10 @@ class ContainerLauncher:
     def start(self, spec: ContainerSpec) -> RuntimeContainer:
         found = self._find(spec.attempt)
         if found is None:
-            raise AttemptFailed(Cause.VANISHED, "its container is gone without our doing")
+            raise AttemptFailed(Cause.VANISHED, wordings.CONTAINER_GONE())
         if found.status is Status.CREATED:
             if self.end_forgotten(spec.attempt):
-                raise AttemptFailed(Cause.ENGINE_FAULT, FORGOTTEN)
+                raise AttemptFailed(Cause.ENGINE_FAULT, wordings.FORGOTTEN())
             notice_folder(self._notices / spec.attempt)
             self._equip(spec)
             self._open_lines(spec.attempt).attach(started=False)
@@ -114,7 +115,7 @@ class ContainerLauncher:
             self._uses.note([str(details["Image"])], int(time.time() * 1000))
         found = self._find(spec.attempt)
         if found is None:
-            message = f"a container of another owner is named {container_name(spec.attempt)}"
+            message = wordings.NAME_TAKEN(name=container_name(spec.attempt))
             raise AttemptFailed(Cause.ENGINE_FAULT, message)
         return found
 

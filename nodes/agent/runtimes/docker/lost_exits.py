@@ -8,6 +8,8 @@ from typing import Any
 
 import docker
 
+from nodes.protocol import wordings
+
 READS_AGAIN_S = 30.0
 """Time within which a starting Engine with many containers, on a busy machine, reads all their pipes again."""
 UNKNOWN = frozenset({0, 255})
@@ -15,7 +17,7 @@ UNKNOWN = frozenset({0, 255})
 23 also 0 where containerd has forgotten the container as well as its task."""
 EVENTS_KEPT = 256
 """Events that Docker keeps (moby, ``daemon/events``)."""
-STATUS_LOST = "the container engine was started anew when it ended, and does not know its exit status"
+STATUS_LOST = wordings.STATUS_LOST()
 
 
 def engine_began_s(client: docker.APIClient, age_s: float | None) -> float | None:

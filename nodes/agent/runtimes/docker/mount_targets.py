@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nodes.agent.runtimes.base import AttemptFailed
 from nodes.agent.storage.folders import FOLDER, mount_open
+from nodes.protocol import wordings
 from nodes.protocol.messages import ContainerSpec
 from nodes.protocol.states import Cause
 
@@ -40,13 +41,10 @@ def mounts_stay(spec: ContainerSpec, leads: Mapping[str, str], workspace: Path) 
         if leads[target] != target:
             raise AttemptFailed(
                 Cause.INVALID,
-                f"in its image a link leads from {target} to {leads[target]}, where nothing is mounted; name that "
-                "path, or take an image without the link",
+                wordings.LINK_LEADS(path=target, place=leads[target]),
             )
         if any(is_within(file, target) for file in ACCOUNT_FILES):
-            raise AttemptFailed(
-                Cause.INVALID, f"nothing can be mounted at {target}: users of the container are written there"
-            )
+            raise AttemptFailed(Cause.INVALID, wordings.USERS_THERE(path=target))
         _nested_stays(spec, target, workspace)
 
 
@@ -72,7 +70,7 @@ def _nested_stays(spec: ContainerSpec, target: str, workspace: Path) -> None:
             return
         except OSError as error:
             if error.errno not in (errno.ELOOP, errno.ENOTDIR):
-                raise AttemptFailed(Cause.STORAGE_MISSING, f"{target} cannot be looked at: {error.strerror}") from error
-            raise AttemptFailed(
-                Cause.INVALID, f"{target} cannot be mounted: what lies there in {outer} is a link or a file"
-            ) from error
+                raise AttemptFailed(
+                    Cause.STORAGE_MISSING, wordings.NOT_LOOKED_AT(path=target, why=error.strerror)
+                ) from error
+            raise AttemptFailed(Cause.INVALID, wordings.LINK_OR_FILE(path=target, folder=outer)) from error

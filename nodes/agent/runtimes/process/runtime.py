@@ -42,6 +42,7 @@ from nodes.agent.runtimes.stop_notice import NOTICE_NAME, NOTICE_VARIABLE, notic
 from nodes.agent.storage.delete_tree import folder_remove_or_log
 from nodes.agent.storage.folders import lease_location, own_job_folder
 from nodes.agent.storage.workspace import workspace_remove
+from nodes.protocol import wordings
 from nodes.protocol.messages import ContainerSpec, Progress, SshServer
 from nodes.protocol.sessions import ShellRequest
 from nodes.protocol.states import Cause
@@ -121,7 +122,7 @@ class ProcessRuntime:
         wrapper.write_once(folder / "meta.json", meta)
         found = self.find(spec.attempt)
         if found is None:
-            raise AttemptFailed(Cause.ENGINE_FAULT, "another node's agent has this attempt in its hands")
+            raise AttemptFailed(Cause.ENGINE_FAULT, wordings.OTHER_AGENT())
         return found
 
     def start(self, spec: ContainerSpec) -> RuntimeContainer:
@@ -131,14 +132,14 @@ class ProcessRuntime:
                 self._launch(spec, folder)
             except OSError as error:
                 cause = Cause.NO_SPACE if error.errno == errno.ENOSPC else Cause.ENGINE_FAULT
-                raise AttemptFailed(cause, f"its process could not be started: {error.strerror}") from error
+                raise AttemptFailed(cause, wordings.NO_PROCESS(why=error.strerror)) from error
         self._await_start(folder)
         self._watch_process(spec.attempt)
         found = self.find(spec.attempt)
         if found is None:
-            raise AttemptFailed(Cause.VANISHED, "its folder is gone")
+            raise AttemptFailed(Cause.VANISHED, wordings.FOLDER_GONE())
         if found.ending is not None and found.ending.error:
-            raise AttemptFailed(Cause.INVALID, f"the command could not be started: {found.ending.error}")
+            raise AttemptFailed(Cause.INVALID, wordings.NO_COMMAND(why=found.ending.error))
         return found
 
     def signal(self, attempt: str, number: int) -> None:
@@ -185,7 +186,7 @@ class ProcessRuntime:
         """Nothing to do: there is no SSH server."""
 
     def ssh_open(self, attempt: str, port: int) -> SshServer:
-        return SshServer(message="SSH is for containers, and this node runs tasks as plain processes")
+        return SshServer(message=wordings.NO_CONTAINER())
 
     def end_leftover_shells(self) -> None:
         """Nothing to do: they ended with the agent whose children they were."""
@@ -257,7 +258,7 @@ class ProcessRuntime:
             if (folder / "child.json").exists() or (folder / "exit.json").exists():
                 return
             self._closed.wait(0.005)
-        raise AttemptFailed(Cause.ENGINE_FAULT, "the wrapper of the process did not start")
+        raise AttemptFailed(Cause.ENGINE_FAULT, wordings.NO_WRAPPER())
 
     def _home(self, spec: ContainerSpec) -> Path:
         return self._folder_for(spec, self._homes / spec.attempt)
