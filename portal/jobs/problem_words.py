@@ -148,7 +148,6 @@ SENTENCES = (
         "%(tasks)s tasks need the host network, which %(vc)s may not use; ask an administrator, or put the work into "
         "one task"
     ),
-    gettext_noop("%(tasks)s tasks need the host network, which %(vc)s may not use any more"),
     gettext_noop("containers run as their user in %(vc)s, never as root; remove it, or ask an administrator"),
     gettext_noop("%(image)s runs as its user in %(vc)s, never as root; remove it, or ask an administrator"),
     gettext_noop("there is no node %(name)s"),

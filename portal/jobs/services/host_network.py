@@ -10,6 +10,7 @@ from django.db.models import Sum
 from portal.jobs.models import Job
 from portal.jobs.services.pause import job_pause_itself
 from portal.jobs.states import JobState
+from portal.jobs.wordings import NO_HOST_NETWORK
 
 
 def host_network_hold(*, jobs: Collection[int], now: datetime) -> frozenset[int]:
@@ -21,6 +22,6 @@ def host_network_hold(*, jobs: Collection[int], now: datetime) -> frozenset[int]
     barred = Job.objects.filter(pk__in=jobs, state=JobState.WAITING, vc__host_network=False)
     held = list(barred.annotate(size=Sum("roles__instances")).filter(size__gt=1).select_related("vc", "user"))
     for job in held:
-        cause = f"{job.size} tasks need the host network, which {job.vc.name} may not use any more"
+        cause = NO_HOST_NETWORK(tasks=job.size, vc=job.vc.name)
         job_pause_itself(job=job, cause=cause, now=now)
     return frozenset(job.pk for job in held)
