@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+import portal.jobs.wordings  # noqa: F401  declares what jobs say
 from nodes.agent.runtimes.docker.logs import ENDED_UNSEEN
 from nodes.agent.runtimes.docker.lost_exits import STATUS_LOST
 from nodes.protocol.logs import MARK
 from nodes.protocol.names import LABEL
+from nodes.protocol.wording import told
 from tests.reliability.chaos.load import KINDS, Load, Sent
 from tests.reliability.chaos.plant import NODES, Plant
 from tests.support.people.person import OVER
@@ -94,7 +96,8 @@ class Verdict:
     def _of_job(self, one: Sent) -> Iterator[str]:
         sql = self.plant.stack.sql
         kind = KINDS[one.kind]
-        state, reason, message = sql("SELECT state, end_reason, end_message FROM jobs_job WHERE id = %s", one.id)[0]
+        state, reason, said = sql("SELECT state, end_reason, end_message FROM jobs_job WHERE id = %s", one.id)[0]
+        message = told(said)
         codes = [row[0] for row in sql("SELECT code FROM jobs_jobevent WHERE job_id = %s ORDER BY id", one.id)]
         if (ends := [code for code in codes if code in OVER]) != [state]:
             yield f"is {state} and ended as {ends}"
@@ -111,7 +114,7 @@ class Verdict:
         if [row[0] for row in attempts] != list(range(1, len(attempts) + 1)):
             yield f"its attempts are numbered {[row[0] for row in attempts]}"
         own = "stopped" if kind.ends == "stopped" else kind.ends
-        causes = [row[2] for row in attempts if not _from_outside(row[3])]
+        causes = [row[2] for row in attempts if not _from_outside(told(row[3]))]
         if bad := [cause for cause in causes if cause not in TRUE_CAUSES | {own}]:
             yield f"attempts ended as {bad}"
         if kind.ends != "stopped" and causes.count(own) != kind.attempts:
@@ -119,8 +122,8 @@ class Verdict:
 
     def _story(self, one: Sent) -> Iterator[str]:
         """What Berth tells of a job, beside what was found wrong with it."""
-        rows = self.plant.stack.sql("SELECT at, code, message FROM jobs_jobevent WHERE job_id = %s ORDER BY id", one.id)
-        yield from (f"{at:%H:%M:%S} {code}: {message}" for at, code, message in rows)
+        rows = self.plant.stack.sql("SELECT at, code, data FROM jobs_jobevent WHERE job_id = %s ORDER BY id", one.id)
+        yield from (f"{at:%H:%M:%S} {code}: {told(data)}" for at, code, data in rows)
         for (attempt,) in self.plant.stack.sql(
             """SELECT t.id FROM jobs_taskattempt t JOIN jobs_jobattempt a ON a.id = t.job_attempt_id
                WHERE a.job_id = %s""",
@@ -139,8 +142,8 @@ class Verdict:
                FROM jobs_taskattempt t JOIN jobs_jobattempt a ON a.id = t.job_attempt_id WHERE a.job_id = %s""",
             one.id,
         )
-        for attempt, reason, message, lost, started in rows:
-            own = reason == kind.ends != "stopped" and not _from_outside(message)
+        for attempt, reason, said, lost, started in rows:
+            own = reason == kind.ends != "stopped" and not _from_outside(told(said))
             records = self._records(one, str(attempt))
             lines = _printed(records)
             whole = [f"line {number}" for number in range(kind.lines)]
