@@ -7,7 +7,8 @@ import json
 import select
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -128,9 +129,20 @@ class Program:
         self._process.communicate()
 
 
-def trainer(machine: Machine, *arguments: str) -> subprocess.Popen[str]:
-    """The program that stands for a training; its lines are `step N loss X`."""
+@contextmanager
+def trainer(machine: Machine, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """The program that stands for a training; its lines are `step N loss X`. It ends with the block."""
     path = Path(machine.env["LD_LIBRARY_PATH"]) / "trainer"
-    return subprocess.Popen(
+    with subprocess.Popen(
         [path, *arguments], env=machine.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def trained(machine: Machine, *arguments: str) -> str:
+    """What it printed, from its start to its end."""
+    with trainer(machine, *arguments) as process:
+        return process.communicate()[0]

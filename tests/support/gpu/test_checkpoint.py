@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.gpu.conftest import Start
 from tests.support.gpu.machine import BREAKS, CRASHES, HANGS, Machine
-from tests.support.gpu.program import HANDLE, INT, Program, trainer
+from tests.support.gpu.program import HANDLE, INT, Program, trained, trainer
 from tests.support.run.waiting import wait_until
 
 pytestmark = pytest.mark.root
@@ -114,19 +114,19 @@ def test_the_switch_takes_the_time_that_was_measured(machine: Machine, keeper: K
 def test_a_trainers_losses_are_bit_for_bit_the_same_whenever_it_was_parked(machine: Machine, keeper: Keeper) -> None:
     """Twenty times, at whatever moment, while another program fills the GPU meanwhile."""
     steps = ("--steps", "600", "--memory-mb", "16")
-    alone = trainer(machine, *steps).communicate()[0]
+    alone = trained(machine, *steps)
     machine.speed(20)
-    parked = trainer(machine, *steps, "--host-us", "400")
-    assert parked.stdout is not None
-    lines = [parked.stdout.readline()]
-    for round_ in range(20):
-        keeper.park(parked.pid)
-        assert trainer(machine, "--steps", "2", "--memory-mb", "8").communicate()[0].endswith("memory intact\ndone\n")
-        keeper.resume(parked.pid)
-        time.sleep(round_ / 2000)
-    assert parked.poll() is None, "it was parked while it worked"
-    machine.speed(0)
-    assert "".join([*lines, parked.communicate()[0]]) == alone
+    with trainer(machine, *steps, "--host-us", "400") as parked:
+        assert parked.stdout is not None
+        lines = [parked.stdout.readline()]
+        for round_ in range(20):
+            keeper.park(parked.pid)
+            assert trained(machine, "--steps", "2", "--memory-mb", "8").endswith("memory intact\ndone\n")
+            keeper.resume(parked.pid)
+            time.sleep(round_ / 2000)
+        assert parked.poll() is None, "it was parked while it worked"
+        machine.speed(0)
+        assert "".join([*lines, parked.communicate()[0]]) == alone
     assert len(alone.splitlines()) == 602
 
 

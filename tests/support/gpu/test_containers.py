@@ -14,7 +14,7 @@ from docker.models.containers import Container
 from docker.types import DeviceRequest
 
 from tests.support.gpu.machine import Machine
-from tests.support.gpu.program import Program, trainer
+from tests.support.gpu.program import Program, trained
 from tests.support.run.waiting import wait_until
 from tests.support.services.docker_engine import DockerEngine
 
@@ -101,7 +101,7 @@ def test_a_container_is_parked_and_paused_while_another_has_its_gpu_and_loses_no
     machine: Machine, begin: Begin, keeper: Program
 ) -> None:
     arguments = "--steps 300 --memory-mb 32"
-    alone = trainer(machine, *arguments.split()).communicate()[0]
+    alone = trained(machine, *arguments.split())
     container = begin(f"trainer {arguments} --host-us 2000", 0)
     wait_until(lambda: len(steps(container)) > 20, "some steps")
     ((pid, held),) = on(0).items()

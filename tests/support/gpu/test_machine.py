@@ -4,7 +4,6 @@ counted."""
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -15,7 +14,7 @@ import pytest
 
 from tests.support.gpu.conftest import Start
 from tests.support.gpu.machine import KILLED, Machine
-from tests.support.gpu.program import FLOAT, HANDLE, INT, Program, trainer
+from tests.support.gpu.program import FLOAT, HANDLE, INT, Program, trained, trainer
 from tests.support.run.waiting import wait_until
 
 GIB, MIB = 1 << 30, 1 << 20
@@ -273,17 +272,15 @@ def test_fifty_killed_trainers_leave_nothing_and_the_next_one_is_as_good_as_the_
     """Killed at whatever moment, two at a time."""
     machine.speed(1)
     for round_ in range(25):
-        both = [trainer(machine, "--step-us", "20", "--memory-mb", "4") for _ in range(2)]
-        for one in both:
-            assert one.stdout is not None
-            one.stdout.readline()
-        time.sleep(round_ % 10 / 2000)
-        for one in both:
-            one.send_signal(signal.SIGKILL)
-            one.communicate()
+        endless = ("--step-us", "20", "--memory-mb", "4")
+        with trainer(machine, *endless) as first, trainer(machine, *endless) as second:
+            for one in (first, second):
+                assert one.stdout is not None
+                one.stdout.readline()
+            time.sleep(round_ % 10 / 2000)
     assert (processes(), used()) == ({}, 0)
     machine.speed(0)
-    assert trainer(machine, "--steps", "3").communicate()[0].splitlines()[-1] == "done"
+    assert trained(machine, "--steps", "3").splitlines()[-1] == "done"
 
 
 def test_a_process_in_a_container_is_known_by_its_pid_outside(machine: Machine) -> None:
