@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from itertools import pairwise
 
 from django.conf import settings
@@ -61,13 +62,18 @@ class Scheduler:
     and any scheduler may be replaced by a new one at any time."""
 
     def __init__(self, holder: str = "") -> None:
-        self.holder = holder or holder_new()  # of the lease
+        self._named = holder
         self.engine: Engine | None = None  # of the last cycle, while none runs
         self.snapshots = SnapshotReader()
         self.time_limits = TimeLimits()
         self.ports = PortShortages()
         self.garbage = Collector()
         self.told_at = -TOLD_EVERY_S  # when reasons were last computed
+
+    @cached_property
+    def holder(self) -> str:
+        """Of the lease. Chosen at the first cycle: a process that is forked before has a name of its own."""
+        return self._named or holder_new()
 
     def cycle(self, *, now: datetime) -> Cycle | None:
         """Runs one cycle. None while another scheduler holds the lease. Killed at any point, nothing is lost."""

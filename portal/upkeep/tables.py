@@ -13,6 +13,7 @@ from django.db import connection
 from django.db.models import BooleanField, CharField, Field, FloatField, IntegerField, JSONField, Model, TextField
 
 from nodes.protocol.decoding import decoded
+from nodes.protocol.wording import stored
 
 BATCH = 1000
 LEFT_OUT = (Session,)
@@ -31,7 +32,7 @@ def tables() -> list[type[Model]]:
 def rows_write(model: type[Model], file: IO[bytes]) -> int:
     """All rows of a table, as they are in the transaction that goes on. Returns how many."""
     names = [field.attname for field in model._meta.concrete_fields]
-    encoder = msgspec.json.Encoder()
+    encoder = msgspec.json.Encoder(enc_hook=stored)  # of a sentence its code and data
     file.write(encoder.encode(names) + b"\n")
     rows = model._base_manager.order_by("pk").values_list(*names).iterator(chunk_size=BATCH)
     count = 0
@@ -85,7 +86,7 @@ def _ready(field: Field[Any, Any]) -> Callable[[Any], Any] | None:
     if isinstance(target, JSONField):
         # Where NULL is not allowed, nothing was JSON's own null.
         adapt, null = connection.ops.adapt_json_value, field.null
-        return lambda value: None if value is None and null else adapt(value, target.encoder)
+        return lambda value: None if value is None and null else adapt(target.get_prep_value(value), target.encoder)
     return lambda value: target.get_db_prep_save(target.to_python(value), connection)
 
 

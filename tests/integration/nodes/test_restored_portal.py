@@ -50,7 +50,8 @@ def test_what_had_begun_and_nobody_here_knows_is_gone_and_does_not_begin_anew(no
         supervisor.take(desired(1, fresh, begun))
         wait_for(supervisor, SPECS[1], in_state(ContainerState.RUNNING))
         gone = wait_for(supervisor, SPEC, in_state(ContainerState.TERMINATED))
-        assert gone.exit == Exit(cause=Cause.VANISHED, message="its server knows nothing of it any more")
+        told, said = "its server knows nothing of it any more", {"says": "node_unknown"}
+        assert gone.exit == Exit(cause=Cause.VANISHED, message=told, said=said)
         supervisor.take(desired(2, fresh, replace(begun, phase=Phase.REMOVE)))
         wait_until(lambda: shown(supervisor, SPEC.attempt) is None, "nothing of it")
     assert SPEC.attempt not in node.runtime.starts
