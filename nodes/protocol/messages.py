@@ -321,14 +321,21 @@ class GpuProcess:
     pid: int
     memory_mb: int
     attempt: str | None  # whose container it belongs to; None: nobody's of ours
+    utilisation: int | None = None  # its part of the GPU's time of late, in percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSample:
-    """One reading; None where the GPU reports nothing. Utilisation in percent, power in watts, clocks in MHz."""
+    """One reading; None where the GPU reports nothing. Power in watts, clocks in MHz, the others in percent: the time
+    with any kernel (``utilisation``), and from Hopper on, since the reading before, the multiprocessors at work, their
+    warps, the tensor units at work, and the memory's bandwidth."""
 
     uuid: str
     utilisation: int | None = None
+    sm_active: int | None = None
+    sm_occupancy: int | None = None
+    tensor_active: int | None = None
+    dram_active: int | None = None
     memory_used_mb: int | None = None
     temperature_c: int | None = None
     power_w: int | None = None

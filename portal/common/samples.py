@@ -120,6 +120,10 @@ def _gpu_believed(told: GpuSample) -> GpuSample:
         uuid=told.uuid[:NAME],
         throttle=tuple(one[:NAME] for one in told.throttle[:PROCESSES]),
         utilisation=perhaps_believed(told.utilisation),
+        sm_active=perhaps_believed(told.sm_active),
+        sm_occupancy=perhaps_believed(told.sm_occupancy),
+        tensor_active=perhaps_believed(told.tensor_active),
+        dram_active=perhaps_believed(told.dram_active),
         memory_used_mb=perhaps_believed(told.memory_used_mb),
         temperature_c=perhaps_believed(told.temperature_c),
         power_w=perhaps_believed(told.power_w),
@@ -128,7 +132,7 @@ def _gpu_believed(told: GpuSample) -> GpuSample:
         processes=tuple(
             replace(
                 one, pid=number_believed(one.pid), memory_mb=number_believed(one.memory_mb),
-                attempt=one.attempt and one.attempt[:NAME],
+                attempt=one.attempt and one.attempt[:NAME], utilisation=perhaps_believed(one.utilisation),
             )
             for one in told.processes[:PROCESSES]
         ),

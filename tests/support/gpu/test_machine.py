@@ -248,6 +248,7 @@ def test_a_lost_gpu_and_a_missing_driver_end_what_waits_for_them(machine: Machin
     machine.speed(1)
     program.spin(3600)
     program.begin("cuCtxSynchronize")
+    time.sleep(0.05)  # it waits
     machine.gpu(0).lost = 1
     with pytest.raises(Exception, match="999"):
         program.answer()

@@ -12,6 +12,7 @@ from typing import Any
 import pynvml
 import structlog
 
+from nodes.agent.hardware.gpus.activity import ActivityWatch
 from nodes.agent.hardware.gpus.base import GpusUnavailable, PidOwner
 from nodes.agent.hardware.gpus.groups import groups_of
 from nodes.agent.hardware.gpus.health import LOST, Signs, Xid, fault_of
@@ -48,6 +49,7 @@ class NvmlBackend:
         self._known: dict[str, GpuInfo] = {}
         self._open = True
         self._xids = XidWatch()
+        self._activity = ActivityWatch()
         self.inventory()  # one that is lost later is known by then
 
     def inventory(self) -> tuple[GpuInfo, ...]:
@@ -70,6 +72,7 @@ class NvmlBackend:
         if self._open:
             self._open = False
             self._xids.close()
+            self._activity.close()
             _ask(pynvml.nvmlShutdown)
 
     def _handles(self) -> dict[str, Any]:
@@ -133,6 +136,7 @@ class NvmlBackend:
         utilisation, memory = _ask(pynvml.nvmlDeviceGetUtilizationRates, handle), _memory(handle)
         power = _ask(pynvml.nvmlDeviceGetPowerUsage, handle)
         reasons = _ask(pynvml.nvmlDeviceGetCurrentClocksEventReasons, handle) or 0
+        busy = self._activity.of_processes(uuid, handle)
         return GpuSample(
             uuid=uuid,
             utilisation=utilisation.gpu if utilisation else None,
@@ -142,8 +146,14 @@ class NvmlBackend:
             sm_clock_mhz=_ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
             throttle=tuple(name for bit, name in THROTTLE.items() if reasons & bit),
             ecc_uncorrected=_uncorrected(handle),
+            **self._activity.of_gpu(uuid, handle),
             processes=tuple(
-                GpuProcess(pid=one.pid, memory_mb=(one.usedGpuMemory or 0) // MIB, attempt=pid_owner(one.pid))
+                GpuProcess(
+                    pid=one.pid,
+                    memory_mb=(one.usedGpuMemory or 0) // MIB,
+                    attempt=pid_owner(one.pid),
+                    utilisation=None if busy is None else busy.get(one.pid, 0),
+                )
                 for one in _processes(handle)
             ),
         )

@@ -54,8 +54,8 @@ def test_a_reading_tells_load_memory_heat_power_and_whose_processes(backend: Nvm
     assert (first.utilisation, first.memory_used_mb, first.temperature_c, first.power_w) == (87, 5000, 66, 512)
     assert first.throttle == ("power cap", "heat")
     assert first.processes == (
-        GpuProcess(pid=4711, memory_mb=4000, attempt="a1"),
-        GpuProcess(pid=4712, memory_mb=900, attempt=None),
+        GpuProcess(pid=4711, memory_mb=4000, attempt="a1", utilisation=0),
+        GpuProcess(pid=4712, memory_mb=900, attempt=None, utilisation=0),
     )
     assert second.processes == ()
     assert first.sm_clock_mhz == 1980
