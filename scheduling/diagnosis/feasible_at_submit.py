@@ -23,7 +23,7 @@ class Refusal:
     """One thing that keeps a job from ever running; `role` None is the job itself.
 
     `field` is "vc", "priority", "roles", "count", "gpus", "cpu_milli", "memory_mb", "sku", "pinned_cell",
-    "wanted", "after" or "limit", which then says what `limit` would be passed.
+    "least", "wanted", "after" or "limit", which then says what `limit` would be passed.
     """
 
     role: str | None
@@ -77,6 +77,8 @@ def _role_refusals(layout: CellIndex, job: Job, role: Role) -> Iterator[Refusal]
     if min(role.gpus, role.cpu_milli, role.memory_mb) < 0 or not role.gpus + role.cpu_milli + role.memory_mb:
         yield Refusal(role.name, "gpus", f"role {role.name} asks for no resources")
         return
+    if role.least is not None:
+        yield from _elastic_refusals(job, role, role.least)
     if role.pinned_cell is not None and (role.gpus or (job.vc, role.pinned_cell) not in layout.pins):
         yield from _pin_refusals(layout, job, role)
         return
@@ -95,6 +97,17 @@ def _role_refusals(layout: CellIndex, job: Job, role: Role) -> Iterator[Refusal]
             return
     if not any(_holds(node, role) for node in nodes):
         yield Refusal(role.name, "cpu_milli", f"no single node has all that a task of role {role.name} asks for")
+
+
+def _elastic_refusals(job: Job, role: Role, least: int) -> Iterator[Refusal]:
+    if not 1 <= least <= role.count:
+        sentence = f"role {role.name} is to run with at least {least} tasks; that is not in the range 1 to {role.count}"
+        yield Refusal(role.name, "least", sentence)
+    if not job.gang:
+        sentence = f"role {role.name} is to run with at least {least} tasks, but the job is no gang"
+        yield Refusal(role.name, "least", sentence)
+    if not role.gpus:
+        yield Refusal(role.name, "least", f"role {role.name} has no GPUs: it cannot grow into idle ones")
 
 
 _UNITS = {"gpus": "GPUs on one node", "cpu_milli": "milli-cores of CPU", "memory_mb": "MB of memory"}

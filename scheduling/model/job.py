@@ -40,7 +40,8 @@ class Role:
     """A task role: `count` equal tasks, each of `gpus` GPUs, CPU in milli-cores and memory in MB.
 
     `sku` None takes any SKU that the virtual cluster owns. For tasks without GPUs it names the node's SKU.
-    `pinned_cell` and `affinity_group` are names of the job file.
+    `pinned_cell` and `affinity_group` are names of the job file. `least` of an elastic role: so many of its tasks are
+    the gang, the first ones; the others are extra tasks, which run on GPUs that nobody else wants. None: not elastic.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Role:
     sku: str | None = None
     pinned_cell: str | None = None
     affinity_group: str | None = None
+    least: int | None = None
 
 
 class Job(NamedTuple):
@@ -64,6 +66,7 @@ class Job(NamedTuple):
     `avoid_nodes` were at fault: they are used only where the other nodes have no place for it now.
     `loans_lost`: how often it was ended of late for others that took back what it had on loan.
     `only_nodes` None is every node. `warm_nodes` have its images already.
+    `grow_from_ms`: no extra task of an elastic role starts before this moment (None: there is none to wait for).
     """
 
     id: str
@@ -88,6 +91,7 @@ class Job(NamedTuple):
     paused: bool = False
     led: bool = False
     loans_lost: int = 0
+    grow_from_ms: int | None = None
 
     @property
     def opportunistic(self) -> bool:
@@ -98,6 +102,11 @@ class Job(NamedTuple):
     def rest_ms(self) -> int:
         """For how long GPUs must have idled that are lent to it."""
         return (1 << min(self.loans_lost, MOST_REST)) * MINUTE_MS if self.loans_lost else 0
+
+    def is_extra(self, task: TaskRef) -> bool:
+        """Whether this is an extra task of an elastic role. KeyError when the job has no such role."""
+        least = self.role(task.role).least
+        return least is not None and task.index >= least
 
     def wanting(self, tasks: tuple[TaskRef, ...]) -> "Job":
         """The same job with these tasks waiting."""

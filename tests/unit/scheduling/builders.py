@@ -71,10 +71,17 @@ def with_rules(described: Cluster, **rules: Rules) -> Cluster:
 
 
 def role(
-    name: str = "worker", count: int = 1, gpus: int = 1, *, cpu: int = 1, memory: int = 1, sku: str | None = "A100"
+    name: str = "worker",
+    count: int = 1,
+    gpus: int = 1,
+    *,
+    cpu: int = 1,
+    memory: int = 1,
+    sku: str | None = "A100",
+    least: int | None = None,
 ) -> Role:
     """A task role; CPU in cores, memory in GB."""
-    return Role(name, count, gpus, cpu * 1000, memory * 1024, sku)
+    return Role(name, count, gpus, cpu * 1000, memory * 1024, sku, least=least)
 
 
 def job(

@@ -30,6 +30,22 @@ REFUSED: dict[str, tuple[Job, str, str]] = {
     "a priority too high": (job("j", priority=1001), "priority", "priority 1001 is not in the range from -1 to 1000"),
     "a role without resources": (job("j", NOTHING), "gpus", "role worker asks for no resources"),
     "an unknown SKU": (job("j", role(sku="V100")), "sku", "no node has V100"),
+    "an elastic role with no task in the gang": (
+        job("j", role(count=4, least=0)), "least",
+        "role worker is to run with at least 0 tasks; that is not in the range 1 to 4",
+    ),
+    "an elastic role with more tasks in the gang than it has": (
+        job("j", role(count=4, least=5)), "least",
+        "role worker is to run with at least 5 tasks; that is not in the range 1 to 4",
+    ),
+    "an elastic role of a job that is no gang": (
+        job("j", role(count=4, least=2), gang=False), "least",
+        "role worker is to run with at least 2 tasks, but the job is no gang",
+    ),
+    "an elastic role without GPUs": (
+        job("j", role(count=4, gpus=0, least=2)), "least",
+        "role worker has no GPUs: it cannot grow into idle ones",
+    ),
     "more GPUs than a node has": (
         job("j", role(gpus=5)), "gpus", "role worker asks for 5 GPUs on one node; a node has 4",
     ),
