@@ -63,13 +63,15 @@ class ActivityWatch:
     def of_processes(self, uuid: str, handle: Any) -> dict[int, int] | None:
         """Percent of the GPU's time by pid, of those that used it since the look before; None where nobody can say."""
         with self._lock:
+            since_us = self._seen_us.get(uuid, 0)
             try:
-                told = pynvml.nvmlDeviceGetProcessUtilization(handle, self._seen_us.get(uuid, 0))
+                told = pynvml.nvmlDeviceGetProcessUtilization(handle, since_us)
             except pynvml.NVMLError_NotFound:
                 return {}
             except pynvml.NVMLError:
                 return None
-            self._seen_us[uuid] = max(one.timeStamp for one in told)
+            # Empty when all of them ended between NVML's two calls, for their number and for their samples.
+            self._seen_us[uuid] = max((one.timeStamp for one in told), default=since_us)
         newest = sorted(told, key=lambda one: int(one.timeStamp))
         return {int(one.pid): _percent(float(one.smUtil)) or 0 for one in newest}
 

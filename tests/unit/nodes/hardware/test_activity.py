@@ -103,6 +103,13 @@ def test_the_part_of_each_process_is_told_and_none_for_one_that_rests(
     other.end()
 
 
+def test_processes_that_end_while_they_are_read_cost_no_reading(
+    machine: Machine, backend: NvmlBackend, seconds: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetProcessUtilization", lambda handle, since: [])
+    assert looked(backend, seconds).power_w == 76
+
+
 @pytest.mark.parametrize("older", ["the card", "the driver"])
 def test_before_hopper_utilisation_is_all_there_is(
     machine: Machine, backend: NvmlBackend, program: Program, seconds: list[float], older: str
