@@ -154,7 +154,7 @@ def hang_alerts() -> Iterator[Alert]:
             "watts": round(one.watts), "usual": round(one.usual_w),
         }  # fmt: skip
         message = gettext(
-            "Task %(task)s has stood at step %(step)s since %(time)s UTC: its GPUs are busy, and draw %(watts)s W "
+            "Task %(task)s has stood at step %(step)s since %(time)s UTC: its GPUs were busy, but drew %(watts)s W "
             "instead of %(usual)s W."
         )
         advice = gettext("Ask its owner to look into it: a part of it may wait for another that is gone.")

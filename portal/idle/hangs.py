@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
+
+from django.db.models import QuerySet
 
 from portal.common.bulk import rows_insert, rows_update
 from portal.idle import wordings
@@ -28,7 +30,6 @@ FULL, LOW_POWER = 95, 0.6
 """Percent of utilisation that every GPU has at least, and the part of their usual power that they draw at most."""
 REMEMBERED = 240
 """Minutes after which older ones count less in the usual power."""
-COLUMNS = ("step", "step_ms", "log_end", "moved_at", "minutes", "usual_w", "watts", "hangs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,7 @@ class StepMinute:
     watts: float
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
+class Watched(NamedTuple):
     """The columns of a ``StepWatch``."""
 
     step: int
@@ -58,13 +58,16 @@ class Watched:
 
 
 def watched_after(before: Watched | None, told: StepMinute, end: datetime) -> Watched:
-    """The state after a minute that ended at ``end``."""
+    """The state after a minute that ended at ``end``. What hangs does so until a step or output comes: GPUs that rest
+    or that draw more are no progress."""
     if before is None:
         return Watched(told.step, told.step_ms, told.log_end, end, 1, told.watts, told.watts, hangs=False)
     if (told.step, told.log_end) != (before.step, before.log_end):
         minutes = before.minutes + 1
         usual_w = before.usual_w + (told.watts - before.usual_w) / min(minutes, REMEMBERED)
         return Watched(told.step, told.step_ms, told.log_end, end, minutes, usual_w, told.watts, hangs=False)
+    if before.hangs:
+        return before
     wait = max(LEAST_WAIT, MOST_STEPS * timedelta(milliseconds=before.step_ms))
     hangs = (
         before.minutes >= LEARNED
@@ -72,9 +75,7 @@ def watched_after(before: Watched | None, told: StepMinute, end: datetime) -> Wa
         and told.utilisation >= FULL
         and told.watts <= LOW_POWER * before.usual_w
     )
-    return Watched(
-        before.step, before.step_ms, before.log_end, before.moved_at, before.minutes, before.usual_w, told.watts, hangs
-    )
+    return before._replace(watts=told.watts, hangs=hangs)
 
 
 def steps_watch(*, minute: datetime, told: Mapping[UUID, StepMinute], now: datetime) -> None:
@@ -83,15 +84,15 @@ def steps_watch(*, minute: datetime, told: Mapping[UUID, StepMinute], now: datet
     StepWatch.objects.filter(task_attempt__released_at__isnull=False).delete()
     if not told:
         return
-    rows = StepWatch.objects.filter(pk__in=told).values_list("pk", *COLUMNS)
+    rows = StepWatch.objects.filter(pk__in=told).values_list("pk", *Watched._fields)
     before = {key: Watched(*columns) for key, *columns in rows}
     after = {key: watched_after(before.get(key), one, minute + MINUTE) for key, one in told.items()}
-    known = [(key, *_columns(one)) for key, one in sorted(after.items()) if key in before]
-    new = [(key, *_columns(one)) for key, one in sorted(after.items()) if key not in before]
+    known = [(key, *one) for key, one in sorted(after.items()) if key in before]
+    new = [(key, *one) for key, one in sorted(after.items()) if key not in before]
     if known:
-        rows_update(StepWatch, COLUMNS, known, only={})
+        rows_update(StepWatch, Watched._fields, known, only={})
     if new:
-        rows_insert(StepWatch, ("task_attempt", *COLUMNS), new)
+        rows_insert(StepWatch, ("task_attempt", *Watched._fields), new)
     changed = [key for key, one in before.items() if one.hangs != after[key].hangs]
     if changed:
         _tell(changed, after, minute + MINUTE, now)
@@ -126,7 +127,7 @@ def hangs_of(*, job: Job, now: datetime) -> list[str]:
     ]
 
 
-def hanging(rows: Any) -> Any:
+def hanging(rows: QuerySet[StepWatch]) -> QuerySet[StepWatch]:
     """Of these watched tasks those that seem to hang, the longest first, with what names them."""
     path = "task_attempt__task"
     return (
@@ -134,9 +135,3 @@ def hanging(rows: Any) -> Any:
         .select_related(f"{path}__role", f"{path}__job__user", f"{path}__job__vc")
         .order_by("moved_at", "pk")
     )
-
-
-def _columns(one: Watched) -> tuple[Any, ...]:
-    return (
-        one.step, one.step_ms, one.log_end, one.moved_at, one.minutes, one.usual_w, one.watts, one.hangs,
-    )  # fmt: skip

@@ -31,7 +31,7 @@ class GpuActivity(models.Model):
 
 class StepWatch(models.Model):
     """A running training that tells its steps: its newest one, when it last moved, and the power that its GPUs usually
-    draw while it does. ``hangs``: it seems to do nothing although its GPUs are busy."""
+    draw while it does. ``hangs``: it seems to do nothing although its GPUs are busy, or were when that began."""
 
     task_attempt = models.OneToOneField(
         TaskAttempt, primary_key=True, on_delete=models.CASCADE, related_name="step_watch"
@@ -42,7 +42,7 @@ class StepWatch(models.Model):
     moved_at = models.DateTimeField(help_text="when a step or output came last")
     minutes = models.PositiveIntegerField(help_text="in which it moved and told its power")
     usual_w = models.FloatField(help_text="watts of all its GPUs in these minutes, on average")
-    watts = models.FloatField(help_text="in the newest minute")
+    watts = models.FloatField(help_text="in the newest minute, or in that in which it began to seem to hang")
     hangs = models.BooleanField()
 
     class Meta:

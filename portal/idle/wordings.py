@@ -39,7 +39,8 @@ OF_CLUSTER = Wording("idle_of_cluster", "the cluster")
 HANGS = Wording(
     "hangs",
     "Task %(task)s seems to hang at step %(step)s: no step and no output for %(time)s, though one takes %(seconds)s s; "
-    "its GPUs are busy and draw %(watts)s W instead of %(usual)s W. Nothing is done about it: look at it, or stop it.",
+    "its GPUs were busy, but drew %(watts)s W instead of %(usual)s W. Nothing is done about it: look at it, or stop "
+    "it.",
 )
 GOES_ON = Wording("hang_over", "Task %(task)s goes on: step %(step)s.")
 STOPPED = Wording("idle_stopped", "Stopped: %(why)s")

@@ -52,7 +52,10 @@ class Migration(migrations.Migration):
                 ("moved_at", models.DateTimeField(help_text="when a step or output came last")),
                 ("minutes", models.PositiveIntegerField(help_text="in which it moved and told its power")),
                 ("usual_w", models.FloatField(help_text="watts of all its GPUs in these minutes, on average")),
-                ("watts", models.FloatField(help_text="in the newest minute")),
+                (
+                    "watts",
+                    models.FloatField(help_text="in the newest minute, or in that in which it began to seem to hang"),
+                ),
                 ("hangs", models.BooleanField()),
             ],
             options={

@@ -55,13 +55,13 @@ def test_a_hang_is_told_and_so_is_its_end(scene: Scene, begun: datetime, tmp_pat
     (event,) = JobEvent.objects.filter(code="hang_suspected")
     assert str(event.message) == (
         "Task worker/0 seems to hang at step 104: no step and no output for 5 minutes, though one takes 0.4 s; its "
-        "GPUs are busy and draw 360 W instead of 1200 W. Nothing is done about it: look at it, or stop it."
+        "GPUs were busy, but drew 360 W instead of 1200 W. Nothing is done about it: look at it, or stop it."
     )
     assert OF_JOB_EVENTS[event.code] == (JobNotice.WARNED,)
     assert "worker/0 seems to hang at step 104" in browser.get(f"/jobs/{job.pk}").text
     (alert,) = [one for one in alerts_all(now=timezone.now()) if one.code == "job_hangs"]
     assert (alert.name, alert.vcs) == (job.label, (job.vc.name,))
-    assert "draw 360 W instead of 1200 W" in alert.message
+    assert "drew 360 W instead of 1200 W" in alert.message
     minute(scene, begun + (LEARNED + 5) * MINUTE, 105)
     fold(records, begun + (LEARNED + 7) * MINUTE)
     assert [one.code for one in JobEvent.objects.filter(code__startswith="hang")] == ["hang_suspected", "hang_over"]

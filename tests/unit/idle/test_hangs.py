@@ -62,3 +62,10 @@ def test_output_is_progress_too() -> None:
 def test_power_while_nothing_moves_does_not_count_as_usual() -> None:
     found = watched(*still(steps(LEARNED, **BUSY), 60, **STUCK))
     assert (found[-1].usual_w, found[-1].watts) == (1200, 400)
+
+
+@pytest.mark.parametrize("later", [{"utilisation": 0.0, "watts": 300.0}, BUSY], ids=["rests", "draws more"])
+def test_what_hangs_does_so_until_a_step_or_output_comes(later: dict[str, float]) -> None:
+    hung = still(steps(LEARNED, **BUSY), 5, **STUCK)
+    found = watched(*still(hung, 3, **later))[-3:]
+    assert {(one.hangs, one.watts) for one in found} == {(True, 400)}
