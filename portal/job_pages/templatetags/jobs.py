@@ -34,5 +34,5 @@ def ahead(at: datetime | None) -> bool:
 
 
 register.filter("why_waits", why_waits)
-register.filter("event_words", health_words)
+register.filter("health_words", health_words)
 register.filter("problem_words", problem_words)

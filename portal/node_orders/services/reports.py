@@ -216,8 +216,10 @@ def _times(row: TaskAttempt, report: ContainerReport, now: datetime) -> dict[str
 def _exit_message(row: TaskAttempt, end: Exit) -> str:
     """What the node says of the end; of a task that was told to end, the reason that it was given."""
     stopped: str = row.stop_message
-    if not end.message or end.message == stopped:
-        return stopped if end.message else ""
+    if not end.message:
+        return ""
+    if end.message == stopped:
+        return stopped
     message = heard(end.message, end.said)
     return message if isinstance(message, Sentence) else WORDS(text=message)
 

@@ -39,7 +39,7 @@ from portal.teams.selectors.quotas import (
     quota_book,
 )
 from portal.teams.services.cluster_version import cluster_change
-from portal.teams.services.events import vc_event
+from portal.teams.services.events import vc_events
 from portal.teams.services.quota_checks import quota_faults
 
 MOST_CELLS = 1_000_000
@@ -161,11 +161,11 @@ def _events(
     book: QuotaBook | None = None,
     times: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
+    messages: list[tuple[int, str]] = []
     for key, one in zip(lines, lines_named(lines, book), strict=True):
         message = wording(vc=one.vc, number=one.count, type=one.cell_type, **times)
-        if reason:
-            message = wordings.FOR_REASON(why=message, reason=reason)
-        vc_event(vc=VirtualCluster(pk=key.vc_id), code=code, message=message, now=now, actor=actor)
+        messages.append((key.vc_id, wordings.FOR_REASON(why=message, reason=reason) if reason else message))
+    vc_events(messages=messages, code=code, now=now, actor=actor)
     if lines:
         transaction.on_commit(lambda: announce("queue", {}))
         transaction.on_commit(scheduler_wake)
