@@ -52,13 +52,13 @@ def _lazy(hived: Raw) -> bool:
 def _role(job: Raw, name: str, role: Raw) -> model.TaskRoleSpec:
     lines = commands.task_lines(job, name)
     hived = raw.mapping(job, "extras", "hivedScheduler", "taskRoles", name)
-    instances = raw.whole(role.get("instances"), 1)
+    least, most = raw.task_range(job, name, role)
     return model.TaskRoleSpec(
         name=name,
-        instances=instances,
+        instances=most,
         image=_image(raw.prerequisites(job, "dockerimage")[role["dockerImage"]]),
         resources=_resources(role),
-        completion=_completion(raw.mapping(role, "completion"), instances),
+        completion=_completion(raw.mapping(role, "completion"), least),
         commands=tuple(lines),
         script=commands.script(job, name, lines),
         task_retry_count=raw.whole(role.get("taskRetryCount")),
@@ -69,7 +69,12 @@ def _role(job: Raw, name: str, role: Raw) -> model.TaskRoleSpec:
         data=raw.text(role.get("data")),
         output=raw.text(role.get("output")),
         script_source=raw.text(role.get("script")),
+        elastic=_elastic(raw.elastic(job, name), least),
     )
+
+
+def _elastic(given: Raw, least: int) -> model.Elastic | None:
+    return model.Elastic(least, signal=given.get("signal") is not None) if given else None
 
 
 def _image(item: Raw) -> model.Image:

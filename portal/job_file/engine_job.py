@@ -30,4 +30,5 @@ def _role(role: TaskRoleSpec) -> scheduling.Role:
         sku=role.sku,
         pinned_cell=role.pinned_cell,
         affinity_group=role.affinity_group,
+        least=role.elastic.least if role.elastic else None,
     )

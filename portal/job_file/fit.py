@@ -27,7 +27,7 @@ _CLASS: Path = ("extras", "hivedScheduler", "jobPriorityClass")
 
 @dataclass(frozen=True, slots=True)
 class _Ask:
-    """One role's request; per task unless said otherwise."""
+    """One role's request; per task unless said otherwise. Of an elastic role without its extra tasks."""
 
     role: str
     tasks: int
@@ -122,7 +122,7 @@ def _ask(job: Raw, name: str, role: Raw) -> _Ask:
     entry = raw.mapping(job, "extras", "hivedScheduler", "taskRoles", name)
     return _Ask(
         role=name,
-        tasks=max(raw.whole(role.get("instances"), 1), 0),
+        tasks=raw.task_range(job, name, role)[0],
         gpus=raw.whole(resources.get("gpu")),
         cpu=raw.whole(resources.get("cpu")),
         memory_mb=raw.whole(resources.get("memoryMB")),

@@ -93,8 +93,17 @@ class Prerequisite:
 
 
 @dataclass(frozen=True, slots=True)
+class Elastic:
+    """`extras.berth.elastic` of a role: its first `least` tasks are part of the gang, the others are extra tasks, which
+    come and go while the job runs. `signal`: its task 0 is sent SIGUSR1 whenever they do."""
+
+    least: int
+    signal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class TaskRoleSpec:
-    """A group of identical tasks.
+    """A group of identical tasks; of an elastic role, `instances` is how many there are at most.
 
     `commands` are the lines in running order, deployment and plug-in lines included, as written; `script` is the same
     rendered and joined, with only `<% $secrets... %>` left for the container.
@@ -115,6 +124,12 @@ class TaskRoleSpec:
     data: str | None = None
     output: str | None = None
     script_source: str | None = None
+    elastic: Elastic | None = None
+
+    @property
+    def least(self) -> int:
+        """How many of its tasks the job does not run without."""
+        return self.elastic.least if self.elastic else self.instances
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,14 +222,24 @@ class JobSpec:
     secrets: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
+    def elastic(self) -> bool:
+        """Whether it has extra tasks."""
+        return any(role.elastic for role in self.roles)
+
+    @property
     def task_count(self) -> int:
-        """Number of tasks in the job."""
+        """Number of tasks in the job, extra tasks included."""
         return sum(role.instances for role in self.roles)
 
     @property
     def gpu_count(self) -> int:
-        """Number of GPUs in the job."""
+        """Number of GPUs of all tasks in the job, extra tasks included."""
         return sum(role.instances * role.resources.gpu for role in self.roles)
+
+    @property
+    def least_gpus(self) -> int:
+        """Number of GPUs that the job does not run without."""
+        return sum(role.least * role.resources.gpu for role in self.roles)
 
     def asks_ssh(self, role: str) -> bool:
         """Whether people may log in to this role's tasks by SSH."""

@@ -67,6 +67,17 @@ def gang(job: Raw) -> bool:
     return mapping(job, "extras").get("gangAllocation") is not False
 
 
+def elastic(job: Raw, role: str) -> Raw:
+    """What `extras.berth.elastic` says of the role."""
+    return mapping(job, "extras", "berth", "elastic", role)
+
+
+def task_range(job: Raw, name: str, role: Raw) -> tuple[int, int]:
+    """How many tasks the role has at least and at most: its `instances`, unless `extras.berth.elastic` says more."""
+    instances, given = max(whole(role.get("instances"), 1), 0), elastic(job, name)
+    return whole(given.get("min"), instances), whole(given.get("max"), instances)
+
+
 def priority_class(job: Raw) -> str | None:
     """The class that the file names."""
     return text(mapping(job, "extras", "hivedScheduler").get("jobPriorityClass"))

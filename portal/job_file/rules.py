@@ -162,7 +162,7 @@ def roles_distinct(job: Raw) -> Iterator[Finding]:
 
 def tasks_bounded(job: Raw) -> Iterator[Finding]:
     """The job has at most `MAX_TASKS` tasks."""
-    total = sum(max(raw.whole(role.get("instances"), 1), 0) for _, role in raw.roles(job))
+    total = sum(raw.task_range(job, name, role)[1] for name, role in raw.roles(job))
     if total > MAX_TASKS:
         message = f"the roles have {total:,} tasks together; at most {MAX_TASKS:,} are accepted"
         yield Finding(("taskRoles",), message, "maximum")
@@ -285,6 +285,38 @@ def _checkpoint_findable(job: Raw, file: str) -> Iterator[Finding]:
         yield Finding(path, message, "path")
 
 
+def elastic_roles_can_grow(job: Raw) -> Iterator[Finding]:
+    """Elastic roles exist, have GPUs, and `instances` lies between their `min` and `max`; the job is a preemptible
+    gang."""
+    berth, roles = raw.mapping(job, *map(str, _BERTH)), dict(raw.roles(job))
+    given = raw.mapping(berth, "elastic")
+    if given and not raw.gang(job):
+        message = "needs a job whose tasks start together; remove gangAllocation: false, or elastic"
+        yield Finding((*_BERTH, "elastic"), message, "exclusive")
+    if given and berth.get("preemptible") is False:
+        message = "preemptible: false does not go with elastic, whose extra tasks can always be preempted; remove one"
+        yield Finding((*_BERTH, "preemptible"), message, "exclusive")
+    for name in given:
+        path: Path = (*_BERTH, "elastic", name)
+        if name not in roles:
+            yield _missing(path, "task role", name, roles)
+        else:
+            yield from _range_findings(job, name, roles[name], path)
+
+
+def _range_findings(job: Raw, name: str, role: Raw, path: Path) -> Iterator[Finding]:
+    least, most = raw.task_range(job, name, role)
+    instances = raw.whole(role.get("instances"), 1)
+    if not raw.whole(raw.mapping(role, "resourcePerInstance").get("gpu")):
+        yield Finding(path, "its tasks have no GPUs, so that it cannot grow into idle ones", "exclusive")
+    if least > instances:
+        yield Finding((*path, "min"), f"must be at most instances, {instances:,}, not {least:,}", "maximum")
+    elif most < instances:
+        yield Finding((*path, "max"), f"must be at least instances, {instances:,}, not {most:,}", "minimum")
+    elif least == most:
+        yield Finding((*path, "max"), f"must be more than min, {least:,}, not {most:,}", "minimum")
+
+
 def steps_are_found(job: Raw) -> Iterator[Finding]:
     """`extras.berth.steps` is a pattern with a group, and takes linear time."""
     pattern = raw.text(raw.mapping(job, *map(str, _BERTH)).get("steps"))
@@ -340,6 +372,7 @@ RULES: tuple[Rule, ...] = (
     ssh_keys_are_keys,
     berth_durations_agree,
     berth_wishes_agree,
+    elastic_roles_can_grow,
     steps_are_found,
     no_rights_asked,
 )

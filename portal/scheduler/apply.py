@@ -277,10 +277,10 @@ class _Applying:
         return {task.placement.node for job in jobs for task in self._tasks(job)}
 
     def _nodes_of_victim(self, victim: scheduling.Victim) -> set[str]:
-        """Nodes where tasks end: all of a gang, else those named."""
-        gang = self.running[victim.job].job.gang if victim.job in self.running else False
-        wanted = set(victim.tasks)
-        return {task.placement.node for task in self._tasks(victim.job) if gang or task.placement.task in wanted}
+        """Nodes where tasks end: all of a gang, unless only extra tasks are named, else those named."""
+        running, wanted = self.running.get(victim.job), set(victim.tasks)
+        whole = running is not None and running.job.gang and not all(map(running.job.is_extra, wanted))
+        return {task.placement.node for task in self._tasks(victim.job) if whole or task.placement.task in wanted}
 
     def _taken(self, victim: scheduling.Victim) -> Taken:
         return Taken(

@@ -31,6 +31,7 @@ class Facts:
     min_run_s: int
     grace_s: int | None
     lazy: bool
+    elastic: bool
     firm: bool  # asks to be non-preemptible
     borrow: str | None
     only_nodes: frozenset[str]
@@ -40,8 +41,8 @@ class Facts:
 
     @property
     def simple(self) -> bool:
-        """Whether the job's own row says everything about it: no right, other job or list of nodes matters."""
-        return not (self.firm or self.after or self.only_nodes or self.not_nodes)
+        """Whether the job's own row says everything about it: no right, task, other job or list of nodes matters."""
+        return not (self.firm or self.elastic or self.after or self.only_nodes or self.not_nodes)
 
 
 STAMP = Cast("submitted_at", TextField())
@@ -99,6 +100,7 @@ def facts_of(
         min_run_s=berth.get("min_run_time_s") or 0,
         grace_s=berth.get("grace_period_s"),
         lazy=lazy,
+        elastic=any(role.least is not None for role in roles),
         firm=berth.get("preemptible") is False,
         borrow=berth.get("borrow"),
         only_nodes=frozenset(berth.get("nodes_only") or ()),
@@ -118,4 +120,5 @@ def _role(role: TaskRole) -> scheduling.Role:
         sku=role.sku.name if role.sku else None,
         pinned_cell=role.pinned_cell or None,
         affinity_group=role.affinity_group or None,
+        least=role.least,
     )

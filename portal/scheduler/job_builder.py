@@ -47,10 +47,11 @@ class JobRow(NamedTuple):
         """All columns but the stored reason, which no plan reads."""
         return self[:-2]
 
-    @property
-    def may_start(self) -> bool:
-        """Whether tasks may be placed: a gang's at once, from WAITING; others' also while some run."""
-        return self.state == JobState.WAITING or (not self.gang and self.state in {JobState.STARTING, JobState.RUNNING})
+    def may_start(self, *, elastic: bool) -> bool:
+        """Whether tasks may be placed: a gang's at once, from WAITING, extra tasks once it runs; those of a job that is
+        no gang also while some run."""
+        more = {JobState.RUNNING} if elastic else set() if self.gang else {JobState.STARTING, JobState.RUNNING}
+        return self.state == JobState.WAITING or self.state in more
 
     @property
     def waits_whole(self) -> bool:
@@ -86,6 +87,7 @@ class JobBuilder:
         after: tuple[str, ...],
         *,
         preemptible: bool,
+        grow_from: datetime | None = None,
     ) -> scheduling.Job:
         """The job as the engine sees it."""
         return scheduling.Job(
@@ -109,6 +111,7 @@ class JobBuilder:
             after=after,
             paused=row.paused,
             led=row.led,
+            grow_from_ms=None if grow_from is None else int(grow_from.timestamp() * 1000),
         )
 
     def firm(self, asking: Iterable[tuple[JobRow, Facts]]) -> frozenset[int]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery, TextField
+from django.conf import settings
+from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet, Subquery, TextField
 from django.db.models.functions import Cast
 
 import scheduling
@@ -21,7 +22,7 @@ from portal.jobs import wordings
 from portal.jobs.models import Job, JobAttempt, Task, TaskAttempt
 from portal.jobs.services.avoided_nodes import NONE_AVOIDED
 from portal.jobs.services.retry_backoff import PAUSE_FURTHEST
-from portal.jobs.states import JOB_LIVE, OWNER_GONE, JobState, TaskState
+from portal.jobs.states import JOB_LIVE, OWNER_GONE, AttemptState, JobState, TaskState
 from portal.queue.services.waits import Told
 from portal.scheduler.dependencies import Dependencies, HeldBack, dependencies, job_key
 from portal.scheduler.facts import STAMP, Facts, facts_read, ms_of
@@ -137,7 +138,11 @@ def _jobs(builder: JobBuilder, reading: _Reading, ports: Mapping[int, Short]) ->
         if row.not_before and now < row.not_before <= now + PAUSE_FURTHEST
     ])  # fmt: skip
     held_back = needs.broken | backoffs
-    waiting = [job for key, job in jobs.items() if job.wanted and key not in held_back and rows[key].may_start]
+    waiting = [
+        job
+        for key, job in jobs.items()
+        if job.wanted and key not in held_back and rows[key].may_start(elastic=facts[key].elastic)
+    ]
     every = reading.plain | jobs
     all_waiting = _by_id([*reading.waiting, *waiting]) if waiting else reading.waiting
     if held := _storages_away(builder, all_waiting, reading.facts) | _without_owners(builder, reading.owners):
@@ -162,7 +167,8 @@ def _others(
     builder: JobBuilder, rows: Mapping[int, JobRow], facts: Mapping[int, Facts], needs: Dependencies
 ) -> dict[int, scheduling.Job]:
     firm = builder.firm((row, facts[key]) for key, row in rows.items() if facts[key].firm)
-    wanted = _wanted([key for key, row in rows.items() if not row.gang], builder.now)
+    wanted = _wanted([key for key, row in rows.items() if not row.gang or _may_grow(row, facts[key])], builder.now)
+    grow_from = _grow_from([key for key, row in rows.items() if _may_grow(row, facts[key])])
     return {
         key: builder.job(
             row,
@@ -170,9 +176,14 @@ def _others(
             facts[key].tasks if row.waits_whole else tuple(wanted.get(key, ())),
             needs.after.get(key, ()),
             preemptible=key not in firm,
+            grow_from=grow_from.get(key),
         )
         for key, row in rows.items()
     }
+
+
+def _may_grow(row: JobRow, facts: Facts) -> bool:
+    return facts.elastic and row.state == JobState.RUNNING
 
 
 def _without_owners(builder: JobBuilder, owners: Mapping[int, Owner]) -> dict[int, HeldBack]:
@@ -240,6 +251,22 @@ def _wanted(jobs: Collection[int], now: datetime) -> dict[int, list[scheduling.T
         for job, role, index in tasks.values_list("job_id", "role__name", "index"):
             wanted[job].append(scheduling.TaskRef(role, index))
     return wanted
+
+
+def _grow_from(jobs: Collection[int]) -> dict[int, datetime]:
+    """When these elastic jobs may grow again: not too often, since each time all of their tasks go on from what they
+    saved last. A job that has not grown yet is not among them. One query; none without jobs."""
+    every = timedelta(seconds=settings.GROW_EVERY_S)
+    return {job: at + every for job, at in (_GROWN(jobs=jobs) if jobs else ())}
+
+
+def _grown() -> QuerySet[TaskAttempt, Any]:
+    extra = TaskAttempt.objects.filter(Among("job_attempt__job", "jobs"), task__index__gte=F("task__role__least"))
+    now = extra.exclude(job_attempt__state=AttemptState.ENDED).order_by()
+    return now.values_list("job_attempt__job").annotate(Max("created_at"))
+
+
+_GROWN = Prepared(_grown)
 
 
 def tasks_read(jobs: Collection[int]) -> dict[tuple[str, str, int], int]:

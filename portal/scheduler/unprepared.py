@@ -49,7 +49,7 @@ def _late(attempt: JobAttempt, now: datetime) -> None:
     rows = TaskAttempt.objects.filter(
         LIVE, unprepared | unstarted, job_attempt=attempt, phase__in=[Phase.PREPARE, Phase.RUN], created_at__lt=before
     ).exclude(lease_over_at__gte=before)
-    rows = rows.select_related("node", "task__role").defer("spec_sealed").order_by("node_id", "id")
+    rows = rows.select_related("node", "task__role", "job_attempt__job").defer("spec_sealed").order_by("node_id", "id")
     # Not in the query: excluding by a JSON key drops the rows that lack it.
     late = [row for row in rows if row.progress.get("code") != "lease"]
     if any(map(_prepared, late)) and not _start_awaited_since(attempt, before, now):
@@ -74,12 +74,13 @@ def _start_awaited_since(attempt: JobAttempt, then: datetime, now: datetime) -> 
 
 def _elsewhere(attempt: JobAttempt, late: Sequence[TaskAttempt], now: datetime) -> None:
     """Retries a gang as a whole, else these tasks."""
-    if attempt.job.gang and not attempt_end(
+    alone = all(row.alone for row in late)
+    if not alone and not attempt_end(
         attempt=attempt, reason=EndReason.NODE_FAULT, message=_words(late[0]), now=now, stop=StopReason.START_FAILED
     ):
         return
     for row in late:
-        if not attempt.job.gang:
+        if alone:
             tasks_stop([row], reason=StopReason.START_FAILED, message=_words(row), now=now)
             job_event(
                 job=attempt.job, job_attempt=attempt, task_attempt=row, code="task_late", now=now, message=_words(row)

@@ -295,7 +295,12 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("tasks", models.PositiveIntegerField()),
                 ("gpus", models.PositiveIntegerField()),
-                ("on_loan", models.BooleanField(help_text="what was taken back was no right of the victim's")),
+                (
+                    "on_loan",
+                    models.BooleanField(
+                        help_text="what was taken back was no right of the victim's, which lost its run"
+                    ),
+                ),
                 ("at", models.DateTimeField()),
                 ("deadline", models.DateTimeField()),
                 (
@@ -634,6 +639,7 @@ class Migration(migrations.Migration):
                 ("position", models.PositiveSmallIntegerField()),
                 ("name", models.CharField(max_length=255)),
                 ("instances", models.PositiveIntegerField()),
+                ("least", models.PositiveIntegerField(blank=True, null=True)),
                 ("gpus", models.PositiveIntegerField()),
                 ("cpu_milli", models.PositiveIntegerField()),
                 ("memory_mb", models.PositiveIntegerField()),

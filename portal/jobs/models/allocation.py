@@ -104,7 +104,7 @@ class Preemption(models.Model):
     victim = models.ForeignKey(JobAttempt, on_delete=models.CASCADE, related_name="preemptions")
     tasks = models.PositiveIntegerField()
     gpus = models.PositiveIntegerField()
-    on_loan = models.BooleanField(help_text="what was taken back was no right of the victim's")
+    on_loan = models.BooleanField(help_text="what was taken back was no right of the victim's, which lost its run")
     at = models.DateTimeField()
     deadline = models.DateTimeField()
 

@@ -148,6 +148,12 @@ class TaskAttempt(models.Model):
         """Whether it no longer decides anything: its container ended, or its node is lost."""
         return self.state == ContainerState.TERMINATED or self.lost_at is not None
 
+    @property
+    def alone(self) -> bool:
+        """Whether its end is no end of its siblings: it is no task of a gang, or an extra one of an elastic role. Needs
+        the job and the role loaded."""
+        return not self.job_attempt.job.gang or self.task.extra
+
 
 class JobEvent(EventRow):
     """Something that happened to a job, its attempts or tasks."""

@@ -107,12 +107,14 @@ class Job(models.Model):
 
 
 class TaskRole(models.Model):
-    """A group of identical tasks of a job, in the file's order."""
+    """A group of identical tasks of a job, in the file's order. ``least``: so many of an elastic role's ``instances``
+    are part of the gang, the first ones; the others are extra tasks, which come and go while the job runs."""
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="roles")
     position = models.PositiveSmallIntegerField()
     name = models.CharField(max_length=255)
     instances = models.PositiveIntegerField()
+    least = models.PositiveIntegerField(null=True, blank=True)
     gpus = models.PositiveIntegerField()
     cpu_milli = models.PositiveIntegerField()
     memory_mb = models.PositiveIntegerField()
@@ -129,6 +131,11 @@ class TaskRole(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def at_least(self) -> int:
+        """How many of its tasks the job does not run without."""
+        return self.instances if self.least is None else self.least
 
 
 class Task(models.Model):
@@ -148,3 +155,8 @@ class Task(models.Model):
 
     def __str__(self) -> str:
         return f"{self.role_id}/{self.index}"
+
+    @property
+    def extra(self) -> bool:
+        """Whether it is an extra task of an elastic role; needs the role loaded."""
+        return self.index >= self.role.at_least

@@ -58,7 +58,7 @@ def job_promote(*, job: Job, placed: Sequence[Placed], now: datetime) -> None:
         if not changed and not held.filter(virtual_cell=leaf.virtual_cell).exists():
             raise Overtaken
     on_loan = Allocation.objects.filter(task_attempt__job_attempt=attempt, released_at=None, standing=Standing.BORROWED)
-    if not on_loan.exists():
+    if not on_loan.exclude(task_attempt__task__index__gte=F("task_attempt__task__role__least")).exists():
         Demotion.objects.filter(job=job).delete()
     message = wordings.PROMOTED(gpus=wordings.GPUS(number=len(leaves)), vc=job.vc.name)
     job_event(job=job, job_attempt=attempt, code="promoted", message=message, now=now)

@@ -51,7 +51,7 @@ def _move(rows: list[tuple[TaskAttempt, str]], now: datetime) -> int:
     grace_s = grace_seconds(attempt.job.spec["berth"].get("grace_period_s"))
     with transaction.atomic():
         job_hold(attempt.job_id)
-        if attempt.job.gang:
+        if not all(row.alone for row, _ in rows):
             ended = attempt_end(
                 attempt=attempt, reason=EndReason.NODE_FAULT, message=rows[0][1], now=now, stop=StopReason.DRAINED,
                 grace_s=grace_s,

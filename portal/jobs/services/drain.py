@@ -46,7 +46,7 @@ def _move(node: Node, rows: Sequence[TaskAttempt], now: datetime) -> int:
     message = wordings.NODE_DRAINED_FOR(**why) if node.intent_reason else wordings.NODE_DRAINED(node=node.name)
     with transaction.atomic():
         job_hold(attempt.job_id)
-        if attempt.job.gang:
+        if not all(row.alone for row in rows):
             ended = attempt_end(
                 attempt=attempt, reason=EndReason.DRAINED, message=message, now=now, stop=StopReason.DRAINED,
                 grace_s=grace_s,

@@ -6,7 +6,7 @@ from collections import Counter
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef
+from django.db.models import Exists, F, OuterRef, QuerySet
 
 from nodes.protocol.states import Cause, StopReason
 from portal.common.priorities import OPPORTUNISTIC
@@ -48,7 +48,7 @@ def task_attempt_ended(*, row: TaskAttempt, now: datetime, given_up: str = "") -
     elif row.cause == Cause.EXITED and row.exit_code == 0:
         tasks_move(Task.objects.filter(pk=row.task_id), TaskState.SUCCEEDED)
         _memory_hint(row, now)
-    elif not attempt.job.gang and gave_way(row):  # its other tasks go on
+    elif row.alone and gave_way(row):  # its other tasks go on
         _task_again(row, wordings.TASK_ON(task=_name(row), node=row.node.name, why=row.stop_message), now)
     else:
         _failed(row, attempt, judged(row), now)
@@ -73,26 +73,26 @@ def _joined_state(row: TaskAttempt) -> TaskState:
 
 
 def _given_up(row: TaskAttempt, attempt: JobAttempt, why: str, now: datetime) -> None:
-    if attempt.job.gang:
+    if row.alone:
+        _task_again(row, why, now)
+    else:
         tasks_move(Task.objects.filter(pk=row.task_id), TaskState.STOPPED)
         attempt_end(attempt=attempt, reason=EndReason.NODE_LOST, message=why, now=now)
-    else:
-        _task_again(row, why, now)
 
 
 def _failed(row: TaskAttempt, attempt: JobAttempt, why: Verdict, now: datetime) -> None:
     message: str = wordings.TASK_ON(task=_name(row), node=row.node.name, why=why.sentence)
     if why.node_fault and at_start(row):
         node_avoid(job=attempt.job, node=row.node.name, cause=row.cause, now=now)
-        if attempt.job.gang:
+        if row.alone:
+            _task_again(row, message, now)
+        else:
             tasks_move(Task.objects.filter(pk=row.task_id), TaskState.STOPPED)
             away = row.cause == Cause.STORAGE_MISSING  # usually a file server's fault
             attempt_end(
                 attempt=attempt, reason=EndReason.START_FAILED if away else EndReason.NODE_FAULT, message=message,
                 now=now, behaviour=why.behaviour, stop=StopReason.START_FAILED,
             )  # fmt: skip
-        else:
-            _task_again(row, message, now)
         # After the attempt's end, which locks several nodes' rows in order.
         node_start_failed(node=row.node, user=attempt.job.user.username, cause=row.cause, now=now)
         return
@@ -102,11 +102,11 @@ def _failed(row: TaskAttempt, attempt: JobAttempt, why: Verdict, now: datetime) 
         job_event(
             job=attempt.job, job_attempt=attempt, task_attempt=row, code="faults_counted", message=message, now=now
         )
-    if not attempt.job.gang and _task_retries(row, why):
+    if row.alone and _task_retries(row, why):
         _task_again(row, message, now, counted=why.behaviour is not Behaviour.TRANSIENT)
         return
     tasks_move(Task.objects.filter(pk=row.task_id), TaskState.FAILED)
-    if row.started_at is None:
+    if row.started_at is None and not row.task.extra:
         attempt_end(
             attempt=attempt, reason=EndReason.START_FAILED, message=message, now=now, behaviour=why.behaviour,
             exit_code=row.exit_code, stop=StopReason.START_FAILED,
@@ -142,7 +142,8 @@ def _task_again(row: TaskAttempt, message: str, now: datetime, *, counted: bool 
 
 
 def attempt_decide(*, attempt: JobAttempt, now: datetime) -> None:
-    """Applies the roles' completion bounds; closes the attempt when its last container has ended."""
+    """Applies the roles' completion bounds, which count no extra tasks; closes the attempt when its last container has
+    ended."""
     if not attempt.end_reason:
         _completion(attempt, now)
     if attempt.state == AttemptState.ENDING and not TaskAttempt.objects.filter(LIVE, job_attempt=attempt).exists():
@@ -151,7 +152,7 @@ def attempt_decide(*, attempt: JobAttempt, now: datetime) -> None:
 
 def _completion(attempt: JobAttempt, now: datetime) -> None:
     counts: dict[int, Counter[str]] = {}
-    for role_id, state in Task.objects.filter(job=attempt.job).values_list("role_id", "state"):
+    for role_id, state in tasks_at_least(attempt.job).values_list("role_id", "state"):
         counts.setdefault(role_id, Counter())[state] += 1
     roles = list(TaskRole.objects.filter(job=attempt.job))
     for role in roles:
@@ -162,17 +163,23 @@ def _completion(attempt: JobAttempt, now: datetime) -> None:
     for role in roles:
         succeeded = counts[role.pk][TaskState.SUCCEEDED]
         if 1 <= role.min_succeeded <= succeeded:
-            message = wordings.ENOUGH_DONE(number=succeeded, instances=role.instances, role=role.name)
+            message = wordings.ENOUGH_DONE(number=succeeded, instances=role.at_least, role=role.name)
             attempt_end(attempt=attempt, reason=EndReason.SUCCEEDED, message=message, now=now, exit_code=0)
             return
     if all(state in TASK_OVER for count in counts.values() for state in count):
         attempt_end(attempt=attempt, reason=EndReason.SUCCEEDED, message=wordings.ALL_DONE(), now=now, exit_code=0)
 
 
+def tasks_at_least(job: Job) -> QuerySet[Task]:
+    """The job's tasks that it does not run without."""
+    return Task.objects.filter(job=job).exclude(index__gte=F("role__least"))
+
+
 def _end_failed(attempt: JobAttempt, role: TaskRole, failed: int, now: datetime) -> None:
     later = TaskAttempt.objects.filter(task=OuterRef("task"), number__gt=OuterRef("number"))
+    tasks = tasks_at_least(attempt.job).filter(role=role, state=TaskState.FAILED)
     row = (
-        TaskAttempt.objects.filter(~Exists(later), job_attempt=attempt, task__role=role, task__state=TaskState.FAILED)
+        TaskAttempt.objects.filter(~Exists(later), job_attempt=attempt, task__in=tasks)
         .select_related("task__role", "node")
         .order_by("ended_at", "id")
         .first()
@@ -182,7 +189,7 @@ def _end_failed(attempt: JobAttempt, role: TaskRole, failed: int, now: datetime)
     why = judged(row)
     message = wordings.TASK_FAILED(task=_name(row), node=row.node.name, why=why.sentence)
     if failed > 1:
-        message = wordings.OTHERS_FAILED(why=message, failed=failed, instances=role.instances)
+        message = wordings.OTHERS_FAILED(why=message, failed=failed, instances=role.at_least)
     attempt_end(
         attempt=attempt, reason=EndReason.FAILED, message=message, now=now, behaviour=why.behaviour,
         exit_code=row.exit_code,
@@ -213,7 +220,7 @@ def _done_before_preempted(attempt: JobAttempt) -> bool:
     """Whether its tasks were already ending by themselves when it was chosen: nothing was taken from it."""
     if attempt.end_reason != EndReason.PREEMPTED:
         return False
-    return not Task.objects.filter(job=attempt.job_id).exclude(state=TaskState.SUCCEEDED).exists()
+    return not tasks_at_least(attempt.job).exclude(state=TaskState.SUCCEEDED).exists()
 
 
 def _job_after(job: Job, attempt: JobAttempt, now: datetime) -> None:

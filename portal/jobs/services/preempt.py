@@ -60,13 +60,18 @@ def jobs_preempt(*, wants: Sequence[Preempting], now: datetime) -> None:
 
 
 def _victims_end(wants: Sequence[Preempting], now: datetime) -> list[Preemption]:
-    """Tells victims not yet ending to end, each for the first job that names it; gangs as a whole and together."""
+    """Tells victims not yet ending to end, each for the first job that names it; gangs as a whole and together, but for
+    extra tasks of elastic roles."""
     taken = _by_first(wants)
     rows = TaskAttempt.objects.filter(
         LIVE, pk__in=taken, phase__in=[Phase.PREPARE, Phase.RUN], job_attempt__end_reason=""
     ).select_related("task__role", "job_attempt__job__user", "job_attempt__job__vc")
     rows = rows.only(
-        "phase", "node_id", "task__index", "task__role__name", *(f"job_attempt__job__{one}" for one in NAMED)
+        "phase",
+        "node_id",
+        "task__index",
+        *(f"task__role__{one}" for one in ("name", "instances", "least")),
+        *(f"job_attempt__job__{one}" for one in NAMED),
     )
     ordered = sorted(rows, key=lambda row: (row.job_attempt_id, taken[row.pk][0], row.pk))
     held, own = _held(ordered)
@@ -80,12 +85,14 @@ def _victims_end(wants: Sequence[Preempting], now: datetime) -> list[Preemption]
         higher = by_right or "" in wanted[job.pk]
         why = wordings.HIGHER() if higher else _owed(any(own[row.pk] for row in tasks))
         message = wordings.PREEMPTED(job=job_named(job, to=attempt.job), why=why)
-        if attempt.job.gang:
-            gangs.append(Ending(attempt, message, grace_s))
-        else:
+        alone = all(row.alone for row in tasks)
+        if alone:
             _tasks_end(attempt, tasks, message, grace_s, now)
+        else:
+            gangs.append(Ending(attempt, message, grace_s))
         gpus = sum(held[row.pk] for row in tasks)
-        told.append(_preemption(job, attempt, len(tasks), gpus, now, grace_s, on_loan=not by_right))
+        on_loan = not by_right and not (alone and attempt.job.gang)
+        told.append(_preemption(job, attempt, len(tasks), gpus, now, grace_s, on_loan=on_loan))
     if gangs:
         attempts_end(endings=gangs, reason=EndReason.PREEMPTED, stop=StopReason.PREEMPTED, now=now)
     return Preemption.objects.bulk_create(told)

@@ -47,9 +47,8 @@ def _registry_judged(row: TaskAttempt, found: Verdict) -> Verdict:
 
 def registry_until(row: TaskAttempt) -> datetime | None:
     """Until when retries for this attempt's image are free: ``REGISTRY_RETRY_S`` after the first registry failure since
-    the job, or this task of one that is no gang, last ran."""
-    gang = row.job_attempt.job.gang
-    runs = TaskAttempt.objects.filter(**({"task__job": row.job_attempt.job_id} if gang else {"task": row.task_id}))
+    the job, or this task if it is retried alone, last ran."""
+    runs = TaskAttempt.objects.filter(**({"task": row.task_id} if row.alone else {"task__job": row.job_attempt.job_id}))
     begun = runs.aggregate(last=Max("started_at"))["last"]
     away = runs.filter(cause=Cause.IMAGE_AWAY, **({"created_at__gt": begun} if begun else {}))
     first = away.aggregate(first=Min("ended_at"))["first"]
@@ -66,9 +65,9 @@ def tried_again(*, row: TaskAttempt | None, pause: timedelta, now: datetime) -> 
 
 
 def _spared(row: TaskAttempt) -> int:
-    """How many earlier ends others seem to have caused although its program had run: of the whole job if it is a gang,
-    else of its task."""
-    ends = _of_job(row.job_attempt) if row.job_attempt.job.gang else _of_task(row)
+    """How many earlier ends others seem to have caused although its program had run: of its task if that is retried
+    alone, else of the whole job."""
+    ends = _of_task(row) if row.alone else _of_job(row.job_attempt)
     spared = 0
     for others, lasted in ends:
         if lasted >= ANEW:

@@ -97,7 +97,8 @@ def _attempts_open(starts: Sequence[Starting], now: datetime) -> tuple[list[_Beg
     before = dict(_COUNTED(jobs=jobs))
     if any(one.state == AttemptState.ENDING for one in live.values()):
         raise Overtaken
-    if any(start.job.gang for start in starts if start.job.pk in live):
+    specs = {start.job.pk: JobSpec.from_json(start.job.spec) for start in starts}
+    if any(_starts_gang(start, specs[start.job.pk]) for start in starts if start.job.pk in live):
         raise Overtaken
     fresh = {start.job.pk: start.job for start in starts if start.job.pk not in live}
     made = [JobAttempt(job=job, number=before.get(key, 0) + 1, created_at=now) for key, job in fresh.items()]
@@ -107,8 +108,13 @@ def _attempts_open(starts: Sequence[Starting], now: datetime) -> tuple[list[_Beg
     for attempt in made:
         attempt.pk = keys[attempt.job_id]
         live[attempt.job_id] = attempt
-    begun = [_Begun(start.job, start.placed, live[start.job.pk], JobSpec.from_json(start.job.spec)) for start in starts]
+    begun = [_Begun(start.job, start.placed, live[start.job.pk], specs[start.job.pk]) for start in starts]
     return begun, [_event(one, "starting", wordings.STARTING(number=one.number), now, of_attempt=False) for one in made]
+
+
+def _starts_gang(start: Starting, spec: JobSpec) -> bool:
+    """Whether tasks of a gang are among those to start: it starts once in an attempt, extra tasks also later."""
+    return start.job.gang and any(place.index < spec.role(place.role).least for place in start.placed)
 
 
 _ATTEMPTS = Prepared(
@@ -160,7 +166,8 @@ class _Row(NamedTuple):
 def _task_attempts(
     begun: Sequence[_Begun], nodes: Mapping[int, Node], generations: Mapping[int, int], now: datetime
 ) -> list[_Row]:
-    again = [one for one in begun if one.attempt.number > 1 or not one.job.gang]  # a new gang has no earlier runs
+    # a new gang has no earlier runs
+    again = [one for one in begun if one.attempt.number > 1 or not one.job.gang or one.spec.elastic]
     tasks = [place.task_id for one in again for place in one.placed]
     numbers = dict(_NUMBERS(tasks=tasks) if tasks else ())
     ports = _ports_choose(begun, nodes, generations)
@@ -288,7 +295,7 @@ _PORTS = Prepared(
 def ports_wanted(spec: JobSpec, role: str, index: int) -> dict[str, int]:
     """How many ports this task holds on its node, by label."""
     wanted = dict.fromkeys(PAI_PORTS, 1) | dict(spec.role(role).resources.ports)
-    if (role, index) == (spec.roles[0].name, 0) and spec.task_count > 1:
+    if index == 0 and spec.task_count > 1 and (role == spec.roles[0].name or spec.role(role).elastic):
         wanted[MASTER_PORT_LABEL] = 1
     return wanted
 

@@ -141,6 +141,7 @@ def _roles(job: Job, spec: JobSpec) -> list[TaskRole]:
             position=position,
             name=role.name,
             instances=role.instances,
+            least=role.elastic.least if role.elastic else None,
             gpus=role.resources.gpu,
             cpu_milli=role.resources.cpu * 1000,
             memory_mb=role.resources.memory_mb,

@@ -11,10 +11,11 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import DatabaseError
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import Case, OuterRef, QuerySet, Subquery, When
 
 from nodes.protocol.messages import Code, ContainerSpec, ImageAuth, Limits, Mount
 from nodes.protocol.names import OWN_COMMANDS
+from nodes.protocol.states import Phase
 from portal.common.prepared import Among, Prepared
 from portal.common.sealing import unseal
 from portal.files.selectors import JOB_DIR, job_folder_path
@@ -26,11 +27,13 @@ from portal.job_file.secrets import secret_texts
 from portal.job_file.templates import render_auth, render_script
 from portal.jobs.container import WORKDIR, grace_seconds
 from portal.jobs.models import Job, JobAttempt, TaskAttempt
+from portal.jobs.services.attempts import LIVE
 from portal.node_orders.services.environment import Facts, Peer, environment, shared_variables
 from portal.node_orders.services.job_ssh import JOB_SSH_VARIABLE, job_key, job_ssh_script, private_text
 from portal.storages.models import Storage
 from portal.storages.selectors.storages import roots_of_own_folders
 
+NEEDS_SPEC = {Phase.PREPARE, Phase.RUN}
 PIDS_PER_GPU = 4096
 BERTH_FOLDER, STEPS = ".berth", "steps"
 NOBODY = 65534
@@ -92,9 +95,11 @@ def _newest() -> QuerySet[TaskAttempt, Any]:
     runs = TaskAttempt.objects.filter(job_attempt=OuterRef("pk"), task=OuterRef("job__tasks")).order_by("-number")
     known = JobAttempt.objects.filter(Among("id", "attempts")).order_by()
     rows = TaskAttempt.objects.filter(pk__in=known.values(run=Subquery(runs.values("pk")[:1]))).order_by()
-    return rows.values_list("job_attempt", "task__role__name", "task__index", "node__address", "ports")
+    columns = ("job_attempt", "task__role__name", "task__index", "node__address", "ports", "left")
+    return rows.annotate(left=_LEFT).values_list(*columns)
 
 
+_LEFT = Case(When(LIVE, phase__in=NEEDS_SPEC, then=False), default=True)
 _STORAGES = Prepared(Storage.objects.all)
 _NEWEST = Prepared(_newest)
 
@@ -106,6 +111,7 @@ class _Placed(NamedTuple):
     number: int
     address: str
     ports: dict[str, list[int]]
+    left: bool  # it has ended, or was told to
 
 
 def _facts(attempt: JobAttempt, placed: Iterable[_Placed], patterns: ImagePatterns, **shared: Any) -> AttemptFacts:
@@ -121,21 +127,23 @@ def _facts(attempt: JobAttempt, placed: Iterable[_Placed], patterns: ImagePatter
 
 
 def _peers(placed: Iterable[_Placed], spec: JobSpec) -> tuple[Peer, ...]:
+    """All tasks, but only those extra ones that are there now."""
     newest = {(row.role, row.number): row for row in placed}
     peers, rank = [], 0
     for role in spec.roles:
         for index in range(role.instances):
             row = newest.get((role.name, index))
-            peers.append(
-                Peer(
-                    role=role.name,
-                    index=index,
-                    rank=rank,
-                    address=row.address if row else "",
-                    ports={label: tuple(ports) for label, ports in row.ports.items()} if row else {},
-                    gpus=role.resources.gpu,
+            if index < role.least or (row and not row.left):
+                peers.append(
+                    Peer(
+                        role=role.name,
+                        index=index,
+                        rank=rank,
+                        address=row.address if row else "",
+                        ports={label: tuple(ports) for label, ports in row.ports.items()} if row else {},
+                        gpus=role.resources.gpu,
+                    )
                 )
-            )
             rank += 1
     return tuple(peers)
 

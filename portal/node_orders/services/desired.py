@@ -24,7 +24,8 @@ from portal.common.wake import task_send
 from portal.hardware.models import Node
 from portal.hardware.services.generations import sends_lists
 from portal.jobs.models import JobAttempt, TaskAttempt
-from portal.node_orders.services.sealed_specs import NEEDS_SPEC, specs_store
+from portal.node_orders.services.container_spec import NEEDS_SPEC
+from portal.node_orders.services.sealed_specs import specs_store
 from portal.node_orders.services.ssh import ssh_accesses
 from portal.storages.selectors.storages import storage_wishes, storages_granted
 

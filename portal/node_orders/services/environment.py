@@ -37,7 +37,8 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Inputs of the variables. ``me`` is one of ``peers``, which are in rank order."""
+    """Inputs of the variables. ``me`` is one of ``peers``, which are in rank order; of extra tasks only those that run
+    now are among them."""
 
     spec: JobSpec
     user: str
@@ -105,7 +106,7 @@ def _pai_job(facts: Facts) -> dict[str, str]:
     }
     for role in spec.roles:
         need = role.resources
-        env[f"PAI_TASK_ROLE_TASK_COUNT_{role.name}"] = str(role.instances)
+        env[f"PAI_TASK_ROLE_TASK_COUNT_{role.name}"] = str(sum(peer.role == role.name for peer in facts.peers))
         env[f"PAI_RESOURCE_{role.name}"] = f"{need.gpu},{need.cpu},{need.memory_mb},{need.shm_mb or 0}"
         env[f"PAI_MIN_FAILED_TASK_COUNT_{role.name}"] = str(role.completion.min_failed)
         env[f"PAI_MIN_SUCCEEDED_TASK_COUNT_{role.name}"] = str(role.completion.min_succeeded)
@@ -140,8 +141,8 @@ def _pai_compatibility(facts: Facts) -> dict[str, str]:
     indices = ",".join(str(index) for index in facts.gpu_indices) or "none"
     env = {
         "PAI_USERNAME": facts.user,
-        "PAI_TASKS_NUM": str(spec.task_count),
-        "PAI_JOB_TASK_COUNT": str(spec.task_count),
+        "PAI_TASKS_NUM": str(len(facts.peers)),
+        "PAI_JOB_TASK_COUNT": str(len(facts.peers)),
         "PAI_TASK_ROLES_NUM": str(len(spec.roles)),
         "PAI_JOB_TASK_ROLE_COUNT": str(len(spec.roles)),
         "PAI_JOB_TASK_ROLE_LIST": ",".join(role.name for role in spec.roles),
@@ -159,6 +160,9 @@ def _pai_compatibility(facts: Facts) -> dict[str, str]:
 
 
 def _torch(facts: Facts) -> dict[str, str]:
+    among = {"NCCL_SOCKET_IFNAME": facts.interface, "GLOO_SOCKET_IFNAME": facts.interface} if facts.interface else {}
+    if facts.spec.elastic:
+        return _elastic(facts) | among
     local = max(facts.me.gpus, 1)
     before = sum(max(peer.gpus, 1) for peer in facts.peers[: facts.me.rank])
     shape = {"NNODES": str(len(facts.peers)), "NODE_RANK": str(facts.me.rank), "NPROC_PER_NODE": str(local)}
@@ -167,9 +171,33 @@ def _torch(facts: Facts) -> dict[str, str]:
     # Alone, torchrun uses 127.0.0.1 and, in newer versions, a free port: it reads PET_* only, and gets no PET_MASTER_*.
     env |= {f"PET_{name}": value for name, value in (env if len(facts.peers) > 1 else shape).items()}
     env |= {"WORLD_SIZE": str(sum(max(peer.gpus, 1) for peer in facts.peers)), "RANK": str(before)}
-    if len(facts.peers) > 1 and facts.interface:
-        env |= {"NCCL_SOCKET_IFNAME": facts.interface, "GLOO_SOCKET_IFNAME": facts.interface}
-    return env
+    return env | among if len(facts.peers) > 1 else env
+
+
+RENDEZVOUS = "last_call_timeout=5,keep_alive_interval=2,keep_alive_max_attempt=3"
+"""Of torchrun: who is there 5 s after there were enough takes part; who is silent for 6 s is gone."""
+
+
+def _elastic(facts: Facts) -> dict[str, str]:
+    """What makes a bare ``torchrun`` elastic: it meets at its role's task 0, for as long as that runs. Nothing says how
+    many tasks there are and which one this is: that changes while the job runs."""
+    local = {"NPROC_PER_NODE": str(max(facts.me.gpus, 1))}
+    local |= {f"PET_{name}": value for name, value in local.items()}
+    role = facts.spec.role(facts.me.role)
+    if role.elastic is None:
+        return local
+    first = next(peer for peer in facts.peers if (peer.role, peer.index) == (role.name, 0))
+    return local | {
+        "PET_NNODES": f"{role.least}:{role.instances}",
+        "PET_RDZV_BACKEND": "c10d",
+        "PET_RDZV_ENDPOINT": f"{first.address}:{first.ports[MASTER_PORT_LABEL][0]}",
+        "PET_RDZV_ID": str(facts.attempt),
+        "PET_RDZV_CONF": f"{RENDEZVOUS},is_host={int(facts.me is first)}",
+        "PET_LOCAL_ADDR": facts.me.address,
+        "PET_MAX_RESTARTS": "1000",  # each task that leaves uses one up
+        "PET_MONITOR_INTERVAL": "1",
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # it would go with the process that is rank 0 now
+    }
 
 
 def _master(peers: Sequence[Peer]) -> dict[str, str]:

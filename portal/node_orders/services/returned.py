@@ -77,12 +77,11 @@ def _take_up(attempt_id: int, back: Mapping[UUID, Exit | None], now: datetime) -
     attempt.refresh_from_db()
     lost = TaskAttempt.objects.filter(_LOST, Q(pk__in=back) | Q(phase=Phase.RUN), job_attempt=attempt)
     rows = list(lost.select_related("task__role", "job_attempt__job", "node").defer("spec_sealed"))
-    if not attempt.job.gang:
-        rows = [row for row in rows if _waits_alone(row, attempt)]
+    rows = [row for row in rows if not row.alone or _waits_alone(row, attempt)]
     leaves = Allocation.objects.filter(task_attempt__in=[row.pk for row in rows], released_at=None).values("leaf")
     if not rows or Claim.objects.filter(leaf__in=leaves).exclude(claimant=attempt.job_id).exists():
         return
-    if attempt.job.gang and not _gang_back(attempt, rows, back, now):
+    if not all(row.alone for row in rows) and not _gang_back(attempt, rows, back, now):
         return
     _rows_go_on(rows)
     transaction.on_commit(scheduler_wake)
@@ -92,7 +91,7 @@ def _take_up(attempt_id: int, back: Mapping[UUID, Exit | None], now: datetime) -
 
 
 def _waits_alone(row: TaskAttempt, attempt: JobAttempt) -> bool:
-    """For a job that is no gang: whether its attempt goes on, and the task waits for a retry."""
+    """Of a task without siblings to wait for: whether its attempt goes on, and the task waits for a retry."""
     going_on = attempt.state in {AttemptState.STARTING, AttemptState.RUNNING}
     newer = TaskAttempt.objects.filter(task=row.task_id, number__gt=row.number)
     return going_on and row.task.state == TaskState.WAITING and not newer.exists()
@@ -101,13 +100,13 @@ def _waits_alone(row: TaskAttempt, attempt: JobAttempt) -> bool:
 def _gang_back(
     attempt: JobAttempt, rows: Sequence[TaskAttempt], back: Mapping[UUID, Exit | None], now: datetime
 ) -> bool:
-    """Reopen the attempt if nothing has begun since, and all its tasks are back or had succeeded, or enough succeeded.
-    While all missing ones may still return with their nodes, those that run wait for them."""
+    """Reopen the attempt if nothing has begun since, and all its tasks are back or had succeeded, or enough succeeded,
+    extra tasks aside. While all missing ones may still return with their nodes, those that run wait for them."""
     over = attempt.state == AttemptState.ENDED and attempt.end_reason == EndReason.NODE_LOST
     waits = Job.objects.filter(pk=attempt.job_id, state=JobState.WAITING, paused=False)
     if not over or not waits.exists() or attempt.job.attempts.filter(number__gt=attempt.number).exists():
         return False
-    whole = TaskAttempt.objects.filter(job_attempt=attempt)
+    whole = TaskAttempt.objects.filter(job_attempt=attempt).exclude(task__index__gte=F("task__role__least"))
     others = whole.exclude(pk__in=[row.pk for row in rows])
     well = [row for row in rows if _is_well(back.get(row.pk))]
     failed = any(end is not None and not _is_well(end) for end in back.values())

@@ -14,7 +14,6 @@ from django.utils import timezone
 
 from nodes.protocol.envelope import PortalKey
 from nodes.protocol.messages import encode, spec_digest
-from nodes.protocol.states import Phase
 from portal.common.bulk import rows_update
 from portal.common.prepared import Among, Prepared
 from portal.common.sealing import SealBroken
@@ -25,6 +24,7 @@ from portal.jobs import wordings
 from portal.jobs.models import Allocation, JobAttempt, JobEvent, TaskAttempt
 from portal.jobs.services.transitions import job_event
 from portal.node_orders.services.container_spec import (
+    NEEDS_SPEC,
     RUN_COLUMNS,
     AttemptFacts,
     HeldGpu,
@@ -36,8 +36,6 @@ from portal.node_orders.services.container_spec import (
 from portal.node_orders.services.environment import LEFT_OUT
 
 log = logging.getLogger(__name__)
-
-NEEDS_SPEC = {Phase.PREPARE, Phase.RUN}
 
 AT_ONCE = 32 << 20
 """Bytes of specs written per statement. Each names all tasks of its job, so those of 2,000 tasks total a gigabyte: more

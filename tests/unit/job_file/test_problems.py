@@ -181,6 +181,31 @@ WRONG: list[tuple[Change, str, str]] = [
     (("extras/berth", {"preemptible": False, "borrow": "auto"}), "extras.berth.preemptible", "quota only"),
     (("extras/berth/checkpointFile", "/x"), "extras.berth.checkpointFile", "relative to $BERTH_JOB_DIR"),
     (("extras/berth/checkpointFile", "a/../../x"), "extras.berth.checkpointFile", "stay inside"),
+    (("extras/berth/elastic", {"trial": {"max": 4}}), "extras.berth.elastic.trial", "no task role is named trial"),
+    (("extras/berth/elastic", {"train": {"min": 0}}), "extras.berth.elastic.train.min", "at least 1, not 0"),
+    (
+        ("extras/berth/elastic", {"train": {"min": 3, "max": 4}}),
+        "extras.berth.elastic.train.min",
+        "2, not 3",
+    ),
+    (
+        ("extras/berth/elastic", {"train": {"min": 1, "max": 1}}),
+        "extras.berth.elastic.train.max",
+        "2, not 1",
+    ),
+    (("extras/berth/elastic", {"train": {"max": 2}}), "extras.berth.elastic.train.max", "more than min, 2, not 2"),
+    (("extras/berth/elastic", {"train": {"max": 1001}}), "extras.berth.elastic.train.max", "at most 1,000, not 1,001"),
+    (("extras/berth/elastic", {"train": {}}), "extras.berth.elastic.train", "at least 1"),
+    (
+        ("extras/berth/elastic", {"train": {"max": 4, "signal": "SIGKILL"}}),
+        "extras.berth.elastic.train.signal",
+        "must be SIGUSR1",
+    ),
+    (
+        ("extras/berth", {"elastic": {"train": {"max": 4}}, "preemptible": False}),
+        "extras.berth.preemptible",
+        "does not go with elastic",
+    ),
     (("extras/berth/steps", "step ("), "extras.berth.steps", "RE2, which says: missing )"),
     (("extras/berth/steps", "step"), "extras.berth.steps", "the step's number in its first group"),
     (("extras/berth/steps", r"(\d*)"), "extras.berth.steps", "an empty line does not match"),
@@ -240,6 +265,19 @@ def test_an_affinity_group_asks_for_one_kind_of_cell() -> None:
     hived["eval"] = entry
     text = job_file(("taskRoles/eval", second), ("extras/hivedScheduler/taskRoles", hived))
     assert problems(text) == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "path", "words"),
+    [
+        (("extras/gangAllocation", False), "extras.berth.elastic", "start together"),
+        (("taskRoles/train/resourcePerInstance/gpu", 0), "extras.berth.elastic.train", "no GPUs"),
+    ],
+)
+def test_only_a_gang_with_gpus_grows(change: Change, path: str, words: str) -> None:
+    (found,) = problems(job_file(("extras/berth/elastic", {"train": {"max": 4}}), change))
+    assert found.path == path
+    assert words in found.message
 
 
 def test_an_opportunistic_job_cannot_refuse_preemption() -> None:

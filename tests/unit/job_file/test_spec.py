@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from portal.job_file.durations import seconds
-from portal.job_file.model import BerthExtras, Completion, JobSpec, StorageMount
+from portal.job_file.model import BerthExtras, Completion, Elastic, JobSpec, StorageMount
 from portal.job_file.validate import parse
 from tests.support.cluster.job_files import Change, job_file, spec
 
@@ -64,6 +64,21 @@ def test_what_a_file_leaves_out_takes_its_default() -> None:
     assert (role.completion, role.task_retry_count) == (Completion(min_failed=1, min_succeeded=2), 0)
     assert (role.resources.shm_mb, role.resources.infiniband, role.resources.ports) == (None, False, {})
     assert (job.task_count, job.gpu_count) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("elastic", "least", "most"),
+    [({"max": 8}, 2, 8), ({"min": 1}, 1, 2), ({"min": 1, "max": 3, "signal": "SIGUSR1"}, 1, 3)],
+)
+def test_the_instances_of_an_elastic_role_are_its_least_or_most_where_it_gives_none(
+    elastic: dict[str, Any], least: int, most: int
+) -> None:
+    job = spec(("extras/berth/elastic", {"train": elastic}))
+    role = job.role("train")
+    assert (role.least, role.instances, job.least_gpus, job.gpu_count) == (least, most, least, most)
+    assert role.elastic == Elastic(least, signal="signal" in elastic)
+    assert role.completion.min_succeeded == least
+    assert JobSpec.from_json(job.to_json()) == job
 
 
 @pytest.mark.parametrize(("word", "number"), [("crit", 120), ("prod", 100), ("test", 10), ("oppo", -1)])
