@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from scheduling.cells.allocator import Allocator
-from scheduling.cells.claims import Claims, needs_of
+from scheduling.cells.claims import Claims, needs_of, parked_in
 from scheduling.cycle.context import ClusterContext, EngineContext
 from scheduling.cycle.cycle import Overtaken, make_plan
 from scheduling.cycle.cycle_state import CycleState, leaving, lent
@@ -317,7 +317,7 @@ class Engine:
         self._release([claim.leaf for claim in claims])
         uses = [LeafUse(claim.leaf, claim.virtual_cell, Standing.GUARANTEED) for claim in claims]
         self._allocator.make_way(uses)
-        self._allocator.claim(name, uses, needs_of(self._job_index.waiting.get(name), claims))
+        self._allocator.claim(name, uses, needs_of(self._job_index.waiting.get(name), claims), parked_in(claims))
         for claim in claims:
             self._claims.add(claim)
         self._job_index.rank(name)
@@ -333,11 +333,16 @@ class Engine:
         give_back(self._allocator, self._job_index.running, given_up)
 
     def _claims_of(self, preempt: Preempt) -> list[Claim]:
+        name = preempt.job.id
+        parked = set(parked_in(self._claims.of(name).values()))
         return [
-            Claim(use.leaf, preempt.job.id, self._allocator.holder(use.leaf), use.virtual_cell or "", placement.task)
+            Claim(
+                use.leaf, name, self._allocator.holder(use.leaf), use.virtual_cell or "", placement.task,
+                parked=use.leaf in parked,
+            )
             for placement in preempt.placements
             for use in placement.leaves
-        ]
+        ]  # fmt: skip
 
     def _claimed_for(self, start: Start) -> list[str]:
         claims = self._claims.of(start.job.id)

@@ -42,6 +42,7 @@ DOCUMENTS = (
     Document("job-file", "user/job-file.md", gettext_noop("The job file")),
     Document("waiting", "user/waiting.md", gettext_noop("Why a job waits")),
     Document("scheduling", "scheduling.md", gettext_noop("How scheduling works")),
+    Document("sharing", "sharing.md", gettext_noop("GPUs that are lent by their holders")),
     Document("troubleshooting", "user/troubleshooting.md", gettext_noop("Troubleshooting jobs")),
     Document("command-line", "user/command-line.md", gettext_noop("The command line")),
     Document("ssh", "user/ssh.md", gettext_noop("SSH into jobs")),

@@ -23,6 +23,7 @@ PREEMPTING = "preempting"
 
 _REASONS: tuple[tuple[str, str], ...] = (
     ("paused", gettext_noop("the job is paused; once it is resumed it waits for its turn")),
+    ("parked", gettext_noop("the job is parked: its GPUs are lent until it is resumed")),
     ("dependency", gettext_noop("%(jobs)s jobs must end first, such as %(first)s")),
     ("no_node", gettext_noop("none of the servers that it may run on is part of the cluster: %(where)s")),
     ("quota", gettext_noop(

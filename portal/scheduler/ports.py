@@ -23,6 +23,7 @@ PORTS = "ports"
 OTHER_REASONS = frozenset(
     {
         scheduling.Code.PAUSED,
+        scheduling.Code.PARKED,
         scheduling.Code.DEPENDENCY,
         scheduling.Code.USER_LIMIT,
         scheduling.Code.BORROW_LIMIT,

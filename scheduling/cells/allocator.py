@@ -5,7 +5,7 @@ released merges by itself. `slack` of a cell type is what HiveD's safety rests o
 type less those reserved for quota cells that are not bound yet. A free cell may be split only while its type has slack.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from scheduling.cells.cell_index import CellIndex, LeafAt, PhysicalCell, Quota
@@ -195,12 +195,16 @@ class Allocator(CellState):
 
     # Claims
 
-    def claim(self, job: str, uses: Sequence[LeafUse], needs: Mapping[str, Amount]) -> None:
-        """Keeps leaves and their virtual leaves for a job, and beside each leaf what it `needs`; `make_way` comes
-        first. Leaves that the cluster no longer has are ignored."""
+    def claim(
+        self, job: str, uses: Sequence[LeafUse], needs: Mapping[str, Amount], parked: Collection[str] = ()
+    ) -> None:
+        """Keeps leaves and their virtual leaves for a job, and beside each leaf what it `needs`; on those `parked` its
+        container has that already. `make_way` comes first. Leaves that the cluster no longer has are ignored."""
         leaves, _, bindings = self._sorted(uses)
         for node, mask in leaves.items():
             self.set_claimed(node, mask, True)
+        for node, mask in masks_of(self.layout.leaf_at[one] for one in parked if one in self.layout.leaf_at).items():
+            self.set_parked(node, mask, True)
         for leaf, amount in needs.items():
             if leaf in self.layout.leaf_at:
                 self.keep_beside(*self.layout.leaf_at[leaf], amount)
@@ -213,6 +217,9 @@ class Allocator(CellState):
         self._unbind_all(job, here)
         for node, mask in here.items():
             self.set_claimed(node, mask, False)
+            self.mark_freed()
+            if self.parked[node] & mask:
+                self.set_parked(node, self.parked[node] & mask, False)
             for bit in bits(mask & sum(1 << bit for bit in self.kept[node])):
                 self.keep_beside(node, bit, None)
 

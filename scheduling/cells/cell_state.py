@@ -28,8 +28,8 @@ class CellState:
     """Arrays by the numbers that `CellIndex` gives to nodes, quota cells and cell nodes; masks are of leaves.
 
     Per node: `busy` (a task runs there), `lent` (it runs without a virtual leaf), `claimed`, `kept` (by claimed bit:
-    CPU and memory kept for the claimant), `bound` (inside a physical cell that a quota cell is bound to),
-    `leaves_by_job` and how often that changed (`turnover`), its `tasks`, CPU and memory left.
+    CPU and memory kept for the claimant), `parked` (claimed by a parked job), `bound` (inside a physical cell that a
+    quota cell is bound to), `leaves_by_job` and how often that changed (`turnover`), its `tasks`, CPU and memory left.
     Per cell node: `used`, `owners` (mask by job, also of claimants), `pairs` (by virtual bit the key of its physical
     leaf: the node's number above the bit), `home` (the block it lies on). `virtual_of` is the inverse of all pairs.
     Per quota cell: `place` (its physical cell) and `leaves_used` (how many).
@@ -48,6 +48,7 @@ class CellState:
         self.busy = [0] * nodes
         self.lent = [0] * nodes
         self.claimed = [0] * nodes
+        self.parked = [0] * nodes
         self.kept: list[dict[int, Amount]] = [{} for _ in range(nodes)]
         self.bound = [0] * nodes
         self.leaves_by_job: list[dict[str, int]] = [{} for _ in range(nodes)]
@@ -226,10 +227,13 @@ class CellState:
     def set_claimed(self, number: int, mask: int, claimed: bool) -> None:
         """These leaves are kept for somebody, or not."""
         self.claimed[number] = self.claimed[number] | mask if claimed else self.claimed[number] & ~mask
-        if not claimed:
-            self.mark_freed()
         self._moved.add(number)
         self._did(self.set_claimed, number, mask, not claimed)
+
+    def set_parked(self, number: int, mask: int, parked: bool) -> None:
+        """These claimed leaves are kept for parked jobs, or not."""
+        self.parked[number] = self.parked[number] | mask if parked else self.parked[number] & ~mask
+        self._did(self.set_parked, number, mask, not parked)
 
     def set_bound(self, number: int, mask: int, bound: bool) -> None:
         """These leaves belong to a quota cell, or not."""

@@ -61,6 +61,11 @@ class Claims:
             self.by_claimant[claim.claimant][leaf] = claim._replace(victim=None)
 
 
+def parked_in(claims: Iterable[Claim]) -> list[str]:
+    """The leaves of these claims whose claimant is parked there."""
+    return [claim.leaf for claim in claims if claim.parked]
+
+
 def needs_of(job: Job | None, claims: Iterable[Claim]) -> dict[str, Amount]:
     """CPU and memory to be kept beside each claimed leaf: what its task needs, in even parts."""
     if job is None:

@@ -232,6 +232,14 @@ class Cycle:
         self.starts.append(start)
         return self._rest(start)
 
+    def take_back(self, answer: Preempt) -> None:
+        """Ends the loans of leaves that a parked job claims and now wants."""
+        name, holder = answer.job.id, self.state.placer.allocator.holder
+        claims = self.state.claims[name]
+        self.state.claims[name] = {leaf: claim._replace(victim=holder(leaf)) for leaf, claim in claims.items()}
+        self.preemptions.append(answer)
+        tell_to_leave(self.state, answer)
+
     def retract(self, start: Start) -> None:
         """Takes back the start, in this cycle, of a whole job."""
         state, job = self.state, start.job
@@ -323,6 +331,12 @@ def claim_all(state: CycleState, answer: Preempt) -> None:
     state.loans.claim(answer.job, mine.values(), 1)
     state.limit_usage.change(answer.job, mine.keys() - before.keys(), 1)
     state.claimants[name] = answer.job
+    tell_to_leave(state, answer)
+
+
+def tell_to_leave(state: CycleState, answer: Preempt) -> None:
+    """Its victims are leaving."""
+    allocator = state.placer.allocator
     for gone in answer.victims:
         running = state.running[gone.job]
         for task in running.tasks:

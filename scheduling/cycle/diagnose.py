@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from functools import partial
 
+from scheduling.cells.claims import parked_in
 from scheduling.cells.request import Choice, JobShape, Pool, Unit, apart, needs_of
 from scheduling.cycle.cycle_state import Cycle, CycleState, QueueProgress, Unplaced
 from scheduling.cycle.within_caps import is_capped, over_cap, within_caps
@@ -48,9 +49,9 @@ class Diagnosis:
         return tuple(waits)
 
     def _preempting(self, name: str) -> Reason:
-        if self._state.waiting[name].paused:
-            return explain.paused()
         claims = self._state.claims[name].values()
+        if self._state.waiting[name].paused:
+            return explain.parked() if parked_in(claims) else explain.paused()
         victims = sorted({claim.victim for claim in claims if claim.victim is not None})
         if victims:
             return explain.preempting(victims, sum(claim.victim is not None for claim in claims))

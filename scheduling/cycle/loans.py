@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from functools import partial
 
+from scheduling.cells.cell_state import masks_of
+from scheduling.cells.claims import parked_in
 from scheduling.cells.request import Choice, JobShape, apart
 from scheduling.cycle.cycle_state import LED, Ahead, Cycle, Unplaced
 from scheduling.cycle.own_loans import OwnLoans
@@ -23,6 +25,7 @@ class Loaned:
         self._own = OwnLoans(cycle)
         self._ahead: dict[str, Ahead] = {}
         self._no_loan: set[int] = set()
+        self._parked_leaves: dict[int, int] | None = None
         self._open: set[str] = set()  # virtual clusters that may find a loan once fewer idle GPUs keep CPU
         self._given_back = cycle.state.placer.allocator.given_back
         lending = cycle.state.placer.allocator.layout.policy.lending
@@ -94,9 +97,7 @@ class Loaned:
         shape = state.shapes.of(job)
         mine = within_caps(state, job, shape.choices)
         for choice in apart(mine, job.gang):
-            if not state.placer.roomy(choice, job.gang) or not may_borrow(state, job, choice):
-                continue
-            start = state.placer.borrowed(job, choice)
+            start = self._lend(job, choice) if may_borrow(state, job, choice) else None
             if start is not None:
                 rest = self.cycle.carry_out(start)
                 if rest is not None:
@@ -119,6 +120,33 @@ class Loaned:
         self._stays(job)
         return False
 
+    def _lend(self, job: Job, choice: Choice) -> Start | None:
+        """Places a borrower on idle GPUs; where these do not do, also on those of parked jobs."""
+        placer, allocator = self.state.placer, self.state.placer.allocator
+        if placer.roomy(choice, job.gang):
+            start = placer.borrowed(job, choice)
+            if start is not None:
+                return start
+        parked = self._parked()
+        if not parked:
+            return None
+        allocator.begin()
+        try:
+            for number, mask in parked.items():
+                allocator.set_claimed(number, mask, False)
+            return placer.borrowed(job, choice) if placer.roomy(choice, job.gang) else None
+        finally:
+            allocator.rollback()
+
+    def _parked(self) -> dict[int, int]:
+        """The leaves (a mask by node) of parked jobs that do not want them back now and nobody is on."""
+        if self._parked_leaves is None:
+            state, at = self.state, self.state.placer.allocator.layout.leaf_at
+            paused = (claims for name, claims in state.claims.items() if state.waiting[name].paused)
+            self._parked_leaves = masks_of(at[leaf] for claims in paused for leaf in parked_in(claims.values()))
+        busy = self.state.placer.allocator.busy
+        return {node: mask & ~busy[node] for node, mask in self._parked_leaves.items() if mask & ~busy[node]}
+
     def modest(self) -> None:
         """Retries jobs that must leave idle GPUs a reserve of CPU and memory: fewer GPUs are idle now."""
         if not self.cycle.starts:
@@ -140,7 +168,7 @@ class Loaned:
     def _modestly(self, job: Job, choice: Choice) -> Start | None:
         """Places a borrower, or a job without GPUs: neither changes the order inside a quota."""
         if job.opportunistic:
-            return self.state.placer.borrowed(job, choice) if may_borrow(self.state, job, choice) else None
+            return self._lend(job, choice) if may_borrow(self.state, job, choice) else None
         answer = None if choice.chains else self.state.placer.guaranteed(job, choice)
         return answer if isinstance(answer, Start) else None
 

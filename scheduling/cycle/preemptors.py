@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 
-from scheduling.cells.claims import needs_of
+from scheduling.cells.claims import needs_of, parked_in
 from scheduling.cycle.cycle_state import Cycle, QueueProgress
 from scheduling.model.job import Borrow, Job, LeafUse, Standing, TaskPlacement, TaskRef
-from scheduling.model.plan import Start
+from scheduling.model.plan import Preempt, Start
 from scheduling.model.snapshot import Claim
 from scheduling.placement.virtual_placement import ReservedCells
+from scheduling.preemption.victim_cost import victims
 
 Mine = Mapping[str, Claim]
 """The claims of one job by leaf."""
@@ -96,8 +97,10 @@ class Preemptors:
     def convert(self, name: str) -> None:
         """Starts a preemptor if its last victim is gone; of a job that is no gang, each task by itself."""
         job, claims = self.state.waiting[name], self.state.claims[name]
+        if job.paused or self._takes_back(job, claims):
+            return
         occupied = {claim.task for claim in claims.values() if claim.victim is not None}
-        if job.paused or (occupied and job.gang):
+        if occupied and job.gang:
             return
         if is_for_loan(claims) and self.state.loans.over_limits(self.state.placer.allocator, job, claims.values()):
             return
@@ -107,6 +110,18 @@ class Preemptors:
             powered = self._whole(job, claims, ready) if len(powered) == len(ready) else ()
         if powered:
             self.cycle.start(Start(job, powered, self.cycle.now), charged=True)
+
+    def _takes_back(self, job: Job, claims: Mine) -> bool:
+        """Whether others are told now to leave GPUs that the job, which is parked there, wants back."""
+        running, lent = self.state.running, []
+        for leaf in parked_in(claims.values()):
+            holder = self.state.placer.allocator.holder(leaf)
+            for task in running[holder].tasks if holder is not None else ():
+                if not task.leaving and any(use.leaf == leaf for use in task.placement.leaves):
+                    lent.append((holder or "", task.placement.task))
+        if lent:
+            self.cycle.take_back(Preempt(job, self._claimed(job, claims), victims(running, lent), self.cycle.now))
+        return bool(lent)
 
     def elsewhere(self, name: str, progress_of: Mapping[str, QueueProgress]) -> None:
         """Starts on other cells a gang whose victims are gone, but whose tasks without GPUs find no CPU and memory
@@ -141,21 +156,29 @@ class Preemptors:
 
     def _usable(self, job: Job, claims: Mine) -> bool:
         """Whether the job can start there: on good hardware, in its own virtual cells or on loan, and not on nodes that
-        it avoids while others have a place for it. A paused job keeps its claims only where no victim is left."""
+        it avoids while others have a place for it. A paused job keeps its claims only where no victim is left. A parked
+        one is there: it keeps them for as long as the virtual cells are its own."""
         allocator, nodes = self.state.placer.allocator, 0
+        if parked_in(claims.values()):
+            return all(self._owned(job, claim) for claim in claims.values())
         for leaf, claim in claims.items():
             at = allocator.layout.leaf_at.get(leaf)
             if at is None or not allocator.open_nodes >> at[0] & 1 or not allocator.healthy[at[0]] >> at[1] & 1:
                 return False
             nodes |= 1 << at[0]
-            cell = allocator.layout.virtual_leaf(claim.virtual_cell)
-            if claim.virtual_cell and (cell is None or not allocator.owners[cell[0]].get(job.id, 0) >> cell[1] & 1):
+            if claim.virtual_cell and not self._owned(job, claim):
                 return False
         if job.paused and any(claim.victim is not None for claim in claims.values()):
             return False
         if is_for_loan(claims) and job.borrow is not Borrow.AUTO:
             return False
         return not nodes & allocator.layout.mask_of(job.avoid_nodes) or not self._other_nodes(job, claims)
+
+    def _owned(self, job: Job, claim: Claim) -> bool:
+        """Whether the claimed virtual cell is still the job's."""
+        allocator = self.state.placer.allocator
+        cell = allocator.layout.virtual_leaf(claim.virtual_cell)
+        return cell is not None and bool(allocator.owners[cell[0]].get(job.id, 0) >> cell[1] & 1)
 
     def _other_nodes(self, job: Job, claims: Mine) -> bool:
         """Whether, without its claims, the job would be placed on nodes that it does not avoid."""

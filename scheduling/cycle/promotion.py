@@ -29,7 +29,7 @@ def promote(
     """
     job, allocator = running.job, placer.allocator
     placements = [task.placement for task in running.tasks if task.placement.task in tasks]
-    if True in [_is_elsewhere(allocator, job.vc, one) for one in placements]:
+    if True in [_is_elsewhere(allocator, job.vc, one) or _is_claimed(allocator, one) for one in placements]:
         return None
     quotas = {allocator.layout.cell_quota[assignment.cell] for assignment in fresh}
     if _needs_more(allocator, job.vc, placements, quotas):
@@ -49,6 +49,12 @@ def _is_elsewhere(allocator: Allocator, vc: str, placement: TaskPlacement) -> bo
     if number < 0 or not allocator.bound[number] or number in allocator.homes(vc, allocator.layout.chains[number]):
         return False
     return bool(allocator.bound[number] & allocator.mask_of(placement))
+
+
+def _is_claimed(allocator: Allocator, placement: TaskPlacement) -> bool:
+    """Whether a leaf of the task is a parked job's."""
+    number = allocator.layout.position.get(placement.node, -1)
+    return number >= 0 and bool(allocator.parked[number] & allocator.mask_of(placement))
 
 
 def _needs_more(allocator: Allocator, vc: str, placements: Sequence[TaskPlacement], fresh: set[int]) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from scheduling.cells.allocator import Allocator, PlacementConflict
 from scheduling.cells.cell_index import CellIndex
-from scheduling.cells.claims import Claims, needs_of
+from scheduling.cells.claims import Claims, needs_of, parked_in
 from scheduling.cycle.cycle_state import lent
 from scheduling.model.job import Job, LeafUse, Standing, TaskPlacement
 from scheduling.model.plan import Demotion, Start
@@ -41,7 +41,8 @@ def check_start(start: Start, running: Running | None, claims: Claims) -> None:
         if placement.task in placed:
             raise PlacementConflict(f"{name}/{placement.task.role}/{placement.task.index}")
         for use in placement.leaves:
-            if claims.claimant(use.leaf) not in (None, name):
+            claimant = claims.claimant(use.leaf)
+            if claimant not in (None, name) and not claims.of(claimant)[use.leaf].parked:
                 raise PlacementConflict(use.leaf)
 
 
@@ -69,12 +70,12 @@ def _claim_all(allocator: Allocator, claims: Claims, waiting: Mapping[str, Job])
     for claimant in sorted(claims):
         needs = needs_of(waiting.get(claimant), claims.of(claimant).values())
         for leaf, claim in claims.of(claimant).items():
-            mine = {leaf: needs[leaf]} if leaf in needs else {}
+            mine, parked = {leaf: needs[leaf]} if leaf in needs else {}, parked_in([claim])
             try:
                 with allocator.transaction():
-                    allocator.claim(claimant, [LeafUse(leaf, claim.virtual_cell, Standing.GUARANTEED)], mine)
+                    allocator.claim(claimant, [LeafUse(leaf, claim.virtual_cell, Standing.GUARANTEED)], mine, parked)
             except PlacementConflict:
-                allocator.claim(claimant, [LeafUse(leaf, None, Standing.GUARANTEED)], mine)
+                allocator.claim(claimant, [LeafUse(leaf, None, Standing.GUARANTEED)], mine, parked)
 
 
 def without(placement: TaskPlacement, leaves: set[str], virtual: set[str]) -> TaskPlacement:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from scheduling.cells.allocator import Allocator, PlacementConflict
-from scheduling.cells.claims import needs_of
+from scheduling.cells.claims import needs_of, parked_in
 from scheduling.cycle.restore import without
 from scheduling.model.job import LeafUse, Standing
 from scheduling.model.snapshot import Claim, Running, RunningTask, Snapshot
@@ -88,10 +88,11 @@ def _claims_take(job_index: JobIndex, allocator: Allocator, snapshot: Snapshot) 
     for uses in new.values():
         allocator.make_way(uses)
     for name, uses in new.items():
-        allocator.claim(name, uses, needs_of(job_index.waiting.get(name), job_index.claims.of(name).values()))
+        mine = job_index.claims.of(name).values()
+        allocator.claim(name, uses, needs_of(job_index.waiting.get(name), mine), parked_in(mine))
         job_index.rank(name)
 
 
 def _right(claim: Claim) -> tuple[object, ...]:
     """All of a claim but its victim, which the allocator does not know."""
-    return claim.claimant, claim.virtual_cell, claim.task
+    return claim.claimant, claim.virtual_cell, claim.task, claim.parked

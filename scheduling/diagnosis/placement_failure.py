@@ -42,7 +42,7 @@ class WhatIf(Bins):
         if self._roomy:
             return FreeResources(free, UNLIMITED, UNLIMITED, 0, 0)
         allocator = self._allocator
-        cpu, memory = kept_beside(allocator, number, ()) if allocator.claimed[number] else (0, 0)
+        cpu, memory = kept_beside(allocator, number, ()) if allocator.kept[number] else (0, 0)
         cpu, memory = allocator.cpu[number] - cpu, allocator.memory[number] - memory
         return FreeResources(free, cpu, memory, *allocator.layout.reserves[number])
 

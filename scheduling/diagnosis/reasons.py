@@ -40,6 +40,11 @@ def paused() -> Reason:
     return Reason(Code.PAUSED, {}, "the job is paused; once it is resumed it waits for its turn")
 
 
+def parked() -> Reason:
+    """The job is off its GPUs, which it has back when somebody wants it to go on."""
+    return Reason(Code.PARKED, {}, "the job is parked: its GPUs are lent until it is resumed")
+
+
 def dependency(open_jobs: tuple[str, ...]) -> Reason:
     """Jobs that must be over first are not."""
     first = open_jobs[0]

@@ -16,6 +16,7 @@ class Code(StrEnum):
     """
 
     PAUSED = "paused"
+    PARKED = "parked"
     DEPENDENCY = "dependency"
     NO_NODE = "no_node"
     QUOTA = "quota"

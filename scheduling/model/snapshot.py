@@ -44,6 +44,10 @@ class Claim(NamedTuple):
 
     The claims of a job are its placement: it starts there, in these virtual cells, when all victims are gone. Without a
     virtual cell the job will have the leaf on loan: a job that has a right to it takes it all the same.
+
+    `parked`: the claimant's container is there, off its GPU; its CPU and memory stay taken. While the job is paused the
+    leaf is lent; once it is not, whoever has the leaf on loan must leave. The claim holds on a faulty or cordoned node
+    too, as running tasks do.
     """
 
     leaf: str
@@ -51,6 +55,7 @@ class Claim(NamedTuple):
     victim: str | None
     virtual_cell: str
     task: TaskRef
+    parked: bool = False
 
 
 class Freed(NamedTuple):

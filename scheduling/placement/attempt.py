@@ -153,7 +153,7 @@ class PlacementAttempt:
         """CPU and memory that the node has when those who must leave are gone, less what is kept for claims."""
         allocator = self.allocator
         cpu, memory = allocator.cpu[number], allocator.memory[number]
-        if allocator.claimed[number]:
+        if allocator.kept[number]:
             kept = kept_beside(allocator, number, self.taken | self.ending)
             cpu, memory = cpu - kept[0], memory - kept[1]
         if self.taken or self.ending:
@@ -308,9 +308,10 @@ class IdleNodes(Bins):
 
 def kept_beside(allocator: Allocator, number: int, gone: Collection[Task]) -> tuple[int, int]:
     """CPU and memory that are kept beside the node's claimed GPUs and are not on them already, with tasks that still
-    leave them (but for those that are `gone`)."""
-    claimed = allocator.claimed[number] & allocator.healthy[number]
-    kept = [amount for bit, amount in allocator.kept[number].items() if claimed >> bit & 1]
+    leave them (but for those that are `gone`). A parked container has its own, whoever is on its GPU."""
+    parked = allocator.parked[number]
+    claimed = allocator.claimed[number] & allocator.healthy[number] & ~parked
+    kept = [amount for bit, amount in allocator.kept[number].items() if (claimed | parked) >> bit & 1]
     cpu, memory = sum(one for one, _ in kept), sum(one for _, one in kept)
     for task, placement in allocator.tasks[number].items() if kept else ():
         part = (allocator.mask_of(placement) & claimed).bit_count()

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from scheduling.cells.allocator import Allocator
 from scheduling.cells.cell_index import CellIndex
-from scheduling.cells.claims import needs_of
+from scheduling.cells.claims import needs_of, parked_in
 from scheduling.cells.node_bits import bits
 from scheduling.model.description import VirtualCluster
 from scheduling.model.job import Job, TaskPlacement, TaskRef
@@ -14,7 +14,8 @@ from scheduling.queue.usage_history import CPU, MEMORY
 
 
 class Loans:
-    """What is on loan now, by virtual cluster and by leaf type, kept up to date during a cycle."""
+    """What is on loan now, by virtual cluster and by leaf type, and what parked jobs would lend, kept up to date during
+    a cycle."""
 
     def __init__(self, layout: CellIndex, total: Amounts, shares: DominantShares) -> None:
         self._layout = layout
@@ -22,6 +23,7 @@ class Loans:
         self.shares = shares
         self.by_vc: dict[tuple[str, str], int] = {}
         self.by_type: dict[str, int] = {}
+        self.parked: dict[tuple[str, str], int] = {}
         self._ranks: dict[str, dict[int, int]] = {}
         self._leaving: set[tuple[str, TaskRef]] = set()
         self._returning: dict[str, dict[str, int]] = {}
@@ -48,7 +50,7 @@ class Loans:
     def copy(self) -> "Loans":
         """An independent one with the same contents."""
         twin = Loans(self._layout, self.total, self.shares.copy())
-        twin.by_vc, twin.by_type = self.by_vc.copy(), self.by_type.copy()
+        twin.by_vc, twin.by_type, twin.parked = self.by_vc.copy(), self.by_type.copy(), self.parked.copy()
         twin._ranks = {vc: ranks.copy() for vc, ranks in self._ranks.items()}
         twin._leaving = self._leaving.copy()
         twin._returning = {vc: amounts.copy() for vc, amounts in self._returning.items()}
@@ -78,9 +80,12 @@ class Loans:
 
     def claim(self, job: Job, claims: Iterable[Claim], sign: int) -> None:
         """The job is to have these leaves on loan (1), or is not (-1): its virtual cluster pays for them already. Where
-        somebody is still on one, that one's loan counts as far as limits go."""
+        somebody is still on one, that one's loan counts as far as limits go. What a parked job claims is idle quota."""
+        claims, kinds = tuple(claims), self._layout.cluster.leaf_types
+        for leaf in parked_in(claims) if job.paused else ():
+            key = job.vc, kinds.get(leaf, "")
+            self.parked[key] = self.parked.get(key, 0) + sign
         mine = [claim for claim in claims if not claim.virtual_cell]
-        kinds = self._layout.cluster.leaf_types
         for leaf, (cpu, memory) in needs_of(job, mine).items() if mine else ():
             self._share(job, {kinds.get(leaf, ""): sign, CPU: sign * cpu, MEMORY: sign * memory})
         for claim in mine:
@@ -156,7 +161,7 @@ class Loans:
         owned = sum(layout.owned.get((vc, chain), 0) for vc in layout.virtual_clusters for chain in chains)
         most = max(0, self.total.get(kind, 0) - owned)
         for vc in layout.virtual_clusters.values() if layout.policy.lending else ():
-            idle = sum(allocator.quota_free(vc.id, chain) for chain in chains)
+            idle = sum(allocator.quota_free(vc.id, chain) for chain in chains) + self.parked.get((vc.id, kind), 0)
             limit = vc.rules.max_lend.get(kind)
             most += idle if limit is None else min(idle, limit)
         return most
