@@ -12,7 +12,7 @@ export PYTHON
 CATALOGUES := $(shell find portal/locale -name '*.po')
 FRONTEND := $(shell find frontend -type f -not -path '*/node_modules/*' -not -path '*/dist/*' -not -path '*/templates/*' 2>/dev/null)
 
-.PHONY: help setup demo run engine test lint bench mutants pictures examples soak compose-test chaos endurance audit lock clean
+.PHONY: help setup demo run engine test gpu-check lint bench mutants pictures examples soak compose-test chaos endurance audit lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ engine: $(DONE)/dev ## compile the scheduling engine: about twice as fast
 
 test: $(TESTED) ## install what the tests need and run them all
 	@scripts/test
+
+gpu-check: $(DONE)/runtime ## measure what parking does on this server's GPU (GPU=, OUT=, TORCH_PYTHON=): ten minutes, as root
+	@$(BIN)/python -m tests.gpu_check $(if $(GPU),--gpu $(GPU)) $(if $(OUT),--out $(OUT)) $(if $(TORCH_PYTHON),--torch-python $(TORCH_PYTHON))
 
 lint: $(DONE)/dev frontend/dist/.built ## style, types, the floors, Django's own checks
 	@scripts/lint

@@ -75,7 +75,7 @@ int cuda_read(u64 address, void *to, u64 bytes);
 int cuda_write(u64 address, const void *from, u64 bytes);
 void cuda_free_all(const ctx_t *ctx);
 int cuda_park(void);
-void cuda_unpark(void);
+void cuda_unpark(int damaged);
 
 #define CUDA_BEGIN()                       \
   do {                                     \

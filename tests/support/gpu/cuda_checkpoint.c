@@ -92,7 +92,8 @@ static int restore(void) {
     context->memory = context->parked;
     context->parked = 0;
   }
-  cuda_unpark();
+  cuda_unpark((int)self->damaged);
+  self->damaged = 0;
   pass(cost);
   become(LOCKED);
   return CUDA_SUCCESS;
@@ -144,10 +145,11 @@ static int found(const char *call, u32 pid, u32 *number) {
   if (geteuid()) return OPERATING_SYSTEM;
   machine_lock();
   wrong = machine_fault(call, -1);
-  if (wrong && wrong != FAULT_BREAKS) return cuda_end(wrong);
+  if (wrong && wrong < FAULT_BREAKS) return cuda_end(wrong);
   if ((at = process_by_pid(pid)) < 0) return cuda_end(NOT_INITIALIZED);
   *number = (u32)at;
-  if (!wrong) return CUDA_SUCCESS;
+  if (wrong == FAULT_DAMAGES) machine->process[at].damaged = 1;
+  if (wrong != FAULT_BREAKS) return CUDA_SUCCESS;
   machine->process[at].state = FAILED;
   return cuda_end(UNKNOWN);
 }

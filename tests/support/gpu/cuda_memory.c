@@ -226,9 +226,10 @@ int cuda_park(void) {
   }
   return file < 0 || !ftruncate(file, 0) ? CUDA_SUCCESS : OPERATING_SYSTEM;
 }
-void cuda_unpark(void) {
+void cuda_unpark(int damaged) {
   if (file >= 0 && ftruncate(file, (off_t)length)) abort();
   for (block_t *block = cuda_blocks; block; block = block->next) {
+    if (damaged) block->parked[block->bytes / 2 + 7] ^= (char)0x80; /* the sign of a number */
     if (cuda_write(block->address, block->parked, block->bytes)) abort();
     munmap(block->parked, block->bytes);
     block->parked = NULL;

@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- kernels: a module's image is a text, one kernel a line: NAME DOES NS SM OCCUPANCY TENSOR DRAM */
+/* ---- kernels: a module's image is a text, one kernel a line: NAME DOES NS SM OCCUPANCY TENSOR DRAM; or it is PTX, and
+   these lines are comments in it */
 #define HEAD "gpu-machine kernels\n"
+#define COMMENT "\n// gpu-machine: "
 typedef struct {
   u32 count;
   function_t functions[];
@@ -15,15 +17,20 @@ typedef struct {
 static const char *const DEEDS[] = {"nothing", "spin", "descend"};
 static const u32 PARAMETERS[] = {0, 1, 3};
 
+static const char *next_kernel(const char *text, int ptx) {
+  const char *next = ptx ? strstr(text, COMMENT) : strchr(text, '\n');
+  return next ? next + (ptx ? strlen(COMMENT) : 1) : NULL;
+}
 EXPORT int cuModuleLoadData(module_t **module, const char *image) {
   u32 count = 0;
-  const char *line;
+  int ptx = strncmp(image, HEAD, strlen(HEAD)) != 0;
+  const char *line, *first = next_kernel(image, ptx);
   CUDA_BEGIN_IN_CONTEXT();
   (void)ctx;
-  if (strncmp(image, HEAD, strlen(HEAD))) return cuda_end(INVALID_IMAGE);
-  for (line = image + strlen(HEAD); *line; line++) count += *line == '\n';
+  for (line = first; line && *line; line = next_kernel(line, ptx)) count++;
+  if (!count) return cuda_end(INVALID_IMAGE);
   *module = calloc(1, sizeof **module + count * sizeof(function_t));
-  for (line = image + strlen(HEAD); *line; line = strchr(line, '\n') + 1) {
+  for (line = first; line && *line; line = next_kernel(line, ptx)) {
     function_t *one = &(*module)->functions[(*module)->count];
     char does[16];
     if (!strchr(line, '\n') || sscanf(line, "%63s %15s %lu %u %u %u %u", one->name, does, &one->cost.ns, &one->cost.sm, &one->cost.occupancy,

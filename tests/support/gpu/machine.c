@@ -150,7 +150,7 @@ int machine_fault(const char *call, int gpu) {
     if (!fault->left || strcmp(fault->call, call) || (fault->gpu >= 0 && fault->gpu != gpu)) continue;
     fault->left--;
     if (fault->code == FAULT_KILLED) raise(SIGKILL);
-    if (fault->code < FAULT_HANGS || fault->code == FAULT_BREAKS) return (int)fault->code;
+    if (fault->code < FAULT_HANGS || fault->code >= FAULT_BREAKS) return (int)fault->code;
     machine_unlock();
     if (fault->code == FAULT_CRASHES) raise(SIGSEGV);
     for (;;) pause();

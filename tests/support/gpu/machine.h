@@ -67,6 +67,7 @@ typedef struct {
 #define FAULT_CRASHES 0x10001 /* SIGSEGV, the machine unlocked */
 #define FAULT_KILLED 0x10002  /* SIGKILL, the machine locked */
 #define FAULT_BREAKS 0x10003  /* a restore: the process is lost (FAILED) */
+#define FAULT_DAMAGES 0x10004 /* a restore: it says that it worked, and each block of memory has a wrong byte */
 
 typedef struct {
   u32 magic, ngpu, missing, loaded, nxid, waits; /* loaded: how often the driver was; waits: for events */
@@ -120,7 +121,7 @@ typedef struct {
 typedef struct {
   u32 used, pid, thread, state; /* pid as the process itself knows it */
   u64 space;                    /* its pid namespace */
-  u32 op, result, asked, answered, limit_ms, spoiled;
+  u32 op, result, asked, answered, limit_ms, spoiled, damaged;
   timed_t event[TIMED];
 } process_t;
 

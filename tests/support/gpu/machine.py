@@ -16,9 +16,9 @@ import pynvml
 from tests.support.gpu.build import built
 
 GPUS, INSTANCES, DECLARED, XIDS, FAULTS = 16, 8, 8, 32, 16
-HANGS, CRASHES, KILLED, BREAKS = range(0x10000, 0x10004)
+HANGS, CRASHES, KILLED, BREAKS, DAMAGES = range(0x10000, 0x10005)
 """Beside an answer, what a call does: never come back; end the process by SIGSEGV; by SIGKILL, the machine locked; lose
-the process that it restores."""
+the process that it restores; restore it with wrong bytes in its memory."""
 
 ALWAYS = 0xFFFFFFFF
 U32, U64 = ctypes.c_uint, ctypes.c_ulonglong

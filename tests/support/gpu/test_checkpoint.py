@@ -15,7 +15,7 @@ import pynvml
 import pytest
 
 from tests.support.gpu.conftest import Start
-from tests.support.gpu.machine import BREAKS, CRASHES, HANGS, Machine
+from tests.support.gpu.machine import BREAKS, CRASHES, DAMAGES, HANGS, Machine
 from tests.support.gpu.program import HANDLE, INT, Program, trained, trainer
 from tests.support.run.waiting import wait_until
 
@@ -291,3 +291,14 @@ def test_a_restore_may_lose_the_process(machine: Machine, keeper: Keeper, start:
     machine.fail("cuCheckpointProcessRestore", BREAKS)
     assert keeper.does("Restore", program.pid) == 999
     assert keeper.state(program.pid) == FAILED
+
+
+def test_a_restore_may_damage_memory_without_a_word(machine: Machine, keeper: Keeper, start: Start) -> None:
+    program = start()
+    block = program("cuMemAlloc", HANDLE, MIB)
+    program("cuMemsetD32", block, 7, MIB // 4)
+    keeper.park(program.pid)
+    machine.fail("cuCheckpointProcessRestore", DAMAGES)
+    keeper.resume(program.pid)
+    half = block + MIB // 2
+    assert [program("cuMemcpyDtoH", INT, half + at, 4) for at in (0, 4, 8)] == [7, 7 - 2**31, 7]
