@@ -15,6 +15,7 @@ from scheduling.cycle.restore import check_start, entered
 from scheduling.cycle.sync import caught_up
 from scheduling.diagnosis.doomed_cells import Doomed, doomed
 from scheduling.diagnosis.feasible_at_submit import JobRefused
+from scheduling.model import elastic
 from scheduling.model.cluster import Cluster
 from scheduling.model.description import Node
 from scheduling.model.job import Job, LeafUse, Standing, TaskRef
@@ -44,6 +45,7 @@ class Engine:
     _without_quota: dict[str, Demotion]
 
     def __init__(self, start: Cluster | Snapshot) -> None:
+        self._divider = elastic.Divider()
         with paused():
             self._load(start if isinstance(start, Snapshot) else Snapshot(start))
 
@@ -54,10 +56,14 @@ class Engine:
         found = self._context.refusals(job)
         if found:
             raise JobRefused(found)
-        self._job_index.enqueue(job)
+        self._job_index.submit(job)
 
     def start(self, start: Start) -> None:
         """The placed tasks run. Raises PlacementConflict when a cell or a task of it is taken already."""
+        for part in elastic.parts_of(start):
+            self._start(part)
+
+    def _start(self, start: Start) -> None:
         name = start.job.id
         self._give_way(start)
         check_start(start, self._job_index.running.get(name), self._claims)
@@ -74,19 +80,19 @@ class Engine:
         A job that is over holds back none of the jobs that wait for it. With the moment `now` (ms) what the tasks
         used counts against their user from here on; without, whoever calls notes it. Raises UnknownJob.
         """
-        running = self._job_index.running.get(job_id)
-        if running is None and job_id not in self._job_index.waiting:
-            raise UnknownJob(job_id)
-        if running is not None:
-            self._end_tasks(running, None if tasks is None else set(tasks), now)
-        if tasks is None:
+        ended = None if tasks is None else set(tasks)
+        for part in self._parts(job_id):
+            self._end_tasks(part, ended, now)
+        if ended is None:
             self._release(list(self._claims.of(job_id)))
             self._job_index.leave_queue(job_id)
             self._job_index.is_over(job_id)
 
     def claim(self, claim: Claim) -> None:
         """Keep a leaf cell for the claimant, in place of an earlier claim on it."""
-        self._claim_all(claim.claimant, [claim])
+        holder = self._allocator.holder(claim.leaf) if claim.leaf in self._context.layout.leaf_at else None
+        known = holder is not None and elastic.whole_name(holder) == claim.victim
+        self._claim_all(claim.claimant, [claim._replace(victim=holder) if known else claim])
 
     def release(self, leaf: str) -> None:
         """Give up the claim on a leaf cell; without effect where there is none. Its holder has it by right again."""
@@ -109,13 +115,15 @@ class Engine:
 
     def leave(self, job_id: str, tasks: Iterable[TaskRef]) -> None:
         """The end of these running tasks is ordered; they hold their cells until `finish`. Raises UnknownJob."""
-        self._job_index.set_leaving(leaving(self._runs(job_id), set(tasks)))
+        going = set(tasks)
+        for part in self._parts(job_id):
+            self._job_index.set_leaving(leaving(part, going))
 
     def saved(self, job_id: str, at_ms: int) -> None:
         """A running job saved its work. Raises UnknownJob."""
-        running = self._runs(job_id)
-        tasks = tuple(one._replace(checkpoint_ms=at_ms) for one in running.tasks)
-        self._job_index.running[job_id] = running._replace(tasks=tasks)
+        for part in self._parts(job_id):
+            tasks = tuple(one._replace(checkpoint_ms=at_ms) for one in part.tasks)
+            self._job_index.running[part.job.id] = part._replace(tasks=tasks)
 
     def promote(self, promotion: Promotion, now: int | None = None) -> None:
         """Borrowed tasks of a job are inside its quota from now (ms) on. Raises PlacementConflict, UnknownJob."""
@@ -163,17 +171,22 @@ class Engine:
 
     def decide(self, job: Job, now: int, may_preempt: bool = True) -> Start | Preempt | Wait:
         """What would become of this job alone, at `now` (ms): the queue's order is not looked at. `may_preempt` allows
-        Preempt as an answer."""
-        return decide(self._engine_context, lambda: self._state(now, to_change=False), job, now, may_preempt)
+        Preempt as an answer. It is about the gang of an elastic job, and where that runs, about the next extra task."""
+        asked = elastic.gang_of(job)
+        asked = asked if asked.wanted or not job.wanted else elastic.extra_job(job, job.wanted[0])
+        answer = decide(self._engine_context, lambda: self._state(now, to_change=False), asked, now, may_preempt)
+        answer = elastic.whole_preempt(answer) if isinstance(answer, Preempt) else answer
+        return answer if asked is job else answer._replace(job=job)
 
     def plan(self, now: int, *, with_reasons: bool = True) -> Plan:
         """All decisions of this moment (ms), each as if those before it were carried out. Without reasons it has no
         `waits` and takes half the time or less."""
         try:
-            return self._plan(now, with_reasons)
+            plan = self._plan(now, with_reasons)
         except Overtaken:
             self._memory = CycleMemory()
-            return self._plan(now, with_reasons)
+            plan = self._plan(now, with_reasons)
+        return elastic.whole_plan(plan, self._job_index.elastic.growing)
 
     def _plan(self, now: int, with_reasons: bool) -> Plan:
         before = self._memory.kept()
@@ -203,8 +216,9 @@ class Engine:
                 as_it_is = not (changes or plan.releases or plan.demotions or plan.promotions)
             finally:
                 (self._allocator.commit if as_it_is else self._allocator.rollback)()
+            whole = elastic.whole_plan(plan, self._job_index.elastic.growing)
             (self._note_all if as_it_is else self.carry_out)(plan)
-        return plan
+        return whole
 
     def carry_out(self, plan: Plan) -> None:
         """Carries out all of a plan of this state."""
@@ -246,9 +260,9 @@ class Engine:
         job_index = self._job_index
         return Snapshot(
             cluster=self._context.layout.cluster,
-            running=tuple(job_index.running[one] for one in sorted(job_index.running)),
-            waiting=tuple(job_index.waiting[one] for one in sorted(job_index.waiting)),
-            claims=tuple(self._claims.all()),
+            running=elastic.whole_running(job_index.running, job_index.elastic.wholes),
+            waiting=elastic.whole_waiting(job_index.waiting, job_index.elastic.growing),
+            claims=elastic.whole_claims(self._claims.all()),
             demotions=tuple(job_index.demotions[one] for one in sorted(job_index.demotions)),
             usage=job_index.usage_history.rows(),
             reservations=self._reservations,
@@ -264,19 +278,24 @@ class Engine:
         """Becomes what `restore` makes of this snapshot, at the price of what differs. Raises PlacementConflict."""
         with paused():
             same = not self._without_quota and snapshot.cluster == self._context.layout.cluster
-            if same and caught_up(self._job_index, self._allocator, snapshot):
+            divided = self._divider.divide(snapshot)
+            if same and caught_up(self._job_index, self._allocator, divided.snapshot):
+                self._job_index.elastic.follow(divided)
                 self._reservations, self._memory = snapshot.reservations, CycleMemory()
             else:
                 self._load(snapshot)
 
     # State
 
-    def _load(self, snapshot: Snapshot) -> None:
+    def _load(self, whole: Snapshot) -> None:
+        divided = self._divider.divide(whole)
+        snapshot = divided.snapshot
         self._reservations = snapshot.reservations
         self._claims = Claims()
         for claim in snapshot.claims:
             self._claims.add(claim)
         self._job_index = JobIndex(snapshot, self._claims)
+        self._job_index.elastic.follow(divided)
         self._settle(snapshot.cluster)
 
     def _settle(self, cluster: Cluster) -> None:
@@ -298,6 +317,15 @@ class Engine:
         if running is None:
             raise UnknownJob(job_id)
         return running
+
+    def _parts(self, job_id: str) -> list[Running]:
+        """The running job and its extra tasks; none where it waits."""
+        running = self._job_index.running
+        names = (job_id, *self._job_index.elastic.extras.get(job_id, {}).values())
+        parts = [running[name] for name in names if name in running]
+        if not parts and not self._job_index.is_waiting(job_id):
+            raise UnknownJob(job_id)
+        return parts
 
     def _end_tasks(self, running: Running, tasks: set[TaskRef] | None, now: int | None) -> None:
         name, stay = running.job.id, []

@@ -9,8 +9,9 @@ from scheduling.cells.claims import Claims
 from scheduling.cells.request import JobShapes
 from scheduling.cycle.cycle_state import CycleState
 from scheduling.cycle.memory import CycleMemory
-from scheduling.diagnosis.feasible_at_submit import Refusal, refusals_on
+from scheduling.diagnosis.feasible_at_submit import Refusal, extra_refusals, refusals_on
 from scheduling.model.cluster import Cluster
+from scheduling.model.elastic import whole_gang
 from scheduling.model.job import Job
 from scheduling.model.snapshot import Claim, Running
 from scheduling.placement.feasibility import QuotaFeasibility
@@ -37,13 +38,14 @@ class ClusterContext:
 
     def refusals(self, job: Job) -> tuple[Refusal, ...]:
         """Why the job can never run here; worked out once for each shape."""
-        shape = self.shapes.of(job)
+        gang = whole_gang(job)
+        shape = self.shapes.of(gang)
         if self._served is None:
             self._served = Allocator(self.layout).all_in_service()
         key = (shape.number, job.priority, job.id in job.after)
         if key not in self._refused:
-            self._refused[key] = refusals_on(self._served, shape, job)
-        return self._refused[key]
+            self._refused[key] = refusals_on(self._served, shape, gang)
+        return self._refused[key] or extra_refusals(self.layout.cluster, job)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class EngineContext:
         return CycleState(
             placer, context.shapes, job_index.usage_history.shares(now), loans,
             job_index.queues, job_index.opportunistic, running, job_index.waiting, claims, claimants,
-            job_index.demotions, reservations,
+            job_index.demotions, job_index.elastic, reservations,
             context.layout.cluster.leaf_types, memory, LimitUsage(context.layout, running, job_index.waiting, claims),
         )  # fmt: skip
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from scheduling.cycle.cycle_state import Cycle, CycleState, merged_by_job
 from scheduling.cycle.diagnose import Diagnosis
+from scheduling.cycle.growth import grow
 from scheduling.cycle.guaranteed import GuaranteedJobs
 from scheduling.cycle.loans import Loaned
 from scheduling.cycle.nonpreemptible import rebind
@@ -35,7 +36,9 @@ def make_plan(state: CycleState, now: int, *, with_reasons: bool, without_quota:
     # 4. Loans of idle cells: the virtual cluster with the smallest weighted share on loan is next.
     loaned.turns(with_reasons)
     loaned.modest()
-    # 5. Reasons of those that wait, with the numbers that hold once all of it is carried out.
+    # 5. Elastic jobs grow into what is idle now.
+    grow(cycle)
+    # 6. Reasons of those that wait, with the numbers that hold once all of it is carried out.
     waits = Diagnosis(cycle, guaranteed.progress_of).waits() if with_reasons else ()
     return Plan(
         now,

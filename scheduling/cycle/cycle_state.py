@@ -15,8 +15,9 @@ from scheduling.model.plan import Demotion, Preempt, Promotion, Reason, Start
 from scheduling.model.snapshot import Claim, Running, RunningTask
 from scheduling.placement.placer import Placer
 from scheduling.placement.virtual_placement import ReservedCells
-from scheduling.preemption.victim_cost import give_back
+from scheduling.preemption.victim_cost import give_back, victims
 from scheduling.queue.caps import LimitUsage
+from scheduling.queue.elastic_jobs import ElasticJobs
 from scheduling.queue.loan_limits import Loans
 from scheduling.queue.queue import OrderKey, Queue, Rank, submission
 from scheduling.queue.usage_history import UserShares, amounts_of
@@ -126,6 +127,7 @@ class CycleState:
     claims: dict[str, dict[str, Claim]]
     claimants: dict[str, Job]
     demotions: Mapping[str, Demotion]
+    elastic: ElasticJobs
     reservations: Collection[str]
     leaf_types: Mapping[str, str]
     memory: "CycleMemory"
@@ -171,12 +173,21 @@ class Cycle:
             self.demote(name)
         if isinstance(answer, Start):
             return self.start(answer)
+        answer = self._with_extras(answer)
         self.preemptions.append(answer)
         self.state.placer.lower.came(answer.job)
         claim_all(self.state, answer)
         for placement in answer.placements:
             self.charge(answer.job, placement)
         return self._rest(answer)
+
+    def _with_extras(self, answer: Preempt) -> Preempt:
+        """The extra tasks of an elastic gang end with it."""
+        state, names = self.state, {victim.job for victim in answer.victims}
+        for job in sorted(names & state.elastic.extras.keys()):
+            more = [(one, task) for task, one in state.elastic.extras[job].items() if one not in names]
+            answer = answer._replace(victims=(*answer.victims, *victims(state.running, more)))
+        return answer
 
     def _rest(self, answer: Start | Preempt) -> Job | None:
         placed = {placement.task for placement in answer.placements}
@@ -237,6 +248,7 @@ class Cycle:
         name, holder = answer.job.id, self.state.placer.allocator.holder
         claims = self.state.claims[name]
         self.state.claims[name] = {leaf: claim._replace(victim=holder(leaf)) for leaf, claim in claims.items()}
+        answer = self._with_extras(answer)
         self.preemptions.append(answer)
         tell_to_leave(self.state, answer)
 

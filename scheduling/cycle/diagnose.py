@@ -10,6 +10,7 @@ from scheduling.cycle.within_caps import is_capped, over_cap, within_caps
 from scheduling.diagnosis import reasons as explain
 from scheduling.diagnosis.doomed_cells import doomed_in
 from scheduling.diagnosis.placement_failure import Fits, no_room
+from scheduling.model.elastic import whole_name
 from scheduling.model.job import Job
 from scheduling.model.plan import Code, Reason, Wait
 from scheduling.model.snapshot import Running
@@ -52,14 +53,14 @@ class Diagnosis:
         claims = self._state.claims[name].values()
         if self._state.waiting[name].paused:
             return explain.parked() if parked_in(claims) else explain.paused()
-        victims = sorted({claim.victim for claim in claims if claim.victim is not None})
+        victims = sorted({whole_name(claim.victim) for claim in claims if claim.victim is not None})
         if victims:
             return explain.preempting(victims, sum(claim.victim is not None for claim in claims))
         going = self._going(name)
         if going:
             cells = {claim.virtual_cell for claim in claims}
             heir = all(not cells.isdisjoint(_virtual_cells(self._state.running[one])) for one in going)
-            return (explain.taking_over if heir else explain.making_room)(going)
+            return (explain.taking_over if heir else explain.making_room)(sorted(set(map(whole_name, going))))
         job = self._cycle.left.get(name) or self._state.waiting[name]  # a part of it may have started just now
         return alone(self._state, job, self._state.shapes.of(job))
 

@@ -8,6 +8,7 @@ from scheduling.cells.claims import parked_in
 from scheduling.cells.request import Choice, JobShape, apart
 from scheduling.cycle.cycle_state import LED, Ahead, Cycle, Unplaced
 from scheduling.cycle.own_loans import OwnLoans
+from scheduling.cycle.takeover import OverExtras
 from scheduling.cycle.within_caps import cap_exceeded, may_borrow, within_caps
 from scheduling.diagnosis import reasons as explain
 from scheduling.model.job import Borrow, Job
@@ -23,6 +24,7 @@ class Loaned:
         self.cycle = cycle
         self.state = cycle.state
         self._own = OwnLoans(cycle)
+        self._extras = OverExtras(cycle)
         self._ahead: dict[str, Ahead] = {}
         self._no_loan: set[int] = set()
         self._parked_leaves: dict[int, int] | None = None
@@ -103,7 +105,7 @@ class Loaned:
                 if rest is not None:
                     self._borrow(rest)
                 return True
-        taken = self._own.take(job, shape, mine)
+        taken = self._extras.take(job, mine) or self._own.take(job, shape, mine)
         if taken is not None:
             state.memory.quiet.pop((job.vc, ""), None)  # a victim blocks nobody in this virtual cluster now
             rest = self.cycle.carry_out(taken)

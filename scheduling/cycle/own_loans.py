@@ -1,25 +1,14 @@
 """Preemption of loans inside a virtual cluster: a job that may borrow and finds nothing idle takes over what lower
 priorities have on loan."""
 
-from collections.abc import Collection
-from typing import NamedTuple
-
 from scheduling.cells.request import Choice, JobShape, apart
 from scheduling.cycle.cycle_state import Cycle
-from scheduling.cycle.within_caps import may_borrow
-from scheduling.model.job import Borrow, Job, TaskPlacement
-from scheduling.model.plan import Preempt, Start
-from scheduling.model.snapshot import Running, RunningTask
-from scheduling.preemption.victim_cost import victims
+from scheduling.cycle.takeover import Part, leaves_any, place_over, taking
+from scheduling.model.elastic import EXTRA
+from scheduling.model.job import Borrow, Job
+from scheduling.model.plan import Preempt
+from scheduling.model.snapshot import Running
 from scheduling.preemption.victim_selection import spare_untouched
-
-
-class Part(NamedTuple):
-    """Tasks on loan that end together, and since when the last of them has run."""
-
-    job: Job
-    tasks: tuple[RunningTask, ...]
-    since_ms: int
 
 
 class OwnLoans:
@@ -50,7 +39,7 @@ class OwnLoans:
 
     def _over(self, job: Job, choice: Choice, parts: list[Part]) -> Preempt | None:
         def uses(chosen: set[int]) -> set[int] | None:
-            start = self._place(job, choice, [parts[one] for one in chosen])
+            start = place_over(self.state, job, choice, [parts[one] for one in chosen])
             if start is None:
                 return None
             nodes = {place.node for place in start.placements}
@@ -58,45 +47,18 @@ class OwnLoans:
 
         chosen = spare_untouched(range(len(parts)), uses)
         gone = [parts[one] for one in sorted(chosen or ())]
-        start = self._place(job, choice, gone) if gone else None
-        if start is None:
-            return None
-        taken = [(part.job.id, task.placement.task) for part in gone for task in part.tasks]
-        return Preempt(job, start.placements, victims(self.state.running, taken), self.cycle.now)
-
-    def _place(self, job: Job, choice: Choice, gone: Collection[Part]) -> Start | None:
-        """Where it goes once these are gone, within the limits of its virtual cluster."""
-        given: dict[str, int] = {}
-        for place in (task.placement for part in gone for task in part.tasks):
-            for kind, count in self._given(place).items():
-                given[kind] = given.get(kind, 0) + count
-        if not may_borrow(self.state, job, choice, given):
-            return None
-        ending = frozenset((part.job.id, task.placement.task) for part in gone for task in part.tasks)
-        return self.state.placer.borrowed(job, choice, ending=ending)
-
-    def _given(self, place: TaskPlacement) -> dict[str, int]:
-        """GPUs by leaf type that the task leaves and that are not claimed."""
-        allocator = self.state.placer.allocator
-        number = allocator.layout.position.get(place.node)
-        if number is None or not place.leaves:
-            return {}
-        free = allocator.mask_of(place) & ~allocator.claimed[number]
-        return {allocator.layout.nodes[number].cell_type: free.bit_count()}
+        start = place_over(self.state, job, choice, gone) if gone else None
+        return taking(self.state, start, gone) if start is not None else None
 
     def _gives_way(self, part: Part, job: Job) -> bool:
         """Whether its priority is strictly lower, and not all that it has is claimed. For a job that lost loans of late
-        a loan that has only just begun does not count."""
-        rested = self.cycle.now - part.since_ms >= job.rest_ms
-        return (
-            rested
-            and part.job.priority < job.priority
-            and any(any(self._given(task.placement).values()) for task in part.tasks)
-        )
+        a loan that has only just begun does not count, unless it is an extra task's."""
+        rested = part.job.priority == EXTRA or self.cycle.now - part.since_ms >= job.rest_ms
+        return rested and part.job.priority < job.priority and leaves_any(self.state, part)
 
     def _of(self, vc: str) -> list[Part]:
         if vc not in self._parts:
-            running = (one for one in self.state.running.values() if one.job.vc == vc)
+            running = (one for one in self.state.running.values() if one.job.vc == vc or one.job.priority == EXTRA)
             begun = self.state.placer.costs.begun
             found = [part for one in running if one.job.id not in begun for part in _parts(one)]
             self._parts[vc] = sorted(found, key=self._price)

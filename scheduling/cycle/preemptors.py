@@ -170,7 +170,7 @@ class Preemptors:
                 return False
         if job.paused and any(claim.victim is not None for claim in claims.values()):
             return False
-        if is_for_loan(claims) and job.borrow is not Borrow.AUTO:
+        if is_for_loan(claims) and job.borrow is not Borrow.AUTO and not job.opportunistic:
             return False
         return not nodes & allocator.layout.mask_of(job.avoid_nodes) or not self._other_nodes(job, claims)
 

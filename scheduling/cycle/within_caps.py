@@ -43,9 +43,17 @@ def cap_exceeded(state: CycleState, job: Job, shape: JobShape) -> Reason | None:
     return over_cap(state, job, needs)
 
 
-def may_borrow(state: CycleState, job: Job, choice: Choice, given: Mapping[str, int] = _NOTHING) -> bool:
+def may_borrow(
+    state: CycleState, job: Job, choice: Choice, own: Mapping[str, int] = _NOTHING, given: Mapping[str, int] = _NOTHING
+) -> bool:
     """Whether the limits of borrowing and lending leave room for the job, once so many GPUs (by leaf type) are `given`
-    back for it."""
-    needs = {kind: count - given.get(kind, 0) for kind, count in needs_of(choice, job.gang).items()}
-    vc = state.placer.allocator.layout.team(job.vc)
-    return not (state.loans.within_own(vc, needs) or state.loans.within_lent(state.placer.allocator, needs))
+    back for it, so many of them by its `own` virtual cluster."""
+    needs, vc = needs_of(choice, job.gang), state.placer.allocator.layout.team(job.vc)
+    return not (
+        state.loans.within_own(vc, _less(needs, own))
+        or state.loans.within_lent(state.placer.allocator, _less(needs, given))
+    )
+
+
+def _less(needs: Mapping[str, int], given: Mapping[str, int]) -> Mapping[str, int]:
+    return {kind: count - given.get(kind, 0) for kind, count in needs.items()} if given else needs

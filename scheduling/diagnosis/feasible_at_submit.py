@@ -9,6 +9,7 @@ from scheduling.cells.request import Choice, JobShape, JobShapes, Unit, apart, n
 from scheduling.cells.resources import Demand
 from scheduling.model.cluster import Cluster
 from scheduling.model.description import Node
+from scheduling.model.elastic import whole_gang
 from scheduling.model.job import OPPORTUNISTIC, Job, Role
 from scheduling.placement.attempt import IdleNodes, PlacementAttempt
 from scheduling.placement.bin_packing import find
@@ -43,7 +44,14 @@ class JobRefused(ValueError):
 def refusals(cluster: Cluster, job: Job) -> tuple[Refusal, ...]:
     """Why the job could not run even on the idle cluster with everything in service; empty when it could."""
     layout = CellIndex(cluster)
-    return refusals_on(Allocator(layout).all_in_service(), JobShapes(layout).of(job), job)
+    gang = whole_gang(job)
+    found = refusals_on(Allocator(layout).all_in_service(), JobShapes(layout).of(gang), gang)
+    return found or extra_refusals(cluster, job)
+
+
+def extra_refusals(cluster: Cluster, job: Job) -> tuple[Refusal, ...]:
+    """What is wrong with what an elastic job wants, whose gang could run."""
+    return () if whole_gang(job) is job else tuple(_job_refusals(cluster, job))
 
 
 def refusals_on(idle: Allocator, shape: JobShape, job: Job) -> tuple[Refusal, ...]:

@@ -7,6 +7,7 @@ from scheduling.cells.node_bits import bits
 from scheduling.cells.resources import UNLIMITED, Demand, FreeResources, nodes_for, nodes_of_kind
 from scheduling.diagnosis import reasons as explain
 from scheduling.model.description import NodeState
+from scheduling.model.elastic import whole_name
 from scheduling.model.plan import Code, Reason
 from scheduling.placement.attempt import kept_beside
 from scheduling.placement.bin_packing import Bins, Group, find, holes
@@ -194,7 +195,7 @@ def _in_its_way(allocator: Allocator, number: int, demand: Demand, short_of_cpu:
         return None
     beyond: dict[str, list[int]] = {}
     for (job, _), placement in allocator.tasks[number].items():
-        gpus, sums = len(placement.leaves), beyond.setdefault(job, [0, 0])
+        gpus, sums = len(placement.leaves), beyond.setdefault(whole_name(job), [0, 0])
         sums[0] += max(0, placement.cpu_milli - cpu * gpus)
         sums[1] += max(0, placement.memory_mb - memory * gpus)
     which = 0 if short_of_cpu else 1

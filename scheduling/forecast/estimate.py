@@ -15,6 +15,7 @@ from random import Random
 from scheduling.diagnosis.feasible_at_submit import JobRefused
 from scheduling.engine import Engine
 from scheduling.forecast.runtimes import RunTimes
+from scheduling.model.elastic import without_extras
 from scheduling.model.job import Job, TaskRef
 from scheduling.model.plan import Code, Plan, Preempt, Start, Victim, Wait
 from scheduling.model.snapshot import Running, Snapshot
@@ -114,7 +115,9 @@ def answer_for(job_id: str, plan: Plan) -> Start | Preempt | Wait:
 def _look(
     snapshot: Snapshot, plan: Plan, times: RunTimes, targets: set[str], spent: Spent, rounds: Sequence[Round]
 ) -> Outlook:
-    """Of the targets. A later round looks further and knows better, where it comes to an end."""
+    """Of the targets. A later round looks further and knows better, where it comes to an end. Elastic jobs run with
+    their gangs alone: their extra tasks delay nobody."""
+    snapshot = without_extras(snapshot)
     found: dict[str, Estimate] = {}
     endless: dict[str, tuple[str, ...]] = {}
     codes = {wait.job.id: wait.reason.code for wait in plan.waits}

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from scheduling.cells.allocator import Allocator, PlacementConflict
 from scheduling.cells.node_bits import bits
 from scheduling.model.cluster import FirstToPay, Policy
+from scheduling.model.elastic import EXTRA
 from scheduling.model.job import Job, TaskRef
 from scheduling.model.plan import Victim
 from scheduling.model.snapshot import Claim, Running
@@ -23,14 +24,21 @@ from scheduling.queue.dominant_share import DominantShares
 
 Turn = tuple[float, int]
 """When a job loses its cells, the smallest first: minus its virtual cluster's weighted share on loan, then its
-priority. Where the policy ignores shares, the former is 0 and the latter only opportunistic (-1) or not (0)."""
+priority. Where the policy ignores shares, the former is 0 and the latter only opportunistic (-1) or not (0). Extra
+tasks of elastic jobs come before all others, whatever the shares."""
 
 Cost = tuple[bool, Turn, int, int, int]
 """Cost of a set of victims, the smallest preferred: whether one is inside its minimum run time; the latest turn among
 them; lost work in GPU milliseconds, capped and then in full; the GPUs that end with them."""
 
-NOTHING: Cost = (False, (-inf, 0), 0, 0, 0)
+NOTHING: Cost = (False, (-inf, EXTRA - 1), 0, 0, 0)
 """Cost of ending nobody, or a job that is ending already."""
+
+MEETING_MS = 30_000
+"""What an elastic job loses for each GPU of an extra task: the others meet anew, and go on from what was saved last."""
+
+MOST_TASKS = 1 << 20
+"""More than a role has."""
 
 Loss = tuple[Cost, tuple[int, ...], int, int]
 """Leaves to take back on a node: their cost, a rank among equals, the node, and a mask or where a cell begins."""
@@ -124,6 +132,8 @@ class VictimCosts:
         return all(job in self._running and self._running[job].job.vc == vc for job in jobs)
 
     def _turn(self, vc: str, rank: int) -> Turn:
+        if rank == EXTRA:
+            return -inf, EXTRA
         return (-self._borrowed.key(vc) if self.by_share else 0), rank
 
     def _rank(self, job: Job) -> int:
@@ -137,8 +147,12 @@ class VictimCosts:
         """The job's GPUs, and the GPU milliseconds lost since its last checkpoint or its start: capped if it made no
         checkpoint, and in full.
 
-        Without the latter, long runs beyond the cap would tie, and an id would decide.
+        Without the latter, long runs beyond the cap would tie, and an id would decide. Of extra tasks the highest index
+        loses least.
         """
+        if running.job.priority == EXTRA:
+            gpus = sum(len(task.placement.leaves) for task in running.tasks)
+            return gpus, MEETING_MS * gpus, MOST_TASKS - running.tasks[0].placement.task.index
         gpus = counted = lost = 0
         for task in running.tasks:
             since = max(0, self._now - max(task.checkpoint_ms or 0, task.started_ms))

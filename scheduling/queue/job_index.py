@@ -6,9 +6,11 @@ from scheduling.cells.cell_index import CellIndex
 from scheduling.cells.claims import Claims
 from scheduling.cells.request import JobShapes
 from scheduling.model.cluster import Order
+from scheduling.model.elastic import EXTRA, extra_tasks, gang_of
 from scheduling.model.job import Borrow, Job, LeafUse, Standing, TaskRef
 from scheduling.model.plan import Demotion
 from scheduling.model.snapshot import Running, RunningTask, Snapshot
+from scheduling.queue.elastic_jobs import ElasticJobs
 from scheduling.queue.loan_limits import Loans
 from scheduling.queue.queue import Queue
 from scheduling.queue.usage_history import UsageHistory
@@ -40,7 +42,8 @@ class Ranks:
 
 
 class JobIndex:
-    """Running and waiting jobs by id. In a queue stand those that wait, and guaranteed ones that run on loan."""
+    """Running and waiting jobs by id; extra tasks of elastic jobs run as jobs of their own (`elastic`). In a queue
+    stand those that wait, and guaranteed ones that run on loan."""
 
     def __init__(self, snapshot: Snapshot, claims: Claims) -> None:
         self.claims = claims
@@ -49,6 +52,7 @@ class JobIndex:
         self.waiting: dict[str, Job] = {job.id: job for job in snapshot.waiting}
         self.demotions: dict[str, Demotion] = {one.job: one for one in snapshot.demotions}
         self.freed = snapshot.freed
+        self.elastic = ElasticJobs()
         self._followers: dict[str, set[str]] = {}
         for job in snapshot.waiting:
             self._follow(job)
@@ -82,6 +86,18 @@ class JobIndex:
 
     # Waiting
 
+    def submit(self, job: Job) -> None:
+        """The job waits; extra tasks of it stand in no queue."""
+        gang = gang_of(job)
+        if gang.wanted:
+            self.enqueue(gang)
+        else:
+            self.leave_queue(job.id)
+        if gang is job:
+            self.elastic.growing.pop(job.id, None)
+        else:
+            self.elastic.growing[job.id] = job.wanting(extra_tasks(job))
+
     def enqueue(self, job: Job) -> None:
         """The job waits, in place of what waited under its id."""
         self._unfollow(self.waiting.get(job.id))
@@ -89,8 +105,12 @@ class JobIndex:
         self._follow(job)
         self._place_in_queue(job.id)
 
+    def is_waiting(self, name: str) -> bool:
+        """Whether anything of the job waits."""
+        return name in self.waiting or name in self.elastic.growing
+
     def leave_queue(self, name: str) -> None:
-        """Nothing of the job waits any more."""
+        """Nothing of the job stands in a queue any more."""
         self._unfollow(self.waiting.pop(name, None))
         self._place_in_queue(name)
 
@@ -108,6 +128,7 @@ class JobIndex:
 
     def is_over(self, name: str) -> None:
         """Who waits for the end of this job waits for it no more."""
+        self.elastic.growing.pop(name, None)
         for other in sorted(self._followers.pop(name, ())):
             job = self.waiting[other]
             self.enqueue(job._replace(after=tuple(one for one in job.after if one != name)))
@@ -197,5 +218,7 @@ class JobIndex:
         else:
             del self.running[name]
             self.demotions.pop(name, None)
+        if running.job.priority == EXTRA:
+            self.elastic.ran(running, self.running)
         self.rank(name)
         self._place_in_queue(name)

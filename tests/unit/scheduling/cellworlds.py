@@ -185,6 +185,7 @@ class Mix:
     preemptible: tuple[bool, ...] = (True, True, True, False)
     cpu_only: bool = True
     most: int = 12
+    elastic: tuple[bool, ...] = (False, False, True)
     shares: tuple[float, ...] = (1,)
     """How much of what belongs to its GPUs a task wants at most, of CPU and of memory."""
 
@@ -215,7 +216,8 @@ def jobs(draw: st.DrawFn, cluster: Cluster, mix: Mix) -> Job:
     skus = sorted({node.cell_type for node in cluster.nodes})
     priority = draw(st.sampled_from(mix.priorities))
     without = mix.cpu_only and draw(st.sampled_from([False] * 9 + [True]))
-    roles = []
+    gang, roles = draw(st.sampled_from([True, True, False])), []
+    elastic = gang and not without and draw(st.sampled_from(mix.elastic))
     for name in draw(st.sampled_from([("worker",), ("worker",), ("worker", "other")])):
         sku = draw(st.sampled_from([*skus, *skus, None]))
         singles = any(vc.owned(one) for one in ((sku,) if sku else skus)) and priority >= 0
@@ -224,11 +226,14 @@ def jobs(draw: st.DrawFn, cluster: Cluster, mix: Mix) -> Job:
         cpu = int(draw(st.sampled_from([0, 1_000, SHARE_CPU])) * max(1, gpus) * draw(st.sampled_from(mix.shares)))
         memory = 512 if len(mix.shares) == 1 else int(SHARE_MEMORY * max(1, gpus) * draw(st.sampled_from(mix.shares)))
         count = draw(st.sampled_from([1, 1, 2, 3]))
-        roles.append(Role(name, count, gpus, cpu or 500, memory, sku if gpus else None, pinned_cell=pin))
+        more = draw(st.sampled_from([0, 1, 3])) if elastic else None
+        least = None if more is None else count
+        count += more or 0
+        roles.append(Role(name, count, gpus, cpu or 500, memory, sku if gpus else None, pinned_cell=pin, least=least))
     every = tuple(roles)
     return Job(
         "unnamed", vc.id, draw(st.sampled_from(["alice", "bob"])), priority, every, draw(st.integers(0, 25)), 0,
-        all_tasks(every), gang=draw(st.sampled_from([True, True, False])),
+        all_tasks(every), gang=gang,
         time_limit_ms=draw(st.none() | st.integers(1, 25)),
         min_run_ms=draw(st.sampled_from([0, 0, 5])), lazy_preemption=draw(st.sampled_from(mix.lazy)),
         preemptible=draw(st.sampled_from(mix.preemptible)),

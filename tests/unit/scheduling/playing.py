@@ -7,6 +7,9 @@ from heapq import heappop, heappush
 from scheduling import Engine, Job, Plan, Start, TaskRef, Victim, refusals
 from scheduling.queue.usage_history import amounts_of, hourly
 
+GROW_EVERY = 3
+"""A job that has grown starts no further tasks for so long."""
+
 PASSES = 40
 """So many passes of one moment change something at most; more is a loop."""
 
@@ -44,7 +47,8 @@ Watch = Callable[[Engine, Plan], None]
 class Player:
     """Plays arrivals, each task ending `lasts` after its own start; a preempted one begins anew.
 
-    Of one moment first all ends are told the engine, then all submissions; then it decides until nothing changes.
+    An elastic job is over with its gang. Of one moment first all ends are told the engine, then all submissions; then
+    it decides until nothing changes.
     """
 
     def __init__(self, made: Engine, lasts: dict[str, int], watch: Watch | None = None) -> None:
@@ -72,9 +76,9 @@ class Player:
             while self._events and self._events[0][0] == now:
                 _, kind, number, name, tasks = heappop(self._events)
                 if kind == 1:
-                    self._left[name] = set(tasks)
+                    self._left[name] = {task for task in tasks if not self._jobs[name].is_extra(task)}
                     self._wait(name, tasks)
-                else:
+                elif kind == 0:
                     self._end(now, number, name, tasks)
             self._decide(now)
         return self.run
@@ -98,6 +102,8 @@ class Player:
         if self._left[name]:
             self.made.finish(name, mine)
         else:
+            for key in [key for key in self._since if key[0] == name]:
+                del self._since[key]
             self.made.finish(name)
             self.run.ended[name] = now
 
@@ -144,7 +150,12 @@ class Player:
         name, run = start.job.id, self.run
         tasks = tuple(placement.task for placement in start.placements)
         self._waiting[name] -= set(tasks)
-        number = self._push(now + self._lasts[name], 0, name, tasks)
+        grown = all(map(self._jobs[name].is_extra, tasks))
+        number = self._push(now + (GROW_EVERY if grown else self._lasts[name]), 2 if grown else 0, name, tasks)
+        if grown:
+            self._jobs[name] = self._jobs[name]._replace(grow_from_ms=now + GROW_EVERY)
+            if self._waiting[name]:
+                self._wait(name, ())
         nodes = run.nodes.setdefault(name, {})
         for placement in start.placements:
             cells = tuple(sorted(use.virtual_cell for use in placement.leaves if use.virtual_cell is not None))

@@ -119,6 +119,14 @@ def test_who_waits_for_a_job_to_end_starts_after_it() -> None:
     assert found == {"second": Estimate(HOUR, HOUR)}
 
 
+def test_extra_tasks_of_an_elastic_job_are_in_nobodys_way() -> None:
+    made = running(cluster(node("n0"), vision=4), job("elastic", role(count=4, least=1), grace=HOUR))
+    assert [len(start.placements) for start in carry_out(made).starts] == [3]
+    made.submit(job("second", role(count=3)))
+    made.carry_out(made.plan(5))
+    assert estimates(made.snapshot(), 5, RunTimes()) == {"second": Estimate(5, 5)}
+
+
 def test_tasks_of_a_job_that_is_no_gang_make_room_one_by_one() -> None:
     made = Engine(cluster(node("n0", 2), vision=2))
     made.submit(job("many", role(count=3), gang=False))

@@ -19,9 +19,9 @@ RACKS = Cluster(
 
 
 def starts_of(run: Run, jobs: tuple[tuple[int, Job], ...]) -> list[Began]:
-    """When and in which virtual cells the tasks of these jobs began."""
-    names = {one.id for _, one in jobs}
-    return sorted(one for one in run.starts if one.job in names)
+    """When and in which virtual cells the tasks of these jobs began; extra tasks have none."""
+    names = {one.id: one for _, one in jobs}
+    return sorted(one for one in run.starts if one.job in names and not names[one.job].is_extra(one.task))
 
 
 def check_isolation(world: World) -> None:

@@ -1,5 +1,6 @@
 """Random small worlds for the property tests, and an oracle that knows nothing of the engine's ways."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 
@@ -54,10 +55,18 @@ def jobs(draw: st.DrawFn, lowest: int = -1) -> Job:
     first, second = draw(ROLES), draw(st.none() | st.none() | ROLES)
     roles = [first] if second is None else [first, replace(second, name="other")]
     roles = [replace(one, sku=None) if not one.gpus else one for one in roles]
+    gang = draw(st.booleans())
+    if gang and all(one.gpus for one in roles) and draw(st.sampled_from([False, False, True])):
+        roles = [replace(one, count=one.count + 2, least=one.count) for one in roles]
     return job(
         "unnamed", *roles, vc=draw(st.sampled_from(VCS)), priority=draw(st.sampled_from([1, 0, 2, lowest])),
-        at=draw(st.integers(0, 3)), gang=draw(st.booleans()),
+        at=draw(st.integers(0, 3)), gang=gang,
     )  # fmt: skip
+
+
+def wanting_a_start(waiting: Iterable[Job]) -> set[str]:
+    """Those that wait with more than extra tasks."""
+    return {one.id for one in waiting if not all(map(one.is_extra, one.wanted))}
 
 
 def named(drawn: list[Job]) -> list[Job]:
