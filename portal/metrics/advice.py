@@ -19,7 +19,7 @@ from django.utils.translation import ngettext
 from portal.jobs.models import Allocation, Job, TaskAttempt
 from portal.jobs.selectors.details import job_attempt_current, task_runs
 from portal.metrics.overview import MOST_TASKS, RECORDS_CACHED, record_marks
-from portal.metrics.points import OF_GPU, OF_TASK, Band, Point
+from portal.metrics.points import OF_GPU, OF_TASK, Point, merged
 from portal.metrics.record import Records
 
 ENOUGH_S = 600
@@ -64,9 +64,9 @@ class _Run:
     gpus: list[_Gpu]
 
 
-def job_advice(*, job: Job, records: Records) -> list[Advice]:
+def job_advice(*, job: Job) -> list[Advice]:
     """Advice on the newest attempt of a job. Five queries."""
-    newest = job_attempt_current(job=job)
+    newest, records = job_attempt_current(job=job), Records(settings.METRICS_DIR)
     if newest is None:
         return []
     rows, _total = task_runs(job=job, attempt=newest.number, first=0, limit=MOST_TASKS)
@@ -91,19 +91,7 @@ def _summed(records: Records, attempt: str, marks: object, gpus: int) -> Point |
     counts."""
     width = len(OF_TASK) + gpus * len(OF_GPU)
     points = [point for point in records.read(attempt) if len(point.bands) == width] if marks else []
-    if not points:
-        return None
-    columns = zip(*(point.bands for point in points), strict=True)
-    lengths = [point.seconds for point in points]
-    return Point(points[0].at, sum(lengths), 1, [_over(column, lengths) for column in columns])
-
-
-def _over(column: Sequence[Band | None], lengths: Sequence[int]) -> Band | None:
-    told = [(band, seconds) for band, seconds in zip(column, lengths, strict=True) if band is not None]
-    if not told:
-        return None
-    mean = sum(band[0] * seconds for band, seconds in told) / sum(seconds for _, seconds in told)
-    return mean, min(band[1] for band, _ in told), max(band[2] for band, _ in told)
+    return merged(points, points[0].at, sum(point.seconds for point in points)) if points else None
 
 
 def _run(row: TaskAttempt, whole: Point, memory: Sequence[int]) -> _Run:
@@ -142,12 +130,9 @@ def _idle(runs: Sequence[_Run]) -> Iterator[Advice]:
             numbers["gpus"],
         )
     else:
-        words = ngettext(
+        words = _(
             "%(idle)s of its %(gpus)s GPUs did next to nothing: below %(percent)s %% on average over %(minutes)s "
-            "minutes. Ask for fewer, or start a process for each.",
-            "%(idle)s of its %(gpus)s GPUs did next to nothing: below %(percent)s %% on average over %(minutes)s "
-            "minutes. Ask for fewer, or start a process for each.",
-            numbers["idle"],
+            "minutes. Ask for fewer, or start a process for each."
         )
     yield Advice("gpu_idle", words % numbers, numbers)
 

@@ -106,9 +106,7 @@ class AdviceOne(Answer):
 
     whole = True
 
-    code = serializers.ChoiceField(
-        ADVICE_CODES, help_text="gpu_idle, gpu_memory, cpu_bound or memory_near: see docs/user/guide.md"
-    )
+    code = serializers.ChoiceField(ADVICE_CODES)
     message = serializers.CharField(help_text="a sentence in your language")
     numbers = serializers.DictField(child=serializers.IntegerField(), help_text="what it rests on")
 
@@ -127,8 +125,7 @@ class AdviceView(ApiView):
         """Advice from the readings of the job's newest attempt, once they cover ten minutes: GPUs that did nothing,
         memory of GPUs that was not used, CPUs that hold them up, memory that nearly ran out. Nothing acts on it."""
         job = job_get(user=self.user, job_id=job_id)
-        found = job_advice(job=job, records=Records(settings.METRICS_DIR))
-        return Response({"advice": [asdict(one) for one in found]})
+        return Response({"advice": [asdict(one) for one in job_advice(job=job)]})
 
 
 def _answer(row: TaskAttempt, curves: Curves) -> dict[str, Any]:

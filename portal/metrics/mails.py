@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from django.conf import settings
-
 from portal.jobs.models import Job
 from portal.metrics.advice import job_advice
-from portal.metrics.record import Records
 from portal.notices.letters import advises
 
 
 @advises
 def advice_words(job: Job) -> list[str]:
     """The sentences."""
-    return [one.message for one in job_advice(job=job, records=Records(settings.METRICS_DIR))]
+    return [one.message for one in job_advice(job=job)]

@@ -22,7 +22,7 @@ from portal.jobs.selectors.visible import job_get, task_attempt_visible
 from portal.jobs.states import JOB_LIVE
 from portal.jobs.views.asked import number_asked
 from portal.logs.stream import streams_client
-from portal.metrics.advice import Advice, job_advice
+from portal.metrics.advice import job_advice
 from portal.metrics.charts import charts_of_task, charts_of_tasks
 from portal.metrics.overview import MOST_TASKS, Window, task_curves, window_of
 from portal.metrics.reading import CurveReader
@@ -56,7 +56,7 @@ def charts_shown(request: PageRequest, job: Job, attempt: int | None) -> dict[st
     told = any(chart.key == "step" for chart in charts)
     return {
         "charts": charts,
-        "advice": advice_of(job),
+        "advice": job_advice(job=job),
         "step_problems": step_problems(job, rows, told=told, now=now, redis=streams_client()),
         "window": window,
         "runs": runs,
@@ -70,11 +70,6 @@ def charts_shown(request: PageRequest, job: Job, attempt: int | None) -> dict[st
         "pages": _pages(asked, first, total),
         "every": _every(window) if job.state in JOB_LIVE and "to" not in asked else None,
     }
-
-
-def advice_of(job: Job) -> list[Advice]:
-    """Advice on a job from its readings."""
-    return job_advice(job=job, records=Records(settings.METRICS_DIR))
 
 
 def _chosen(user: User, job: Job, key: str) -> TaskAttempt | None:

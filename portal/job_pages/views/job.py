@@ -33,7 +33,8 @@ from portal.jobs.selectors.visible import job_get, job_with_right
 from portal.jobs.states import OWNER_GONE, JobState
 from portal.jobs.views.frame import Frame
 from portal.logs.views import log_section
-from portal.metrics.views import advice_of, charts_shown
+from portal.metrics.advice import job_advice
+from portal.metrics.views import charts_shown
 from portal.queue.selectors.queue import job_forecast, queue_places
 from portal.queue.services.order import job_movable
 from portal.queue.views.placing import counted_words
@@ -116,7 +117,7 @@ def _frame_context(frame: Frame, shown: Section) -> dict[str, Any]:
         "code_wait": code_awaited(job=job) if frame.live and job.code_id else None,
         "loan": job_loan(job=job) if job.state == JobState.RUNNING else 0,
         **_idle(frame),
-        **({} if frame.live or shown.name == "charts" else {"advice": advice_of(job)}),
+        **({} if frame.live or shown.name == "charts" else {"advice": job_advice(job=job)}),
         "section": shown,
         "address": shown.address(job),
         "tabs": [(one, one.address(job)) for one in SECTIONS.values() if one is shown or one.offered(frame)],
