@@ -13,10 +13,10 @@ from nodes.protocol.states import Cause
 from portal.accounts.models import User
 from portal.alerts.alert import Alert, Severity
 from portal.common.prepared import Prepared
-from portal.common.sentences import some_of
+from portal.common.sentences import some_of, worded
 from portal.data_folder.models import Backup
 from portal.hardware.doomed import DoomedCells, closed_everywhere, doomed_everywhere
-from portal.idle.hangs import hanging
+from portal.idle.hangs import hang_signs, hanging
 from portal.idle.models import StepWatch
 from portal.idle.selectors import idle_warnings
 from portal.jobs.models import Job, TaskAttempt
@@ -151,12 +151,9 @@ def hang_alerts() -> Iterator[Alert]:
         task = one.task_attempt.task
         numbers = {
             "task": f"{task.role.name}/{task.index}", "step": f"{one.step:,}", "time": f"{one.moved_at:%Y-%m-%d %H:%M}",
-            "watts": round(one.watts), "usual": round(one.usual_w),
+            "signs": worded(hang_signs(one)),
         }  # fmt: skip
-        message = gettext(
-            "Task %(task)s has stood at step %(step)s since %(time)s UTC: its GPUs were busy, but drew %(watts)s W "
-            "instead of %(usual)s W."
-        )
+        message = gettext("Task %(task)s has stood at step %(step)s since %(time)s UTC: %(signs)s.")
         advice = gettext("Ask its owner to look into it: a part of it may wait for another that is gone.")
         job, vcs = task.job, (task.job.vc.name,)
         yield Alert("job_hangs", Severity.WARNING, "job", job.label, message % numbers, advice, one.moved_at, vcs)

@@ -48,7 +48,7 @@ class Line:
 class Chart:
     """A chart with its table, rendered by ``parts/chart.html``. ``key``: its id, unique on the page. ``times``: seconds
     since 1970, one for each value; or ``names``, a bar for each. ``top``: the least upper end of the axis. ``span``:
-    the times at its ends. Charts of one ``group`` share pointer and zoom."""
+    the times at its ends. Charts of one ``group`` share pointer and zoom. ``note``: what it does not show, and why."""
 
     key: str
     title: str
@@ -61,6 +61,7 @@ class Chart:
     top: float | None = None
     span: tuple[int, int] | None = None
     group: str = ""
+    note: str = ""
 
     @property
     def data(self) -> dict[str, Any]:

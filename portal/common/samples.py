@@ -17,7 +17,7 @@ from nodes.protocol.messages import ContainerReport, GpuSample, Sample, Steps, e
 from nodes.protocol.names import samples_key
 from nodes.protocol.states import ContainerState
 from nodes.protocol.steps import HIGHEST_STEP
-from portal.common.told import GPUS, LONGEST_LOG, number_believed, perhaps_believed
+from portal.common.told import GPUS, LONGEST_LOG, number_believed, percent_believed, perhaps_believed
 from portal.common.wake import redis_once
 
 log = logging.getLogger(__name__)
@@ -34,14 +34,19 @@ everybody's jobs."""
 
 
 class GpuReading(NamedTuple):
-    """One GPU of a task attempt: utilisation in percent, memory in MB, power in watts, temperature in degrees Celsius;
-    None where unknown."""
+    """One GPU of a task attempt: memory in MB, power in watts, temperature in degrees Celsius, the others in percent;
+    None where unknown. ``own``: the part of its time that processes of the attempt had."""
 
     uuid: str
     utilisation: int | None
     memory_mb: int | None
     power_w: int | None
     temperature_c: int | None
+    sm_active: int | None = None
+    sm_occupancy: int | None = None
+    tensor_active: int | None = None
+    dram_active: int | None = None
+    own: int | None = None
 
 
 class StepReading(NamedTuple):
@@ -119,11 +124,11 @@ def _gpu_believed(told: GpuSample) -> GpuSample:
         told,
         uuid=told.uuid[:NAME],
         throttle=tuple(one[:NAME] for one in told.throttle[:PROCESSES]),
-        utilisation=perhaps_believed(told.utilisation),
-        sm_active=perhaps_believed(told.sm_active),
-        sm_occupancy=perhaps_believed(told.sm_occupancy),
-        tensor_active=perhaps_believed(told.tensor_active),
-        dram_active=perhaps_believed(told.dram_active),
+        utilisation=percent_believed(told.utilisation),
+        sm_active=percent_believed(told.sm_active),
+        sm_occupancy=percent_believed(told.sm_occupancy),
+        tensor_active=percent_believed(told.tensor_active),
+        dram_active=percent_believed(told.dram_active),
         memory_used_mb=perhaps_believed(told.memory_used_mb),
         temperature_c=perhaps_believed(told.temperature_c),
         power_w=perhaps_believed(told.power_w),
@@ -132,7 +137,7 @@ def _gpu_believed(told: GpuSample) -> GpuSample:
         processes=tuple(
             replace(
                 one, pid=number_believed(one.pid), memory_mb=number_believed(one.memory_mb),
-                attempt=one.attempt and one.attempt[:NAME], utilisation=perhaps_believed(one.utilisation),
+                attempt=one.attempt and one.attempt[:NAME], utilisation=percent_believed(one.utilisation),
             )
             for one in told.processes[:PROCESSES]
         ),
@@ -146,17 +151,21 @@ def _tasks(sample: Sample, containers: Iterable[ContainerReport], ahead_ms: int)
             key,
             sample.cpu_milli.get(one.attempt),
             sample.memory_mb.get(one.attempt),
-            [
-                GpuReading(uuid, gpu.utilisation, gpu.memory_used_mb, gpu.power_w, gpu.temperature_c)
-                for uuid in one.gpus[:GPUS]
-                if (gpu := read.get(uuid))
-            ],
+            [_gpu_reading(gpu, one.attempt) for uuid in one.gpus[:GPUS] if (gpu := read.get(uuid))],
             _steps(one.steps, ahead_ms),
             min(max(one.log_end, 0), LONGEST_LOG),
         )
         for one in containers
         if one.state is not ContainerState.TERMINATED and (key := _key(one.attempt))
     ]
+
+
+def _gpu_reading(gpu: GpuSample, attempt: str) -> GpuReading:
+    parts = [one.utilisation for one in gpu.processes if one.attempt == attempt and one.utilisation is not None]
+    return GpuReading(
+        gpu.uuid, gpu.utilisation, gpu.memory_used_mb, gpu.power_w, gpu.temperature_c,
+        gpu.sm_active, gpu.sm_occupancy, gpu.tensor_active, gpu.dram_active, min(sum(parts), 100) if parts else None,
+    )  # fmt: skip
 
 
 def _steps(told: Steps | None, ahead_ms: int) -> StepReading | None:

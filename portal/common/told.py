@@ -20,6 +20,11 @@ def amount_believed(told: int) -> int:
     return min(max(told, 0), MOST)
 
 
+def percent_believed(told: int | None) -> int | None:
+    """The nearest percentage; None (unknown to the node) stays None."""
+    return None if told is None else min(max(told, 0), 100)
+
+
 def perhaps_believed(told: int | None) -> int | None:
     """The nearest number that fits a column; None (unknown to the node) stays None."""
     return None if told is None else number_believed(told)

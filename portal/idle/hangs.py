@@ -1,7 +1,8 @@
-"""Finds trainings that hang: GPUs at full utilisation that draw little power, no step and no output.
+"""Finds trainings that hang: GPUs at full utilisation that draw little power, with few multiprocessors at work where
+they count them; no step and no output.
 
 That is how a collective that waits for a lost partner looks. What is usual is learned from the job itself: how long one
-of its steps takes, and what its GPUs draw meanwhile. A suspicion is told and never acted on.
+of its steps takes, and what its GPUs draw and do meanwhile. A suspicion is told and never acted on.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -26,8 +27,9 @@ LEAST_WAIT, MOST_STEPS = timedelta(minutes=5), 20
 """No step for so long, and for as long as so many steps take."""
 LEARNED = 5
 """Minutes of progress before anything is judged."""
-FULL, LOW_POWER = 95, 0.6
-"""Percent of utilisation that every GPU has at least, and the part of their usual power that they draw at most."""
+FULL, LOW = 95, 0.6
+"""Percent of utilisation that every GPU has at least; the part of their usual power, and of their multiprocessors
+usually at work, that they have at most."""
 REMEMBERED = 240
 """Minutes after which older ones count less in the usual power."""
 
@@ -35,13 +37,14 @@ REMEMBERED = 240
 @dataclass(frozen=True, slots=True)
 class StepMinute:
     """What a training told in a minute: its newest step, ms of one, bytes of log; of its GPUs the least mean percent of
-    utilisation, and the mean watts together."""
+    utilisation, and the mean watts together; the mean percent of multiprocessors at work, where they count them."""
 
     step: int
     step_ms: float
     log_end: int
     utilisation: float
     watts: float
+    sm: float | None = None
 
 
 class Watched(NamedTuple):
@@ -54,18 +57,22 @@ class Watched(NamedTuple):
     minutes: int
     usual_w: float
     watts: float
+    usual_sm: float | None
+    sm: float | None
     hangs: bool
 
 
 def watched_after(before: Watched | None, told: StepMinute, end: datetime) -> Watched:
     """The state after a minute that ended at ``end``. What hangs does so until a step or output comes: GPUs that rest
     or that draw more are no progress."""
-    if before is None:
-        return Watched(told.step, told.step_ms, told.log_end, end, 1, told.watts, told.watts, hangs=False)
-    if (told.step, told.log_end) != (before.step, before.log_end):
-        minutes = before.minutes + 1
-        usual_w = before.usual_w + (told.watts - before.usual_w) / min(minutes, REMEMBERED)
-        return Watched(told.step, told.step_ms, told.log_end, end, minutes, usual_w, told.watts, hangs=False)
+    if before is None or (told.step, told.log_end) != (before.step, before.log_end):
+        minutes = before.minutes + 1 if before else 1
+        usual_w, usual_sm = _learned(before and before.usual_w, told.watts, minutes), before and before.usual_sm
+        if told.sm is not None:
+            usual_sm = _learned(usual_sm, told.sm, minutes)
+        return Watched(
+            told.step, told.step_ms, told.log_end, end, minutes, usual_w, told.watts, usual_sm, told.sm, hangs=False
+        )
     if before.hangs:
         return before
     wait = max(LEAST_WAIT, MOST_STEPS * timedelta(milliseconds=before.step_ms))
@@ -73,9 +80,15 @@ def watched_after(before: Watched | None, told: StepMinute, end: datetime) -> Wa
         before.minutes >= LEARNED
         and end - before.moved_at >= wait
         and told.utilisation >= FULL
-        and told.watts <= LOW_POWER * before.usual_w
+        and told.watts <= LOW * before.usual_w
+        and (told.sm is None or before.usual_sm is None or told.sm <= LOW * before.usual_sm)
     )
-    return before._replace(watts=told.watts, hangs=hangs)
+    return before._replace(watts=told.watts, sm=told.sm, hangs=hangs)
+
+
+def _learned(usual: float | None, told: float, minutes: int) -> float:
+    """The mean of so many minutes, of which this one is the last."""
+    return told if usual is None else usual + (told - usual) / min(minutes, REMEMBERED)
 
 
 def steps_watch(*, minute: datetime, told: Mapping[UUID, StepMinute], now: datetime) -> None:
@@ -103,26 +116,35 @@ def _tell(keys: Iterable[UUID], after: Mapping[UUID, Watched], end: datetime, no
         one, attempt = after[row.pk], row.job_attempt
         task = f"{row.task.role.name}/{row.task.index}"
         if one.hangs:
-            code, message = "hang_suspected", wordings.HANGS(task=task, **_numbers(one, end))
+            code, message = "hang_suspected", _sentence(task, one, end)
         else:
             code, message = "hang_over", wordings.GOES_ON(task=task, step=f"{one.step:,}")
         job_event(job=attempt.job, job_attempt=attempt, code=code, message=message, now=now)
 
 
-def _numbers(one: Watched | StepWatch, at: datetime) -> dict[str, Any]:
-    return {
-        "step": f"{one.step:,}",
-        "time": wordings.MINUTES(number=int((at - one.moved_at) / MINUTE)),
-        "seconds": f"{one.step_ms / 1000:.3g}",
-        "watts": round(one.watts),
-        "usual": round(one.usual_w),
-    }
+def _sentence(task: str, one: Watched | StepWatch, at: datetime) -> str:
+    """As it is stored."""
+    return wordings.HANGS(
+        task=task,
+        step=f"{one.step:,}",
+        time=wordings.MINUTES(number=int((at - one.moved_at) / MINUTE)),
+        seconds=f"{one.step_ms / 1000:.3g}",
+        signs=hang_signs(one),
+    )
+
+
+def hang_signs(one: Watched | StepWatch) -> str:
+    """What its GPUs did instead of the usual, as it is stored."""
+    power = {"watts": round(one.watts), "usual": round(one.usual_w)}
+    if one.sm is None or one.usual_sm is None:
+        return wordings.DREW(**power)
+    return wordings.DREW_AND_WORKED(**power, sm=round(one.sm), usual_sm=round(one.usual_sm))
 
 
 def hangs_of(*, job: Job, now: datetime) -> list[str]:
     """A sentence, as it is stored, for each task of a running job that seems to hang. One query."""
     return [
-        wordings.HANGS(task=f"{row.task_attempt.task.role.name}/{row.task_attempt.task.index}", **_numbers(row, now))
+        _sentence(f"{row.task_attempt.task.role.name}/{row.task_attempt.task.index}", row, now)
         for row in hanging(StepWatch.objects.filter(task_attempt__task__job=job))
     ]
 

@@ -30,8 +30,8 @@ class GpuActivity(models.Model):
 
 
 class StepWatch(models.Model):
-    """A running training that tells its steps: its newest one, when it last moved, and the power that its GPUs usually
-    draw while it does. ``hangs``: it seems to do nothing although its GPUs are busy, or were when that began."""
+    """A running training that tells its steps: its newest one, when it last moved, and what its GPUs usually
+    draw and do while it does. ``hangs``: it seems to do nothing although its GPUs are busy, or were when that began."""
 
     task_attempt = models.OneToOneField(
         TaskAttempt, primary_key=True, on_delete=models.CASCADE, related_name="step_watch"
@@ -43,6 +43,8 @@ class StepWatch(models.Model):
     minutes = models.PositiveIntegerField(help_text="in which it moved and told its power")
     usual_w = models.FloatField(help_text="watts of all its GPUs in these minutes, on average")
     watts = models.FloatField(help_text="in the newest minute, or in that in which it began to seem to hang")
+    usual_sm = models.FloatField(null=True, help_text="percent of their multiprocessors at work, likewise")
+    sm = models.FloatField(null=True, help_text="as ``watts``")
     hangs = models.BooleanField()
 
     class Meta:

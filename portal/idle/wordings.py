@@ -39,9 +39,15 @@ OF_CLUSTER = Wording("idle_of_cluster", "the cluster")
 HANGS = Wording(
     "hangs",
     "Task %(task)s seems to hang at step %(step)s: no step and no output for %(time)s, though one takes %(seconds)s s; "
-    "its GPUs were busy, but drew %(watts)s W instead of %(usual)s W. Nothing is done about it: look at it, or stop "
-    "it.",
+    "%(signs)s. Nothing is done about it: look at it, or stop it.",
 )
+DREW = Wording("hang_drew", "its GPUs were busy, but drew %(watts)s W instead of %(usual)s W")
+DREW_AND_WORKED = Wording(
+    "hang_drew_and_worked",
+    "its GPUs were busy, but drew %(watts)s W instead of %(usual)s W, with %(sm)s %% instead of %(usual_sm)s %% of "
+    "their multiprocessors at work",
+)
+"""What shows a hang."""
 GOES_ON = Wording("hang_over", "Task %(task)s goes on: step %(step)s.")
 STOPPED = Wording("idle_stopped", "Stopped: %(why)s")
 OPPORTUNISTIC = Wording(

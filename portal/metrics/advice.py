@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import fmean
 from uuid import UUID
 
 from django.conf import settings
@@ -19,15 +20,18 @@ from django.utils.translation import ngettext
 from portal.jobs.models import Allocation, Job, TaskAttempt
 from portal.jobs.selectors.details import job_attempt_current, task_runs
 from portal.metrics.overview import MOST_TASKS, RECORDS_CACHED, record_marks
-from portal.metrics.points import OF_GPU, OF_TASK, Point, merged
+from portal.metrics.points import GPU_MEMORY, OF_GPU, OF_TASK, SM_ACTIVE, UTILISATION, Point, merged
 from portal.metrics.record import Records
 
 ENOUGH_S = 600
 """Shortest run, in seconds with readings, that is judged."""
 SMALL_MEMORY = 45
 """Percent of a GPU's memory at its peak below which half of one would do."""
+SMALL_SM = 40
+"""Percent of a GPU's multiprocessors at work on average below which half of them would do."""
 LOW_USE, BUSY_CPU = 50, 90
-"""Percent of GPUs' mean utilisation and of the CPU asked for between which the CPU holds the GPUs up."""
+"""Percent of GPUs' use on average (multiprocessors at work, or else utilisation) and of the CPU asked for between which
+the CPU holds the GPUs up."""
 NEAR_LIMIT = 95
 """Percent of the memory asked for at the peak above which the next peak may end the task."""
 
@@ -46,9 +50,11 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class _Gpu:
-    """A GPU over a whole run: mean percent of utilisation, MB at the memory's peak and in all."""
+    """A GPU over a whole run: mean percent of utilisation, and of multiprocessors at work where it counts them; MB at
+    the memory's peak and in all."""
 
     mean: float
+    sm: float | None
     peak_mb: float
     memory_mb: int
 
@@ -96,12 +102,13 @@ def _summed(records: Records, attempt: str, marks: object, gpus: int) -> Point |
 
 def _run(row: TaskAttempt, whole: Point, memory: Sequence[int]) -> _Run:
     cpu, used = whole.bands[:2]
-    of_gpus = whole.bands[len(OF_TASK) :]
     gpus = []
     for number, memory_mb in enumerate(memory):
-        utilisation, filled, *_more = [*of_gpus[number * len(OF_GPU) :], None, None]
-        if utilisation is not None:
-            gpus.append(_Gpu(utilisation[0], filled[2] if filled else 0, memory_mb))
+        first = len(OF_TASK) + number * len(OF_GPU)
+        told = {metric: band for metric, band in zip(OF_GPU, whole.bands[first:], strict=False) if band}
+        if UTILISATION in told:
+            sm, filled = told.get(SM_ACTIVE), told.get(GPU_MEMORY)
+            gpus.append(_Gpu(told[UTILISATION][0], sm[0] if sm else None, filled[2] if filled else 0, memory_mb))
     return _Run(row, whole.seconds, cpu[0] if cpu else 0, used[2] if used else 0, gpus)
 
 
@@ -139,32 +146,51 @@ def _idle(runs: Sequence[_Run]) -> Iterator[Advice]:
 
 def _small(runs: Sequence[_Run]) -> Iterator[Advice]:
     """Of GPUs that worked, the one whose memory was filled most."""
-    fullest = max(filter(_works, _gpus(runs)), key=lambda gpu: gpu.peak_mb / max(gpu.memory_mb, 1), default=None)
+    working = list(filter(_works, _gpus(runs)))
+    fullest = max(working, key=lambda gpu: gpu.peak_mb / max(gpu.memory_mb, 1), default=None)
     if fullest is None or not 0 < 100 * fullest.peak_mb < SMALL_MEMORY * fullest.memory_mb:
         return
     numbers = {"peak": round(fullest.peak_mb / 1024), "memory": round(fullest.memory_mb / 1024)}
-    words = _(
-        "Of its GPUs' memory at most %(peak)s of %(memory)s GB were used: a larger batch may be faster, or a smaller "
-        "GPU would do."
-    )
+    counted = [gpu.sm for gpu in working if gpu.sm is not None]
+    if len(counted) == len(working) and max(counted) < SMALL_SM:
+        numbers["sm"] = round(max(counted))
+        words = _(
+            "Of its GPUs' memory at most %(peak)s of %(memory)s GB were used, and of their multiprocessors %(sm)s %% "
+            "on average: half a GPU would do. Take a smaller one, or try a larger batch."
+        )
+    else:
+        words = _(
+            "Of its GPUs' memory at most %(peak)s of %(memory)s GB were used: a larger batch may be faster, or a "
+            "smaller GPU would do."
+        )
     yield Advice("gpu_memory", words % numbers, numbers)
 
 
 def _starved(runs: Sequence[_Run]) -> Iterator[Advice]:
-    """CPUs that are busy while the GPUs wait, in the task where the CPUs are busiest."""
-    for run in sorted(runs, key=lambda one: one.cpu_milli / max(one.row.cpu_milli, 1), reverse=True)[:1]:
-        working = [gpu.mean for gpu in run.gpus if _works(gpu)]
-        mean = sum(working) / len(working) if working else 0
-        if 0 < mean < LOW_USE and 100 * run.cpu_milli >= BUSY_CPU * run.row.cpu_milli:
-            numbers = {
-                "use": round(mean), "cpu": round(100 * run.cpu_milli / run.row.cpu_milli),
-                "cores": run.row.cpu_milli // 1000,
-            }  # fmt: skip
-            words = _(
-                "Its GPUs worked %(use)s %% of the time while its CPUs were at %(cpu)s %% of the %(cores)s that it "
-                "asked for: preparing its data holds it up. Ask for more CPU, or prepare the data beforehand."
-            )
-            yield Advice("cpu_bound", words % numbers, numbers)
+    """CPUs that are busy while the GPUs wait, in the task where the CPUs are busiest. A GPU that waits for data between
+    small kernels has a high utilisation, and few multiprocessors at work."""
+    run = max(runs, key=lambda one: one.cpu_milli / max(one.row.cpu_milli, 1))
+    working = list(filter(_works, run.gpus))
+    counted = [gpu.sm for gpu in working if gpu.sm is not None]
+    uses = counted if len(counted) == len(working) else [gpu.mean for gpu in working]
+    if not uses or fmean(uses) >= LOW_USE or 100 * run.cpu_milli < BUSY_CPU * run.row.cpu_milli:
+        return
+    numbers = {
+        "use": round(fmean(uses)), "cpu": round(100 * run.cpu_milli / run.row.cpu_milli),
+        "cores": run.row.cpu_milli // 1000,
+    }  # fmt: skip
+    if uses is counted:
+        words = _(
+            "Its GPUs had %(use)s %% of their multiprocessors at work while its CPUs were at %(cpu)s %% of the "
+            "%(cores)s that it asked for: preparing its data holds it up. Ask for more CPU, or prepare the data "
+            "beforehand."
+        )
+    else:
+        words = _(
+            "Its GPUs worked %(use)s %% of the time while its CPUs were at %(cpu)s %% of the %(cores)s that it "
+            "asked for: preparing its data holds it up. Ask for more CPU, or prepare the data beforehand."
+        )
+    yield Advice("cpu_bound", words % numbers, numbers)
 
 
 def _near(runs: Sequence[_Run]) -> Iterator[Advice]:

@@ -87,9 +87,9 @@ class MetricsView(ApiView):
     @extend_schema(operation_id="job_metrics", parameters=[MetricsQuery], responses=MetricsAnswer)
     def get(self, request: Request, job_id: int) -> Response:
         """CPU and memory of a task, the steps of its training where it tells them, and utilisation, memory, power and
-        temperature of its GPUs, as curves over the same points: ten seconds each in a run's first hour, a minute each
-        later, and wider the longer a run is, so that one has some 720 points at most. A running task's reach to its
-        newest reading."""
+        temperature of its GPUs, with what they count of their multiprocessors (from Hopper on), as curves over the same
+        points: ten seconds each in a run's first hour, a minute each later, and wider the longer a run is, so that one
+        has some 720 points at most. A running task's reach to its newest reading."""
         query = MetricsQuery(data=request.query_params.dict())
         query.is_valid(raise_exception=True)
         wanted = query.validated_data

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from portal.common.charts import Chart, Line, Value
 from portal.metrics.overview import TaskCurves, Window
-from portal.metrics.points import OF_GPU, OF_STEPS, OF_TASK, Band, Point
+from portal.metrics.points import OF_GPU, OF_TASK, SM_ACTIVE, SOME_TELL, Band, Point
 from portal.metrics.reading import Curves, Series
 
 GROUP = "job"
@@ -32,6 +32,10 @@ def _shown() -> dict[str, _Shown]:
     """In the order in which people look at them."""
     return {
         "gpu_utilisation": _Shown(_("GPU utilisation"), "%", top=100),
+        "gpu_sm_active": _Shown(_("SM activity"), "%", top=100),
+        "gpu_tensor_active": _Shown(_("Tensor core activity"), "%", top=100),
+        "gpu_dram_active": _Shown(_("GPU memory bandwidth"), "%", top=100),
+        "gpu_sm_occupancy": _Shown(_("SM occupancy"), "%", top=100),
         "gpu_memory": _Shown(_("GPU memory"), "GB", 1024, 2),
         "gpu_power": _Shown(_("GPU power"), "W"),
         "gpu_temperature": _Shown(_("GPU temperature"), "°C"),
@@ -71,7 +75,7 @@ def charts_of_tasks(tasks: Sequence[TaskCurves], window: Window) -> list[Chart]:
         column = COLUMNS.index(metric)
         shown = [one for one in tasks if one.gpus or column < len(OF_TASK)]
         found = [_Track(_name(one), [_part(point, column) for point in one.points]) for one in shown]
-        if OF_BOTH[column] in OF_STEPS:
+        if OF_BOTH[column] in SOME_TELL:
             return [track for track in found if any(band for _at, _seconds, band in track.bands)]
         return found
 
@@ -89,14 +93,18 @@ def _part(point: Point, column: int) -> tuple[int, int, Band | None]:
 def _charts(tracks: Callable[[str], list[_Track]], window: Window) -> list[Chart]:
     """Of every metric that has lines."""
     times = _times(window)
-    found = ((key, shown, tracks(key)) for key, shown in _shown().items())
+    found = {key: (shown, some) for key, shown in _shown().items() if (some := tracks(key))}
+    note = "" if SM_ACTIVE.name in found else _(
+        "Utilisation only, the time with any kernel: its GPUs do not tell how many of their multiprocessors (SM) "
+        "work. NVIDIA's do from Hopper on."
+    )  # fmt: skip
     return [
         Chart(
             key, shown.title, shown.unit, [_line(track, shown, times, window.step) for track in some],
             times=times, top=shown.top, span=(times[0], window.end), group=GROUP,
+            note=note if key == "gpu_utilisation" else "",
         )
-        for key, shown, some in found
-        if some
+        for key, (shown, some) in found.items()
     ]  # fmt: skip
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from statistics import fmean
 from uuid import UUID
 
 from django.conf import settings
@@ -21,7 +22,7 @@ from portal.idle.activity import GpuMinute
 from portal.idle.hangs import StepMinute, steps_watch
 from portal.idle.minutes import activities_add
 from portal.jobs.models import Allocation, TaskAttempt
-from portal.metrics.points import OF_GPU, OF_TASK, POWER, Point, points_of
+from portal.metrics.points import OF_GPU, OF_TASK, POWER, SM_ACTIVE, Metric, Point, points_of
 from portal.metrics.record import Records
 from portal.usage.models import Measured
 from portal.usage.services.progress import usage_progress, usage_progress_fold
@@ -170,13 +171,20 @@ def _gpus(run: _Run) -> list[GpuMinute]:
 
 def _steps(run: _Run, gpus: Sequence[GpuMinute]) -> StepMinute | None:
     """None for what tells no steps, or holds no GPUs that tell their power."""
-    steps, power = run.newest.steps, len(OF_TASK) + OF_GPU.index(POWER)
-    bands = ([band[0] for band in point.bands[power :: len(OF_GPU)] if band] for point in run.points)
-    watts = [sum(told) for told in bands if told]
+    steps, watts = run.newest.steps, [sum(told) for told in _told(run, POWER)]
     if steps is None or steps.step is None or steps.step_ms is None or not gpus or not watts:
         return None
-    mean = sum(watts) / len(watts)
-    return StepMinute(steps.step, steps.step_ms, run.newest.log_end, min(gpu.mean for gpu in gpus), mean)
+    least, active = min(gpu.mean for gpu in gpus), [fmean(told) for told in _told(run, SM_ACTIVE)]
+    return StepMinute(
+        steps.step, steps.step_ms, run.newest.log_end, least, fmean(watts), fmean(active) if active else None
+    )
+
+
+def _told(run: _Run, metric: Metric) -> Iterator[list[float]]:
+    """Of each point that has any, the means of its GPUs."""
+    first = len(OF_TASK) + OF_GPU.index(metric)
+    bands = ([band[0] for band in point.bands[first :: len(OF_GPU)] if band] for point in run.points)
+    return filter(None, bands)
 
 
 def _sums(run: _Run, gpus: Sequence[GpuMinute], minute: datetime) -> Sums | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from math import ceil
 from pathlib import Path
 from uuid import UUID
 
@@ -46,7 +47,7 @@ def window_of(rows: Sequence[TaskAttempt], *, now: datetime, chosen: tuple[int, 
     """From the first start of these (at least one) to the last end, or to now; or the part that somebody chose of it.
     The more lines there are, the fewer points each has."""
     first = int(min(row.created_at for row in rows).timestamp())
-    end = int(max(row.released_at or now for row in rows).timestamp())
+    end = ceil(max(row.released_at or now for row in rows).timestamp())
     if chosen:
         first, end = max(first, chosen[0]), min(end, chosen[1])
     end = max(end, first + BUCKET_S)

@@ -25,15 +25,31 @@ class Metric:
 
 
 OF_STEPS = (Metric("step", "steps", HIGHEST_STEP), Metric("step_time", "ms"))
-"""Of a training that tells its steps; others have no curve of them."""
+"""Of a training that tells its steps."""
 OF_TASK = (Metric("cpu", "thousandths of a core"), Metric("memory", "MB"), *OF_STEPS)
+UTILISATION = Metric("gpu_utilisation", "percent", 100)
+GPU_MEMORY = Metric("gpu_memory", "MB")
 POWER = Metric("gpu_power", "W")
+SM_ACTIVE = Metric("gpu_sm_active", "percent", 100)
+OF_ACTIVITY = (
+    SM_ACTIVE,
+    Metric("gpu_sm_occupancy", "percent", 100),
+    Metric("gpu_tensor_active", "percent", 100),
+    Metric("gpu_dram_active", "percent", 100),
+)
+"""Of a GPU that counts what it is busy with."""
+OWN = Metric("gpu_own", "percent", 100)
 OF_GPU = (
-    Metric("gpu_utilisation", "percent", 100),
-    Metric("gpu_memory", "MB"),
+    UTILISATION,
+    GPU_MEMORY,
     POWER,
     Metric("gpu_temperature", "degrees Celsius"),
+    *OF_ACTIVITY,
+    OWN,
 )
+"""In the order of a ``GpuReading``."""
+SOME_TELL = frozenset({*OF_STEPS, *OF_ACTIVITY, OWN})
+"""What never told these has no curve of them."""
 
 BUCKET_S = 10
 """Seconds of the shortest points. An agent reports each 5 s."""

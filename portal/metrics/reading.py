@@ -11,7 +11,7 @@ from redis import Redis, RedisError
 
 from portal.common.samples import readings
 from portal.jobs.models import TaskAttempt
-from portal.metrics.points import BUCKET_S, OF_GPU, OF_STEPS, OF_TASK, Band, Metric, Point, coarsened, points_of
+from portal.metrics.points import BUCKET_S, OF_GPU, OF_TASK, SOME_TELL, Band, Metric, Point, coarsened, points_of
 from portal.metrics.record import Records
 
 log = logging.getLogger(__name__)
@@ -97,6 +97,6 @@ def _curves(points: Sequence[Point], gpus: Sequence[GpuOf], wanted: int | None) 
         for number, (metric, one) in enumerate(columns)
         if one is None or wanted is None or one.index == wanted
     ]
-    series = [one for one in series if one.metric not in OF_STEPS or any(one.bands)]
+    series = [one for one in series if one.metric not in SOME_TELL or any(one.bands)]
     series.sort(key=lambda one: one.gpu.index if one.gpu else -1)
     return Curves([point.at for point in points], [point.seconds for point in points], series)

@@ -66,6 +66,8 @@ class Records:
 
 
 def _shortened(points: Sequence[Point]) -> Sequence[Point]:
+    """Only points with as many bands as the newest can be merged: another release may have written others."""
+    points = [point for point in points if len(point.bands) == len(points[-1].bands)]
     if len(points) <= MOST:
         return points
     return coarsened(points, step_for(points[-1].at + points[-1].seconds - points[0].at, MOST - 1))

@@ -56,6 +56,11 @@ class Migration(migrations.Migration):
                     "watts",
                     models.FloatField(help_text="in the newest minute, or in that in which it began to seem to hang"),
                 ),
+                (
+                    "usual_sm",
+                    models.FloatField(help_text="percent of their multiprocessors at work, likewise", null=True),
+                ),
+                ("sm", models.FloatField(help_text="as ``watts``", null=True)),
                 ("hangs", models.BooleanField()),
             ],
             options={

@@ -31,20 +31,20 @@ def begun(scene: Scene) -> datetime:
     return begun
 
 
-def minute(scene: Scene, at: datetime, step: int, *, log_end: int = 10, power_w: int = 300) -> None:
+def minute(scene: Scene, at: datetime, step: int, *, log_end: int = 10, **readings: int) -> None:
     """A minute in which the training's GPUs were busy."""
     node = scene.world.nodes["gpu01"]
     for key, container in node.containers.items():
         told = Steps(step=step, at_ms=0, step_ms=400)
         node.containers[key] = replace(container, steps=told, log_end=log_end)
-    tell(node, at + timedelta(seconds=30), 100, power_w=power_w)
+    tell(node, at + timedelta(seconds=30), 100, **{"power_w": 300, "sm_active": 70, **readings})
 
 
 def hung(scene: Scene, begun: datetime, records: Records) -> None:
     for number in range(LEARNED):
         minute(scene, begun + number * MINUTE, 100 + number)
     for number in range(LEARNED, LEARNED + 5):
-        minute(scene, begun + number * MINUTE, 100 + LEARNED - 1, power_w=90)
+        minute(scene, begun + number * MINUTE, 100 + LEARNED - 1, power_w=90, sm_active=18)
     fold(records, begun + (LEARNED + 6) * MINUTE)
 
 
@@ -55,7 +55,8 @@ def test_a_hang_is_told_and_so_is_its_end(scene: Scene, begun: datetime, tmp_pat
     (event,) = JobEvent.objects.filter(code="hang_suspected")
     assert str(event.message) == (
         "Task worker/0 seems to hang at step 104: no step and no output for 5 minutes, though one takes 0.4 s; its "
-        "GPUs were busy, but drew 360 W instead of 1200 W. Nothing is done about it: look at it, or stop it."
+        "GPUs were busy, but drew 360 W instead of 1200 W, with 18 % instead of 70 % of their multiprocessors at work. "
+        "Nothing is done about it: look at it, or stop it."
     )
     assert OF_JOB_EVENTS[event.code] == (JobNotice.WARNED,)
     assert "worker/0 seems to hang at step 104" in browser.get(f"/jobs/{job.pk}").text

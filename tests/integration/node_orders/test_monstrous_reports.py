@@ -7,8 +7,10 @@ import json
 import time
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 from django.urls import reverse
 from django.utils import timezone
@@ -76,7 +78,9 @@ def test_what_no_node_can_have_spoils_neither_alerts_nor_metrics_nor_its_page(
     node = world.nodes["gpu01"]
     node.inventory = monstrous(node.inventory)
     reading = GpuSample(uuid="GPU-gpu01-0", utilisation=HUGE, memory_used_mb=HUGE, temperature_c=-HUGE, power_w=HUGE,
-                        sm_clock_mhz=HUGE, ecc_uncorrected=HUGE)  # fmt: skip
+                        sm_clock_mhz=HUGE, ecc_uncorrected=HUGE, sm_active=HUGE, sm_occupancy=-1, tensor_active=-HUGE,
+                        dram_active=101, processes=(GpuProcess(pid=-HUGE, memory_mb=HUGE, attempt=DIGITS,
+                                                               utilisation=HUGE),))  # fmt: skip
     sample = Sample(at_ms=int(time.time() * 1000), gpus=(reading,), load_milli=HUGE, memory_used_mb=HUGE)
     assert report_take(text=node.report_text(sample=sample), now=timezone.now())
     Node.objects.filter(name="gpu02").update(health="lost")
@@ -87,6 +91,10 @@ def test_what_no_node_can_have_spoils_neither_alerts_nor_metrics_nor_its_page(
     )
     assert all(len(one["message"]) < 1000 for one in told.values())
     assert b'berth_gpu_utilisation_percent{gpu="0",node="gpu01"' in gauges(now=timezone.now())
+    live = gpus_live(nodes=["gpu01"])["gpu01", "GPU-gpu01-0"].reading
+    assert (live.utilisation, live.sm_active, live.sm_occupancy, live.tensor_active, live.dram_active) == (
+        100, 100, 0, 0, 100,
+    )  # fmt: skip
     assert Browser(root).get(reverse("node", args=["gpu01"])).status == 200
     assert alerts_look(now=timezone.now())
 
@@ -162,6 +170,16 @@ def test_a_report_whose_number_no_column_holds_is_told_as_unreadable(world: Worl
         assert not report_take(text=node.report_text(**{field: number}), now=timezone.now())
     assert "cannot be read" in node.row.agent_fault
     assert node.report()
+
+
+@pytest.mark.parametrize("value", ["NaN", "1e308", '"98"', "0.5"])
+def test_a_reading_that_is_no_whole_number_is_told_as_unreadable(world: World, value: str) -> None:
+    node = world.nodes["gpu01"]
+    reading: dict[str, Any] = {"sm_active": msgspec.Raw(value.encode())}
+    sample = Sample(at_ms=int(time.time() * 1000), gpus=(GpuSample(uuid="GPU-gpu01-0", **reading),))
+    assert not report_take(text=node.report_text(sample=sample), now=timezone.now())
+    assert "cannot be read" in node.row.agent_fault
+    assert not gpus_live(nodes=["gpu01"])
 
 
 def test_of_a_sample_no_more_is_kept_than_a_server_has(world: World, redis_server: RedisServer) -> None:

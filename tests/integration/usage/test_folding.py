@@ -57,14 +57,17 @@ def test_a_minute_of_reports_becomes_points_and_sums(
 ) -> None:
     node = world.nodes["gpu01"]
     for number in range(12):
-        tell(node, begun + 5 * number * SECOND, 90 if number % 2 else 30, power_w=200 + number)
+        tell(node, begun + 5 * number * SECOND, 90 if number % 2 else 30, power_w=200 + number, sm_active=40,
+             sm_occupancy=20, tensor_active=0, dram_active=30)  # fmt: skip
     assert fold(records, begun + 2 * MINUTE) == 1
     points = records.read(str(row.pk))
     assert [point.at - int(begun.timestamp()) for point in points] == [0, 10, 20, 30, 40, 50]
     cpu, memory, step, step_time, *gpus = points[0].bands
     assert (step, step_time) == (None, None)
     assert (cpu, memory) == ((500, 500, 500), (700, 700, 700))
-    assert gpus == 2 * [(60.0, 30, 90), (4000, 4000, 4000), (200.5, 200, 201), (60, 60, 60)]
+    activity = [(40, 40, 40), (20, 20, 20), (0, 0, 0), (30, 30, 30), None]
+    of_one = [(60.0, 30, 90), (4000, 4000, 4000), (200.5, 200, 201), (60, 60, 60), *activity]
+    assert gpus == 2 * of_one
     assert sums() == (120_000, 72_000, 0), "two GPUs for a minute, at 60 %"
 
 

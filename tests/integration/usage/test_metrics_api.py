@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 import pytest
 from django.utils import timezone
 
+from nodes.protocol.messages import GpuProcess
 from portal.hardware.models import Gpu
 from portal.jobs.models import TaskAttempt
 from portal.metrics.record import Records
@@ -65,6 +66,19 @@ def test_curves_go_from_the_record_to_the_newest_reading(
         "cpu": "thousandths of a core", "memory": "MB", "gpu_utilisation": "percent", "gpu_memory": "MB",
         "gpu_power": "W", "gpu_temperature": "degrees Celsius",
     }  # fmt: skip
+
+
+def test_what_a_gpu_counts_and_the_part_of_the_tasks_own_processes_are_curves_where_they_are_told(
+    api: Api, row: TaskAttempt, begun: datetime, world: World
+) -> None:
+    own, other = (GpuProcess(pid=1, memory_mb=1, attempt=whose, utilisation=30) for whose in (str(row.pk), None))
+    activity = {"sm_active": 40, "sm_occupancy": 20, "tensor_active": 0, "dram_active": 12}
+    tell(world.nodes["gpu01"], begun + 90 * SECOND, 90, processes=(own, own, other), **activity)
+    told = {one["metric"]: (one["unit"], one["mean"][-2:]) for one in metrics(api, row, gpu=0)["series"]}
+    assert {name: told[f"gpu_{name}"] for name in activity} == {
+        name: ("percent", [None, value]) for name, value in activity.items()
+    }
+    assert told["gpu_own"] == ("percent", [None, 60])
 
 
 def test_one_chooses_gpu_time_and_step(api: Api, row: TaskAttempt, begun: datetime) -> None:

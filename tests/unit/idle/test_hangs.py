@@ -43,8 +43,12 @@ def still(minutes: list[StepMinute], count: int, **readings: float) -> list[Step
         (still(steps(LEARNED - 1, **BUSY), 60, **STUCK), False),  # not enough is known
         (still(steps(LEARNED, step_ms=60_000, **BUSY), 19, **STUCK), False),  # its steps are long
         (still(steps(LEARNED, step_ms=60_000, **BUSY), 20, **STUCK), True),
+        (still(steps(LEARNED, **BUSY, sm=70), 5, **STUCK, sm=18), True),
+        (still(steps(LEARNED, **BUSY, sm=70), 60, **STUCK, sm=65), False),  # kernels that draw little: an evaluation
+        (still(steps(LEARNED, **BUSY, sm=70), 5, **STUCK), True),  # the counters fail
+        (still(steps(LEARNED, **BUSY), 5, **STUCK, sm=18), True),  # nobody knows what is usual
     ],
-    ids=["hangs", "short", "works", "idle", "new", "slow", "slow hangs"],
+    ids=["hangs", "short", "works", "idle", "new", "slow", "slow hangs", "few work", "many work", "untold", "unknown"],
 )
 def test_it_hangs_when_neither_steps_nor_output_come_and_its_gpus_draw_little(
     minutes: list[StepMinute], hangs: bool
@@ -59,9 +63,9 @@ def test_output_is_progress_too() -> None:
     assert [one.hangs for one in found[-2:]] == [True, False]
 
 
-def test_power_while_nothing_moves_does_not_count_as_usual() -> None:
-    found = watched(*still(steps(LEARNED, **BUSY), 60, **STUCK))
-    assert (found[-1].usual_w, found[-1].watts) == (1200, 400)
+def test_what_gpus_do_while_nothing_moves_does_not_count_as_usual() -> None:
+    last = watched(*still(steps(LEARNED, **BUSY, sm=70), 60, **STUCK, sm=18))[-1]
+    assert (last.usual_w, last.watts, last.usual_sm, last.sm) == (1200, 400, 70, 18)
 
 
 @pytest.mark.parametrize("later", [{"utilisation": 0.0, "watts": 300.0}, BUSY], ids=["rests", "draws more"])

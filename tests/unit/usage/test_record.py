@@ -39,6 +39,14 @@ def test_the_first_hour_has_ten_seconds_and_what_follows_minutes(records: Record
     assert [one.seconds for one in records.read(ATTEMPT)] == [10] * 12 + [60]
 
 
+def test_points_that_another_release_wrote_keep_no_record_from_being_shortened(records: Records) -> None:
+    older = [point(60 * minute, 40)._replace(bands=[(40, 40, 40)]) for minute in range(400)]
+    records.add(ATTEMPT, older, age_s=3600)
+    for minute in (400, 720):
+        records.add(ATTEMPT, [point(60 * minute, 40, seconds=60)], age_s=60 * minute)
+    assert [one.at - BEGAN for one in records.read(ATTEMPT)] == [60 * 400, 60 * 720]
+
+
 def test_a_run_of_three_days_keeps_a_bounded_record_with_its_mean_least_and_most(records: Records) -> None:
     longest = 0
     for minute in range(3 * 24 * 60):

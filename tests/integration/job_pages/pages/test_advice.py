@@ -13,7 +13,7 @@ from portal.hardware.models import Gpu
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.services.stop import job_stop
 from portal.metrics.advice import ENOUGH_S
-from portal.metrics.points import OF_TASK, Band, Point
+from portal.metrics.points import GPU_MEMORY, OF_GPU, OF_TASK, SM_ACTIVE, UTILISATION, Band, Point
 from portal.metrics.record import Records
 from portal.notices.services.gather import notices_gather
 from tests.integration.notices.telling import choose, mail_round
@@ -41,15 +41,19 @@ def band(value: float) -> Band:
 def recorded(
     records: Records,
     row: TaskAttempt,
-    *gpus: tuple[float, float],
+    *gpus: tuple[float, ...],
     cpu_milli: float = 300,
     memory_mb: float = 500,
     seconds: int = ENOUGH_S,
 ) -> None:
-    """A run whose GPUs have these means of utilisation and peaks of memory in GB."""
+    """A run whose GPUs have these means of utilisation and peaks of memory in GB, and, where they count them, so many
+    percent of their multiprocessors at work."""
     bands: list[Band | None] = [band(cpu_milli), band(memory_mb), *[None] * (len(OF_TASK) - 2)]
-    for utilisation, peak_gb in gpus:
-        bands += [band(utilisation), (1.0, 0.0, peak_gb * GB), None, None]
+    for utilisation, peak_gb, *sm in gpus:
+        told = {UTILISATION: band(utilisation), GPU_MEMORY: (1.0, 0.0, peak_gb * GB)}
+        if sm:
+            told[SM_ACTIVE] = band(*sm)
+        bands += map(told.get, OF_GPU)
     records.add(str(row.pk), [Point(60 * number, 60, 12, bands) for number in range(seconds // 60)], age_s=0)
 
 
@@ -70,12 +74,25 @@ def told(world: World, job: Job) -> list[tuple[str, str]]:
             "cpu_bound",
             "Its GPUs worked 31 % of the time while its CPUs were at 98 % of the 1 that it asked for:",
         ),
+        (
+            [(98, 18, 38), (97, 12, 20)],
+            {},
+            "gpu_memory",
+            "Of its GPUs' memory at most 18 of 80 GB were used, and of their multiprocessors 38 % on average: half a ",
+        ),
+        ([(98, 18, 38), (97, 12, 45)], {}, "gpu_memory", "Of its GPUs' memory at most 18 of 80 GB were used: a larger"),
+        (
+            [(99, 70, 28), (97, 70, 32)],
+            {"cpu_milli": 1000},
+            "cpu_bound",
+            "Its GPUs had 30 % of their multiprocessors at work while its CPUs were at 100 % of the 1 that it asked ",
+        ),
         ([(80, 70), (80, 70)], {"memory_mb": 1000}, "memory_near", "Its memory peaked at 1000 of 1024 MB,"),
     ],
-    ids=["one idle", "all idle", "memory", "cpu", "near"],
+    ids=["one idle", "all idle", "memory", "cpu", "half", "more than half", "cpu by counters", "near"],
 )
 def test_each_sentence_has_the_numbers_that_it_rests_on(
-    world: World, records: Records, gpus: Sequence[tuple[float, float]], changes: Any, code: str, sentence: str
+    world: World, records: Records, gpus: Sequence[tuple[float, ...]], changes: Any, code: str, sentence: str
 ) -> None:
     row = started(world, gpu=2)
     Gpu.objects.update(memory_mb=80 * GB)

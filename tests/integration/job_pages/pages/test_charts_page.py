@@ -16,7 +16,7 @@ from nodes.protocol.messages import Steps
 from nodes.protocol.states import StepFault
 from nodes.protocol.steps import HIGHEST_STEP
 from portal.jobs.models import Job, Task, TaskAttempt
-from portal.metrics.points import BUCKET_S, Point
+from portal.metrics.points import BUCKET_S, OF_ACTIVITY, OF_GPU, OF_TASK, Point
 from portal.metrics.record import Records
 from tests.support.cluster.usage_runs import fold, folded_from, minute_of, tell
 from tests.support.cluster.world import World
@@ -132,7 +132,8 @@ def test_a_chosen_time_comes_in_finer_points(world: World, browser: Browser, rec
     job = running(world, begun)
     row = TaskAttempt.objects.get(task__job=job)
     start = int(begun.timestamp())
-    fine = [Point(start + BUCKET_S * n, BUCKET_S, 2, [(n, n, n)] * 8) for n in range(360)]
+    width = len(OF_TASK) + len(OF_GPU)
+    fine = [Point(start + BUCKET_S * n, BUCKET_S, 2, [(n, n, n)] * width) for n in range(360)]
     records.add(str(row.pk), fine, age_s=0)
     whole = charts_of(browser.get(f"/jobs/{job.pk}/charts"))["cpu"]
     part = charts_of(browser.get(f"/jobs/{job.pk}/charts?from={start + 600}&to={start + 1200}"))["cpu"]
@@ -206,6 +207,28 @@ def test_the_task_of_another_job_is_not_there(world: World, browser: Browser, be
 def test_the_number_of_queries_does_not_grow_with_the_tasks(world: World, browser: Browser, begun: datetime) -> None:
     two, eight = running(world, begun, instances=2, gpu=0), running(world, begun, instances=8, gpu=0)
     assert browser.queries(f"/jobs/{two.pk}/charts") == browser.queries(f"/jobs/{eight.pk}/charts")
+
+
+def test_gpus_that_count_what_they_are_busy_with_have_curves_of_it_and_of_others_it_is_said(
+    world: World, browser: Browser, records: Records, begun: datetime
+) -> None:
+    """Before Hopper, and of an agent that does not read it yet, there is utilisation alone."""
+    job = running(world, begun, gpu=2)
+    folded_from(begun)
+    only = "Utilisation only, the time with any kernel"
+    tell(world.nodes["gpu01"], begun, 100)
+    page = browser.get(f"/jobs/{job.pk}/charts")
+    assert only in page.text
+    assert not {one.name for one in OF_ACTIVITY} & charts_of(page).keys()
+    counted = {"sm_active": 40, "sm_occupancy": 20, "tensor_active": 10, "dram_active": 30}
+    tell(world.nodes["gpu01"], begun + 10 * SECOND, 100, **counted)
+    for _ in ("as it is told", "as it was recorded"):
+        page = browser.get(f"/jobs/{job.pk}/charts")
+        charts = charts_of(page)
+        assert only not in page.text
+        for name, value in counted.items():
+            assert [line["values"][:2] for line in charts[f"gpu_{name}"]["lines"]] == [[None, value]] * 2
+        fold(records, begun + 2 * MINUTE)
 
 
 # ---------------------------------------------------------------- steps
