@@ -83,11 +83,11 @@ class LogSteps:
         if not (found := self._search(line, time_ns)):
             return
         number = found.group(1) or b""
-        if number.isdigit() and len(number) < 20 and (step := int(number)) <= HIGHEST_STEP:
+        if not number.isdigit() or len(number) >= 20 or (step := int(number)) > HIGHEST_STEP:
+            self._fault = StepFault.NUMBER
+        elif found.end(1) < LONGEST_LINE:  # else its other digits may be beyond what is kept of the line
             self._fault = None
             self._clock.seen(step, time_ns / 1e6)
-        else:
-            self._fault = StepFault.NUMBER
 
     def _search(self, line: bytes, time_ns: int) -> Any:
         self._first_ns = time_ns if self._first_ns is None else self._first_ns

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from nodes.agent.attempts.task_files import AHEAD_MS, StepsFile
-from nodes.agent.steps import LogSteps, StepClock
+from nodes.agent.steps import LONGEST_LINE, LogSteps, StepClock
 from nodes.protocol.logs import MARK, STDERR, STDOUT, LogRecord
 from nodes.protocol.messages import Steps
 from nodes.protocol.states import StepFault
@@ -86,6 +87,19 @@ def test_of_a_line_without_an_end_no_more_than_its_beginning_is_kept() -> None:
     assert steps.read() is None
     steps.take(LogRecord(6 * 10**9, STDOUT, b"step 4\n"))
     assert steps.read() == Steps(step=4, at_ms=6000)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line", "found"),
+    [
+        (r"(\d+)", b"1" * 20_000_000, Steps(fault=StepFault.NUMBER)),
+        (r"(.+)", b"x" * 20_000_000, Steps(fault=StepFault.NUMBER)),
+        (r"step (\d+)", b"x" * (LONGEST_LINE - 7) + b"step 1234", None),  # cut after the 12
+        (r"step (\d+)", b"x" * (LONGEST_LINE - 7) + b"step 1 of 5", Steps(step=1, at_ms=1000)),
+    ],
+)
+def test_of_a_long_line_no_number_is_taken_that_is_not_whole(pattern: str, line: bytes, found: Steps | None) -> None:
+    assert told(pattern, line + b"\n") == found
 
 
 @pytest.mark.parametrize("number", ["9" * 30, "1e3", "", "-4"])
@@ -182,13 +196,43 @@ def test_a_file_that_says_something_else_is_told(file: Path, text: str, fault: S
     assert read(file) == Steps(fault=fault)
 
 
-def test_a_link_a_fifo_and_a_folder_are_not_read(file: Path, tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text("12 500000")
-    file.symlink_to(tmp_path / "secret")
-    assert read(file) == Steps(fault=StepFault.LINK)
+def link_elsewhere(file: Path) -> None:
+    secret = file.with_name("secret")
+    secret.write_text("99 600000")
+    file.symlink_to(secret)
+
+
+def link_to_nothing(file: Path) -> None:
+    file.symlink_to(file.with_name("not there"))
+
+
+def endless(file: Path) -> None:
+    """The file's end is farther away than any disk is large."""
+    with file.open("wb") as made:
+        made.truncate(1 << 40)
+
+
+@pytest.mark.parametrize(
+    ("make", "fault"),
+    [
+        (link_elsewhere, StepFault.LINK),
+        (link_to_nothing, StepFault.LINK),
+        (os.mkfifo, StepFault.NO_FILE),
+        (Path.mkdir, StepFault.NO_FILE),
+        (endless, StepFault.LONG),
+        (lambda file: file.write_text(f"99 {NOW_MS + AHEAD_MS + 1}"), StepFault.FUTURE),
+        (lambda file: file.write_text("99"), StepFault.TEXT),
+    ],
+)
+def test_what_is_no_such_file_is_told_and_the_step_that_was_known_stays(
+    file: Path, make: Callable[[Path], object], fault: StepFault
+) -> None:
+    reader = StepsFile(str(file.parent), str(file), lambda: NOW_MS)
+    file.write_text("12 500000")
+    assert reader.read() == Steps(step=12, at_ms=500_000)
     file.unlink()
-    os.mkfifo(file)
-    assert read(file) == Steps(fault=StepFault.NO_FILE)
-    file.unlink()
-    file.mkdir()
-    assert read(file) == Steps(fault=StepFault.NO_FILE)
+    make(file)
+    assert reader.read() == Steps(step=12, at_ms=500_000, fault=fault)
+    file.rename(file.with_name("away"))
+    file.write_text("14 501000")
+    assert reader.read() == Steps(step=14, at_ms=501_000, step_ms=500)
