@@ -20,6 +20,7 @@ from nodes.agent.disk.layer_limit import LayerLimit
 from nodes.agent.hardware.gpus.base import GpuBackend
 from nodes.agent.hardware.gpus.choice import backend_from
 from nodes.agent.hardware.gpus.foreign import ForeignWatch
+from nodes.agent.hardware.gpus.suspension import Suspension
 from nodes.agent.hardware.inventory import InventoryReader
 from nodes.agent.hardware.machine import Amounts, Machine
 from nodes.agent.hardware.sampler import Sampler
@@ -36,6 +37,7 @@ from nodes.agent.storage.mounts import StorageManager, storages_path
 from nodes.agent.storage.nosuid import MountGuard
 from nodes.protocol.envelope import NodeKey
 from nodes.protocol.messages import Desired, Inventory
+from nodes.protocol.parking import SUSPEND
 
 
 class Agent:
@@ -56,10 +58,13 @@ class Agent:
         self._logs = _logs(options, key)
         self._code = CodeCache(options.state_dir / "code", options.code_cache_gb << 30, options.portal_ca)
         machine = _machine(options, self._gpus)
+        allowed_mb = None if options.park_gb is None else options.park_gb << 10
+        suspension = Suspension(self._gpus, self._runtime, allowed_mb)
         inventory = InventoryReader(
             state=options.state_dir,
             runtime=self._runtime,
             gpus=self._gpus,
+            suspension=suspension,
             machine=machine,
             address=options.address,
             interface=options.interface,
@@ -111,6 +116,7 @@ class Agent:
                 policy=policy,
                 clock=clock,
                 contact=contact,
+                suspension=suspension,
                 lease_still_s=options.lease_still_s,
                 # Until the watch for foreign processes has seen what is left of a task, told it, and had it reported.
                 gpu_release_timeout_s=options.foreign_after_s + 3 * options.report_every_s,
@@ -193,6 +199,7 @@ class Agent:
             storage_faults=dict(storages.faults),
             storages_unguarded=dict(storages.unguarded),
             engine_away=self._supervisor.engine_away(),
+            park_mb=self._supervisor.park_mb() if SUSPEND in found.capabilities else 0,
         )
 
     def _held(self) -> dict[str, str]:

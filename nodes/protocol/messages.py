@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from nodes.protocol.decoding import decoded
+from nodes.protocol.parking import GpuFault, GpuState, GpuWish
 from nodes.protocol.states import Cause, ContainerState, Phase, StepFault, StopReason
 from nodes.protocol.wording import message_split
 
@@ -134,6 +135,9 @@ class Order:
     code: str | None = None  # sealed address of its code, good for some minutes; while it may still be fetched
     ssh: SshAccess | None = None
     begun: bool = False  # the portal has heard that it began: where nothing is known of it, it is gone, not to be begun
+    turn: Natural = 0  # numbers what is wanted of its GPU: of two orders the higher turn counts
+    gpu: GpuWish = GpuWish.HOLD
+    park_limit_s: Natural = 60  # how long its kernels are waited for when it is parked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,7 +240,11 @@ class ContainerReport:
     progress: Progress | None = None
     checkpoint_ms: int | None = None  # when the job's checkpoint file last changed, unix ms by its file server
     steps: Steps | None = None  # None: it has told none
-    gpus: tuple[str, ...] = ()  # UUIDs it holds, also of containers the portal does not know
+    gpus: tuple[str, ...] = ()  # UUIDs it holds, also of containers the portal does not know; none while it is parked
+    gpu: GpuState = GpuState.HELD
+    turn: int = 0  # the newest one taken in, also where it could not be carried out
+    parked_mb: int = 0  # of its GPU memory in the server's
+    fault: GpuFault | None = None  # what stands in the way of that turn
     ssh: SshServer | None = None  # None: not asked for, or not known yet
     folder: str = ""  # its job folder on the node, for who knows nothing of the task
 
@@ -300,7 +308,7 @@ class Inventory:
     agent: str = ""  # the agent's version
     port_first: int = 20000
     port_last: int = 29999
-    capabilities: tuple[str, ...] = ()  # today of: docker cdi
+    capabilities: tuple[str, ...] = ()  # today of: docker cdi suspend
     storages: tuple[str, ...] = ()  # roots that are mounted here
     storage_faults: dict[str, str] = field(default_factory=dict)  # root of one that it shall have -> why it has it not
     storages_unguarded: dict[str, str] = field(default_factory=dict)  # root of one -> why setuid programs in it count
@@ -314,6 +322,8 @@ class Inventory:
     ports_busy: tuple[int, ...] = ()  # of its range, on which something else than its tasks listens
     listeners: tuple[Listener, ...] = ()  # what answers without authentication, at most MOST_LISTENERS
     engine_away: str = ""  # why its runtime has carried out nothing for a minute; it takes nothing new
+    park_mb: int = 0  # of its memory for parked tasks, what they take included
+    park_fault: GpuFault | None = None  # why no task can be parked here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

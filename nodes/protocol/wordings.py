@@ -120,3 +120,41 @@ LINK_OR_FILE = Wording(
 NO_CONTAINER = Wording("node_ssh_process", "SSH is for containers, and this node runs tasks as plain processes")
 NO_SHELLS = Wording("node_ssh_forbidden", "this node allows no shells, and so no SSH")
 NO_SERVER = Wording("node_ssh_not_started", "its SSH server could not be started")
+
+# ---------------------------------------------------------------- parking
+
+PARK_OFF = Wording("node_park_off", "this server's settings allow no parking (BERTH_NODE_PARK_GB)")
+PARK_RUNTIME = Wording("node_park_runtime", "this server runs tasks as plain processes, and only containers are parked")
+PARK_SIMULATED = Wording("node_park_simulated", "this server's GPUs are simulated")
+PARK_PROCESSOR = Wording("node_park_processor", "parking works on x86-64 alone, and this server has %(processor)s")
+PARK_ROOT = Wording("node_park_root", "this server's agent is not root")
+PARK_PIDS = Wording(
+    "node_park_pids", "this server's agent does not see the server's processes: run it with the host's (pid: host)"
+)
+PARK_DRIVER = Wording("node_park_driver", "parking needs NVIDIA's driver 580 or newer, and this server has %(driver)s")
+PARK_MPS = Wording("node_park_mps", "CUDA's Multi-Process Service runs on this server, and what uses it is not parked")
+PARK_MIG = Wording("node_park_mig", "its GPU is in MIG mode, in which nothing is parked")
+PARK_LIBRARY = Wording(
+    "node_park_library",
+    "this server's agent cannot load libcuda.so.1: %(why)s (in a container it needs "
+    "NVIDIA_DRIVER_CAPABILITIES=compute,utility)",
+)
+PARK_CALLS = Wording("node_park_calls", "CUDA on this server cannot park a process: %(call)s answers %(code)s")
+PARK_GPUS = Wording("node_park_gpus", "it has %(count)s GPUs, and only a task with one is parked")
+PARK_PROCESSES = Wording("node_park_processes", "%(count)s of its processes use its GPU, and only one can be parked")
+PARK_UNREAD = Wording("node_park_unread", "its GPU's driver does not tell which processes use it")
+PARK_ROOM = Wording(
+    "node_park_room", "its %(mb)s MB on the GPU need as much of its server's memory, which has %(free)s MB"
+)
+PARK_LIMIT = Wording("node_park_limit", "the memory limit of its container cannot be raised: %(why)s")
+PARK_BUSY = Wording("node_park_busy", "its GPU was still computing after %(seconds)s s")
+PARK_REFUSED = Wording(
+    "node_park_refused", "it uses what CUDA cannot park, such as managed memory (%(call)s answers %(code)s)"
+)
+PARK_FAILED = Wording("node_park_failed", "CUDA did not park it: %(call)s answers %(code)s")
+PARK_SILENT = Wording("node_park_silent", "CUDA gave no answer to %(call)s")
+PARK_LEFT = Wording("node_park_left", "some of its memory stayed on the GPU, held by process %(pids)s; it was put back")
+PARK_GPU_HELD = Wording("node_park_gpu_held", "its GPU is still held by %(other)s")
+PARK_GPU_FULL = Wording("node_park_gpu_full", "its GPU has %(free)s MB free, and %(mb)s MB are needed to put it back")
+PARK_LOST = Wording("node_park_lost", "it was parked and could not be put back on its GPU: %(call)s answers %(code)s")
+PARK_BROKE = Wording("node_park_broke", "it ended while it was parked, or on its way to memory or back")

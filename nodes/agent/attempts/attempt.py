@@ -16,6 +16,8 @@ from nodes.agent.attempts.context import POLL_EVERY_S, RETRY_EVERY_S, AttemptCon
 from nodes.agent.attempts.exit_cause import blames_nobody, exit_of, exit_of_fault, exit_unbegun
 from nodes.agent.attempts.journal import Record, Stopping
 from nodes.agent.attempts.log_drain import DRAIN_POLL_S, LogDrain
+from nodes.agent.attempts.park_record import Step
+from nodes.agent.attempts.parking import ParkingSteps
 from nodes.agent.attempts.prepare import Preparation
 from nodes.agent.attempts.secrets import with_secrets
 from nodes.agent.attempts.stop import GRACE_S, Termination
@@ -50,6 +52,7 @@ class AttemptController:
         self._files = TaskFiles(context)
         self._log = LogDrain(record.attempt, context)
         self._termination = Termination(context, self._state.save)
+        self._parking = ParkingSteps(context, self._state.save, self._wake.set)
         self._preparation = Preparation(context, self._state, self._is_cancelled, self._code_address)
         self._thread = threading.Thread(target=self._run, name=f"keep-{record.attempt}", daemon=True)
 
@@ -83,7 +86,7 @@ class AttemptController:
         self._order = order
         if old is None or order.archived != old.archived:
             self._context.logs.ack(order.attempt, order.archived)
-        same = old is not None and (old.phase, old.spec_hash, old.ssh) == (order.phase, order.spec_hash, order.ssh)
+        same = old is not None and _wants(old) == _wants(order)
         progress = self._state.progress
         if not same or (progress is not None and progress.code == "spec"):
             self._wake.set()
@@ -122,6 +125,8 @@ class AttemptController:
         """One look and one action. Seconds until the next look; None when the attempt is removed."""
         self._state.retry_write()
         self._take_phase()
+        if self._order is not None:
+            self._parking.take(self.record, self._order)
         self._state.secrets.load(self.record, self._spec())
         found = self._context.runtime.find(self.record.attempt)
         self._observe(found)
@@ -193,11 +198,14 @@ class AttemptController:
         news = [fault for fault in faults if fault not in record.gpu_faults]
         if news:
             return exit_of_fault(exit, news[0])
+        if record.parking.step is not Step.HELD and (blames_nobody(exit) or exit.cause is Cause.OOM):
+            return exit_of_fault(exit, wordings.PARK_BROKE())
         return exit_unbegun(exit, self._context.logs.status(record.attempt).tail)
 
     def _end(self, exit: Exit, ended_ms: int | None) -> None:
         exit, ended_ms = self._state.secrets.exit(exit), ended_ms or self._context.clock.now_ms()
-        record = replace(self.record, exit=exit, ended_ms=ended_ms)
+        parking = replace(self.record.parking, step=Step.HELD)
+        record = replace(self.record, exit=exit, ended_ms=ended_ms, parking=parking)
         if exit.cause is not Cause.UNKILLABLE:
             record = self._termination.release_gpus(record)
         self._state.progress = None
@@ -244,9 +252,6 @@ class AttemptController:
         """Starts the created container. False while the portal is out of contact: a node that was given up and does
         not know it would run the attempt beside the one that follows. STARTING is on disk before, so that nobody
         takes the attempt for never begun."""
-        other = self._context.gpu_conflict(spec.attempt, spec.gpus)
-        if other is not None:
-            raise AttemptFailed(Cause.DEVICE_FAULT, wordings.GPU_HELD(other=other))
         self._preparation.check(spec)
         self._preparation.folders(spec)
         # Last, for all before may take its time. And before the order is looked at once more: an answer counts as soon
@@ -259,7 +264,11 @@ class AttemptController:
             return True
         self._state.progress = None
         self._state.save(replace(self.record, gpu_faults=self._context.gpu_faults(spec.gpus)))
-        self._state.move(ContainerState.STARTING)
+        with self._context.claims:
+            other = self._context.gpu_conflict(spec.attempt, spec.gpus)
+            if other is not None:
+                raise AttemptFailed(Cause.DEVICE_FAULT, wordings.GPU_HELD(other=other))
+            self._state.move(ContainerState.STARTING)
         self._observe(self._context.runtime.start(spec))
         self._update_ssh()
         return True
@@ -278,12 +287,14 @@ class AttemptController:
             self._context.logs.note(self.record.attempt, GPUS_DENIED)
             log.warning("a container may not open its GPUs any more", attempt=self.record.attempt)
         self._gpus_denied = found.gpus_denied
-        if self._context.logs.status(self.record.attempt).frozen:
+        if found.paused or self._context.logs.status(self.record.attempt).frozen:
             self._files.lease_touch(self.record)
-        self._update_ssh()
+        if not found.paused:
+            self._update_ssh()
         if self._layer is not None:
             self._termination.layer(self.record, self._layer)
-        return POLL_EVERY_S
+        wait = self._parking.look(self.record, found)
+        return POLL_EVERY_S if wait is None else wait
 
     def _update_ssh(self) -> None:
         wanted = self._order.ssh if self._order else None
@@ -297,6 +308,12 @@ class AttemptController:
             self._state.save(replace(self.record, ssh=server))
 
     def _stop(self, found: RuntimeContainer | None) -> float:
+        if found is not None and found.status is Status.RUNNING:
+            wait = self._parking.look(self.record, found)
+            if wait is not None:
+                return wait
+            if self._termination.kills_next(self.record) and self._parking.before_kill(self.record, found):
+                return 0.0
         result = self._termination.stop(self.record, found)
         if isinstance(result, Exit):
             self._end(result, None)
@@ -309,3 +326,8 @@ class AttemptController:
         self._context.logs.remove(attempt)
         self._state.save(replace(self.record, removed_ms=self._context.clock.now_ms()))
         self._context.on_removed(attempt)
+
+
+def _wants(order: Order) -> tuple[object, ...]:
+    """What of an order is acted on at once."""
+    return order.phase, order.spec_hash, order.ssh, order.turn

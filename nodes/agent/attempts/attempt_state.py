@@ -59,7 +59,8 @@ class AttemptState:
         self._write(record)
         old, self.record = self.record, record
         if record != old:
-            self._context.changed(record.state is not old.state and record.is_awaited)
+            moved = record.parking.state is not old.parking.state  # off its GPU or back: the next one waits for it
+            self._context.changed((record.state is not old.state and record.is_awaited) or moved)
 
     def retry_write(self) -> None:
         """Writes a record that a full disk has refused before."""

@@ -16,6 +16,7 @@ import msgspec
 import structlog
 
 from nodes.agent.atomic_file import file_replace
+from nodes.agent.attempts.park_record import Parking, Step
 from nodes.agent.logs.segments import LOST
 from nodes.agent.write_error import NO_ROOM, cannot_write
 from nodes.protocol import wordings
@@ -89,6 +90,7 @@ class Record:
     exit: Exit | None = None
     layer_warned_ms: int | None = None  # when the task was warned of its layer
     ssh: SshServer | None = None
+    parking: Parking = Parking()
     removed_ms: int | None = None
 
     def forward(self, state: ContainerState) -> Record:
@@ -110,10 +112,19 @@ class Record:
             ended_ms=self.ended_ms,
             exit=self.exit,
             checkpoint_ms=self.checkpoint_ms,
-            gpus=self.gpus,
+            gpus=self.gpus_held,
+            gpu=self.parking.state,
+            turn=self.parking.turn,
+            parked_mb=self.parking.used_mb if self.parking.step is Step.PARKED else 0,
+            fault=self.parking.fault,
             ssh=self.ssh,
             folder=str(Path(self.lease).parent.parent) if self.lease else "",
         )
+
+    @property
+    def gpus_held(self) -> tuple[str, ...]:
+        """Its GPUs, unless it is parked."""
+        return () if self.parking.step is Step.PARKED else self.gpus
 
     @property
     def is_awaited(self) -> bool:

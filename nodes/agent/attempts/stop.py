@@ -75,6 +75,8 @@ class Termination:
         if found is None or found.status is Status.CREATED:
             return exit_stopped_before_start(stopping)
         now = self._context.clock.monotonic()
+        if record.parking.is_off and (stopping.term_at is None or stopping.grace_s):
+            return self._skip_term(record, replace(stopping, term_at=now, grace_s=0))
         if stopping.term_at is None or stopping.term_at > now:
             return self._term(record, replace(stopping, term_at=now, kill_at=None))
         kill_after = stopping.term_at + stopping.grace_s
@@ -88,6 +90,13 @@ class Termination:
         # Recorded once it got through, and not before: what was never sent, nothing has outlived.
         self._save(replace(record, stopping=replace(stopping, kill_at=self._context.clock.monotonic())))
         return _KILLED_WITHIN_S
+
+    def kills_next(self, record: Record) -> bool:
+        """Whether the first SIGKILL is due."""
+        stopping = record.stopping
+        if stopping is None or stopping.term_at is None or stopping.kill_at is not None:
+            return False
+        return self._context.clock.monotonic() >= stopping.term_at + stopping.grace_s
 
     def kill_survivor(self, record: Record, found: RuntimeContainer | None) -> bool:
         """Sends SIGKILL again to a container reported unkillable that still runs; True where there is one. What kept it
@@ -110,6 +119,12 @@ class Termination:
             self._left_since = now
             log.warning("processes of an ended task are still on its GPUs", attempt=record.attempt, pids=left)
         return record
+
+    def _skip_term(self, record: Record, stopping: Stopping) -> float:
+        """Records the stop of a parked task, which SIGKILL ends as it is."""
+        self._context.logs.note(record.attempt, stopping.words)
+        self._save(replace(record, stopping=stopping))
+        return 0.0
 
     def _term(self, record: Record, stopping: Stopping) -> float:
         """Records the stop, then sends SIGTERM; the notice is there before. A signal that did not get through is sent

@@ -77,6 +77,9 @@ class Supervisor:
             spec=self._specs.get,
             gpu_faults=self._gpu_faults,
             gpu_conflict=self._gpu_conflict,
+            gpu_use=self._gpus.use,
+            claims=threading.Lock(),
+            park_room_mb=self._park_room_mb,
             processes_on_gpus=self._processes_on_gpus,
             mirrors=lambda: self._mirrors,
             on_removed=self._on_removed,
@@ -151,6 +154,12 @@ class Supervisor:
     def engine_away(self) -> str:
         """Why the runtime has carried out nothing for a while; empty otherwise, also of an agent just started."""
         return self._engine.away()
+
+    def park_mb(self) -> int:
+        """Memory for parked tasks in all: what the limits of the node's tasks leave of the server's."""
+        with self._lock:
+            promised = sum(spec.limits.memory_mb for spec in self._specs.values())
+        return self._context.suspension.room_mb(promised)
 
     def layer_graces(self) -> dict[str, int]:
         """When the grace period of each task warned of its layer ends, unix ms."""
@@ -257,7 +266,12 @@ class Supervisor:
         with self._lock:
             others = [k for k in self._controllers.values() if k.record.attempt != attempt]
         live = (k for k in others if reached(k.record.state, ContainerState.STARTING))
-        return next((k.record.attempt for k in live if set(k.record.gpus) & set(gpus)), None)
+        return next((k.record.attempt for k in live if set(k.record.gpus_held) & set(gpus)), None)
+
+    def _park_room_mb(self, attempt: str) -> int:
+        with self._lock:
+            others = [k.record.parking for k in self._controllers.values() if k.record.attempt != attempt]
+        return self.park_mb() - sum(parking.parked_mb for parking in others)
 
     def _gpu_faults(self, gpus: tuple[str, ...]) -> tuple[str, ...]:
         if not gpus:

@@ -93,6 +93,10 @@ def _gigabytes(value: str) -> int:
     return int(value)
 
 
+def _park(value: str) -> int | None:
+    return None if value == "" else _amount(value)
+
+
 def _amount(value: str) -> int:
     return 0 if value == "0" else _gigabytes(value)
 
@@ -234,6 +238,9 @@ class Options:
     layer_gb: float = _option(_size, "50", "GB that a container may write into its own layer")
     layer_grace_s: float = _seconds(0, 86400, "600", "seconds from the warning of it to the stop")
     foreign_after_s: float = _seconds(1, 86400, "30", "seconds after which a foreign process on a GPU is told")
+    park_gb: int | None = _option(
+        _park, "", "GB of memory for parked tasks; 0: none is parked; default: what no task was promised, at most half"
+    )
     log_spool_gb: int = _option(_gigabytes, "20", "GB that logs not archived yet may take here, all together")
     code_cache_gb: int = _option(_gigabytes, "2", "GB of jobs' code that stay here for the next task")
     shells: int = _option(_count, "16", "shells in tasks that may be open here at once; 0: none")

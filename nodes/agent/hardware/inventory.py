@@ -14,10 +14,12 @@ import psutil
 
 from nodes.agent.disk.guard import free_percent
 from nodes.agent.hardware.gpus.base import GpuBackend
+from nodes.agent.hardware.gpus.suspension import Suspension
 from nodes.agent.hardware.machine import Machine
 from nodes.agent.runtimes.base import Runtime, RuntimeFacts, RuntimeUnavailable
 from nodes.agent.runtimes.ports import ports_listening
 from nodes.protocol.messages import Inventory
+from nodes.protocol.parking import SUSPEND
 
 AGENT_VERSION = "0.1.0"
 _LOOPBACK = ("127.0.0.1", "lo")
@@ -34,6 +36,7 @@ class InventoryReader:
     state: Path
     runtime: Runtime
     gpus: GpuBackend
+    suspension: Suspension
     machine: Machine = field(default_factory=Machine)
     address: str = ""
     interface: str = ""
@@ -43,7 +46,8 @@ class InventoryReader:
     _facts: RuntimeFacts | None = field(default=None)
 
     def read(self) -> Inventory:
-        facts = self._runtime_facts()
+        facts, park_fault = self._runtime_facts(), self.suspension.fault()
+        suspends = () if park_fault else (SUSPEND,)
         address, interface = job_address(self.address, self.interface)
         there, promised = self.machine.there(), self.machine.promised()
         containers = facts.disk if facts and os.path.isdir(facts.disk) else "/"
@@ -65,7 +69,8 @@ class InventoryReader:
             port_first=self.port_first,
             port_last=self.port_last,
             ports_busy=ports_listening(self.port_first, self.port_last),
-            capabilities=facts.capabilities if facts else (),
+            capabilities=(*facts.capabilities, *suspends) if facts else (),
+            park_fault=park_fault,
             disk_free_mb=disk.free >> 20,
             disk_total_mb=disk.total >> 20,
             rack=self.rack,

@@ -32,6 +32,10 @@ class RuntimeUnavailable(Exception):
     """The runtime does not answer now. No container is affected; ask again later."""
 
 
+class LimitRefused(Exception):
+    """A container's memory limit cannot be changed. Its text is one phrase."""
+
+
 class ShellEnded(Exception):
     """The program takes no more input."""
 
@@ -59,7 +63,7 @@ class ContainerExit:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeContainer:
     """A container of this node as the runtime has it; ``spec_hash`` and ``gpus`` come from its labels. ``gpus_denied``:
-    it runs, and may not open its GPUs any more."""
+    it runs, and may not open its GPUs any more; ``paused``: it runs and stands still."""
 
     attempt: str
     container: str
@@ -67,6 +71,8 @@ class RuntimeContainer:
     status: Status
     gpus: tuple[str, ...] = ()
     gpus_denied: bool = False
+    paused: bool = False
+    memory_mb: int = 0  # its limit as the runtime has it
     digest: str | None = None
     started_ms: int | None = None
     ended_ms: int | None = None
@@ -204,6 +210,26 @@ class ImageStore(Protocol):
         """Everything on the disk by size."""
 
 
+class Freezer(Protocol):
+    """Pauses of parked containers. All methods raise ``RuntimeUnavailable``, may be repeated, and do nothing with a
+    container that has ended."""
+
+    def sees_processes(self) -> bool:
+        """Whether processes of containers are seen from here, by their host pids."""
+
+    def thaw(self, attempt: str) -> None:
+        """Lets a container go on; its log does not pause it until ``freeze`` or ``release``."""
+
+    def freeze(self, attempt: str) -> None:
+        """Pauses it until ``thaw``, whatever its log says."""
+
+    def release(self, attempt: str) -> None:
+        """Leaves its pauses to its log again."""
+
+    def set_memory(self, attempt: str, mb: int) -> None:
+        """Changes its memory limit. Raises ``LimitRefused``."""
+
+
 class Runtime(Protocol):
     """Runs task attempts. All methods may be called from several threads, for different attempts, and raise
     ``RuntimeUnavailable`` when the runtime does not answer. Listings include the containers of this cluster and node
@@ -286,6 +312,9 @@ class Runtime(Protocol):
         """Resource usage of running containers by task attempt, as far as it can be read."""
 
     def facts(self) -> RuntimeFacts: ...
+
+    def freezer(self) -> Freezer | None:
+        """What pauses containers to park them; None: the runtime cannot."""
 
     def store(self) -> ImageStore | None:
         """The image store; None: the runtime keeps no images."""

@@ -55,6 +55,39 @@ def cgroup_usage(pid: int) -> Usage | None:
         return None
 
 
+def cgroup_memory_limit(pid: int, limit: int) -> None:
+    """Sets the memory limit of the container of ``pid`` in bytes, without swap. Raises OSError where the kernel does
+    not take it, KeyError without such a control group."""
+    places = _places(Path(f"/proc/{pid}/cgroup").read_text())
+    if "memory" not in places:
+        (_ROOT / places[""].lstrip("/") / "memory.max").write_text(str(limit))
+        return
+    folder = _ROOT / "memory" / places["memory"].lstrip("/")
+    names = ["memory.limit_in_bytes", *(["memory.memsw.limit_in_bytes"] if _counts_swap(folder) else [])]
+    if limit > int((folder / names[0]).read_text()):
+        names.reverse()  # memory alone is never allowed more than memory and swap
+    for name in names:
+        (folder / name).write_text(str(limit))
+
+
+def cgroup_memory_fits(pid: int, limit: int) -> bool:
+    """Whether what the container of ``pid`` cannot give back (its processes' own memory and its shared memory) lies
+    below ``limit`` bytes: lowered beneath it, the limit would kill. True where it cannot be read."""
+    try:
+        places = _places(Path(f"/proc/{pid}/cgroup").read_text())
+        unified = "memory" not in places
+        folder = _ROOT / places[""].lstrip("/") if unified else _ROOT / "memory" / places["memory"].lstrip("/")
+        told = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        held = ("anon", "shmem") if unified else ("total_rss", "total_shmem")
+        return sum(int(told.get(name, 0)) for name in held) < limit
+    except (OSError, KeyError, ValueError):
+        return True
+
+
+def _counts_swap(folder: Path) -> bool:
+    return (folder / "memory.memsw.limit_in_bytes").exists()
+
+
 def cgroup_denies_gpus(pid: int, *, proc: Path = Path("/proc"), root: Path = _ROOT, node: Path = _CONTROL) -> bool:
     """Whether the kernel lets the container of ``pid`` open no NVIDIA device: by its device list, and with cgroup v2,
     which has none, by trying. False where neither works."""

@@ -54,6 +54,8 @@ def _open(request: ShellRequest, runtime: Runtime) -> Shell:
     found = runtime.find(request.attempt)
     if found is None or found.status is not Status.RUNNING:
         raise AttemptFailed(Cause.INVALID, "The task does not run on this node any more")
+    if found.paused:
+        raise AttemptFailed(Cause.INVALID, "The task stands still on its server: it is parked, or its log is behind")
     return runtime.shell(request)
 
 

@@ -16,6 +16,7 @@ from nodes.agent.clock import Clock, SystemClock
 from nodes.agent.disk.guard import DiskGuard, DiskLimits, free_percent
 from nodes.agent.disk.usage import TIMEOUTS, Timeouts
 from nodes.agent.hardware.gpus.simulated import SimulatedBackend
+from nodes.agent.hardware.gpus.suspension import Suspension
 from nodes.agent.hardware.inventory import InventoryReader
 from nodes.agent.runtimes.docker.runtime import DockerRuntime
 from nodes.protocol.names import LABEL
@@ -170,9 +171,8 @@ def test_a_full_disk_of_the_agents_own_folder_is_told_as_well_and_no_image_goes_
         image_pushed(client, small.name("unused"))
     runtime = small.runtime()
     guard = small.guard(runtime, clean_percent=15, full_percent=5)
-    inventory = InventoryReader(
-        state=own_disk, runtime=runtime, gpus=SimulatedBackend("1xK80-12GB", node="gpu01", held=dict)
-    )
+    gpus = SimulatedBackend("1xK80-12GB", node="gpu01", held=dict)
+    inventory = InventoryReader(state=own_disk, runtime=runtime, gpus=gpus, suspension=Suspension(gpus, runtime, 0))
     guard.look()
     assert not guard.state.full
     assert inventory.read().disk_total_mb == DISK_MB, "the engine's disk has less room"

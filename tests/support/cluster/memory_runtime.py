@@ -13,6 +13,7 @@ from nodes.agent.runtimes.base import (
     AttemptFailed,
     CodeFolder,
     ContainerExit,
+    Freezer,
     Image,
     RuntimeContainer,
     RuntimeFacts,
@@ -200,6 +201,9 @@ class MemoryRuntime:
 
     def usage(self) -> dict[str, Usage]:
         return {}
+
+    def freezer(self) -> Freezer | None:
+        return None
 
     def store(self) -> None:
         """It keeps no images."""

@@ -38,6 +38,7 @@ from nodes.protocol.messages import (
     spec_digest,
 )
 from nodes.protocol.names import CELERY_DEFAULTS, DESIRED_TASK, REPORTS_QUEUE, log_stream, node_queue, transport_options
+from nodes.protocol.parking import GpuWish
 from nodes.protocol.states import ContainerState, Phase, StopReason
 from tests.support.run.waiting import wait_until
 from tests.support.services.forks import Forks
@@ -215,6 +216,11 @@ class PortalSide:
         order = self.orders[attempt]
         stop = Stop(reason=reason, grace_s=grace_s, message=message)
         self._change(replace(order, phase=Phase.STOP, stop=stop))
+
+    def turn(self, attempt: str, gpu: GpuWish, **changes: Any) -> None:
+        """Orders what is wanted of its GPU, in the next turn."""
+        order = self.orders[attempt]
+        self._change(replace(order, turn=order.turn + 1, gpu=gpu, **changes))
 
     def end(self, attempt: str) -> None:
         """Orders an attempt to be removed, also one that was never ordered."""

@@ -17,6 +17,7 @@ from nodes.agent.disk.layer_limit import LayerLimit
 from nodes.agent.hardware.gpus.base import GpuBackend
 from nodes.agent.hardware.gpus.choice import backend_from
 from nodes.agent.hardware.gpus.simulated import SimulatedBackend
+from nodes.agent.hardware.gpus.suspension import Suspension
 from nodes.agent.hardware.machine import Machine
 from nodes.agent.logs.pipeline import LogPipeline
 from nodes.agent.storage.code_cache import CodeCache
@@ -94,6 +95,7 @@ class Node:
                 policy=self.policy,
                 clock=self.clock,
                 contact=self.contact,
+                suspension=Suspension(self.gpus, self.runtime, None),
                 lease_still_s=0,
                 gpu_release_timeout_s=GPUS_WAITED_S,
                 shells=True,

@@ -1,13 +1,14 @@
 """The interface to a node's GPUs.
 
 Two backends: ``nvml`` (NVIDIA's management library) and ``simulated`` (declared GPUs, for the demo and for tests). MIG
-layouts, memory limits, and suspend and resume will be methods of ``GpuBackend`` whose absence shows in the inventory's
-capabilities; nothing else talks to a GPU.
+layouts and memory limits will be methods of ``GpuBackend`` whose absence shows in the inventory's capabilities. Tasks
+are taken off their GPUs by CUDA (``cuda.py``); nothing else talks to a GPU.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from nodes.protocol.messages import GpuInfo, GpuSample
@@ -21,6 +22,16 @@ AttemptByGpu = Callable[[], Mapping[str, str]]
 
 class GpusUnavailable(Exception):
     """The GPUs cannot be read at all: no driver, no library, bad declaration. Its text is one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUse:
+    """Memory of one GPU now, in MB; ``processes``: MB by host pid. ``mig``: it is in MIG mode."""
+
+    used_mb: int
+    free_mb: int
+    processes: Mapping[int, int]
+    mig: bool = False
 
 
 class GpuBackend(Protocol):
@@ -39,6 +50,9 @@ class GpuBackend(Protocol):
 
     def holders(self, uuid: str) -> tuple[int, ...]:
         """Host pids of the processes on this GPU now; empty when there are none, or it cannot be asked."""
+
+    def use(self, uuid: str) -> GpuUse | None:
+        """Who uses this GPU's memory now; None where it cannot be asked."""
 
     def close(self) -> None:
         """Releases the driver. Idempotent."""

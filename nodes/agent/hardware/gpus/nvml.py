@@ -13,7 +13,7 @@ import pynvml
 import structlog
 
 from nodes.agent.hardware.gpus.activity import ActivityWatch
-from nodes.agent.hardware.gpus.base import GpusUnavailable, PidOwner
+from nodes.agent.hardware.gpus.base import GpusUnavailable, GpuUse, PidOwner
 from nodes.agent.hardware.gpus.groups import groups_of
 from nodes.agent.hardware.gpus.health import LOST, Signs, Xid, fault_of
 from nodes.agent.hardware.gpus.xids import XidWatch
@@ -67,6 +67,17 @@ class NvmlBackend:
     def holders(self, uuid: str) -> tuple[int, ...]:
         handle = self._handles().get(uuid)
         return tuple(sorted({process.pid for process in _processes(handle)})) if handle is not None else ()
+
+    def use(self, uuid: str) -> GpuUse | None:
+        handle = self._handles().get(uuid)
+        memory = _memory(handle) if handle is not None else None
+        listed = _ask(pynvml.nvmlDeviceGetComputeRunningProcesses_v3, handle) if handle is not None else None
+        if memory is None or listed is None:
+            return None
+        used, mig = memory.used // MIB, _ask(pynvml.nvmlDeviceGetMigMode, handle)
+        # Where the driver does not tell each one's memory, it may be all.
+        processes = {one.pid: used if one.usedGpuMemory is None else one.usedGpuMemory // MIB for one in listed}
+        return GpuUse(used, memory.free // MIB, processes, mig=bool(mig and mig[0]))
 
     def close(self) -> None:
         if self._open:

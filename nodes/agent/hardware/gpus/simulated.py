@@ -49,6 +49,9 @@ class SimulatedBackend:
         """None: what runs beside a declared GPU does not use it."""
         return ()
 
+    def use(self, uuid: str) -> None:
+        """A declared GPU has no memory."""
+
     def close(self) -> None:
         """Nothing to release."""
 

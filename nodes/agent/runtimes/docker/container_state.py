@@ -46,6 +46,8 @@ def container_inspected(details: dict[str, Any], *, status_lost: bool) -> Runtim
         spec_hash=labels.get(LABEL.SPEC, ""),
         status=status,
         gpus=_gpus(labels),
+        paused=bool(state["Paused"]),
+        memory_mb=details["HostConfig"]["Memory"] >> 20,
         digest=_digest(details["Config"]["Image"]),
         started_ms=_unix_ms(state["StartedAt"]),
         ended_ms=_unix_ms(state["FinishedAt"]) if ending else None,

@@ -40,7 +40,8 @@ _STAMP = 30
 
 class DockerOutput:
     """``FrameSource`` over one container. ``connect`` makes a client of its own, for the read blocks for days;
-    ``engine_age_s``: how long the Engine has run; ``open_lines`` hears the unfinished lines that it keeps back.
+    ``engine_age_s``: how long the Engine has run; ``open_lines`` hears the unfinished lines that it keeps back;
+    ``freeze`` and ``thaw`` are the runtime's.
 
     A log that cannot have been rotated yet is read from its start, and the bytes taken of each stream are skipped. A
     longer one is resumed at the newest record taken: Docker's file keeps its order, so everything behind that record is
@@ -60,7 +61,11 @@ class DockerOutput:
         connect: Callable[[], docker.APIClient],
         engine_age_s: Callable[[], float | None],
         open_lines: OpenLines,
+        *,
+        freeze: Callable[[], None],
+        thaw: Callable[[], None],
     ) -> None:
+        self.freeze, self.thaw = freeze, thaw
         self._container, self._open_lines = container, open_lines
         self._engine_age_s = engine_age_s
         self._connect = connect
@@ -95,12 +100,6 @@ class DockerOutput:
                 raise RuntimeUnavailable(f"the log cannot be read now ({why})") from error
         finally:
             client.close()
-
-    def freeze(self) -> None:
-        self._call(lambda client: client.pause(self._container))
-
-    def thaw(self) -> None:
-        self._call(lambda client: client.unpause(self._container))
 
     def open_lines(self) -> dict[int, OpenLine]:
         return self._open_lines.lines() if self._running else {}
@@ -137,18 +136,6 @@ class DockerOutput:
         """Whether the Engine that read the container's pipe was gone at its end, by the Engine's own clock."""
         began_s = engine_began_s(client, self._engine_age_s())
         return self._cut if began_s is None else ended_unread(state, began_s)
-
-    def _call(self, act: Callable[[docker.APIClient], Any]) -> None:
-        """Pauses or unpauses; already done, or ended, is as good."""
-        with engine_errors():
-            client = self._connect()
-            try:
-                act(client)
-            except APIError as error:
-                if error.status_code not in (404, 409, 500):
-                    raise
-            finally:
-                client.close()
 
 
 class Stamps:

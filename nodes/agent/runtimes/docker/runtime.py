@@ -31,6 +31,7 @@ from nodes.agent.runtimes.docker.engine import CALL_TIMEOUT_S, Engine
 from nodes.agent.runtimes.docker.events import ContainerEvents
 from nodes.agent.runtimes.docker.faults import engine_errors, engine_failures, sent_in_vain
 from nodes.agent.runtimes.docker.folders import disk_folder, image_folder
+from nodes.agent.runtimes.docker.freezer import DockerFreezer
 from nodes.agent.runtimes.docker.gpu_requests import cdi_devices
 from nodes.agent.runtimes.docker.images import ImageResolver
 from nodes.agent.runtimes.docker.launch import ContainerLauncher
@@ -92,6 +93,7 @@ class DockerRuntime:
         self._gpu_looks: dict[str, tuple[float, bool]] = {}
         self._open_lines: dict[str, OpenLines] = {}
         self._sigterms = SigtermSequence()
+        self._freezer = DockerFreezer(self._engine)
         self._launcher = ContainerLauncher(
             self._engine,
             gpus=gpus,
@@ -167,6 +169,9 @@ class DockerRuntime:
             images=image_folder(info),
         )
 
+    def freezer(self) -> DockerFreezer:
+        return self._freezer
+
     def store(self) -> DockerStore:
         return DockerStore(self._engine, self._uses, self._workspaces)
 
@@ -241,6 +246,7 @@ class DockerRuntime:
         self._forget_process(attempt)
         self._launcher.forget(attempt)
         self._sigterms.forget(attempt)
+        self._freezer.release(attempt)
         if (lines := self._open_lines.pop(attempt, None)) is not None:
             lines.close()
 
@@ -248,7 +254,14 @@ class DockerRuntime:
 
     def source(self, attempt: str) -> DockerOutput:
         lines = self._open_lines_of(attempt)
-        return DockerOutput(container_name(attempt), lambda: self._engine.connect(None), self._engine.age_s, lines)
+        return DockerOutput(
+            container_name(attempt),
+            lambda: self._engine.connect(None),
+            self._engine.age_s,
+            lines,
+            freeze=lambda: self._freezer.log_freeze(attempt),
+            thaw=lambda: self._freezer.log_thaw(attempt),
+        )
 
     def _open_lines_of(self, attempt: str) -> OpenLines:
         fresh = OpenLines(container_name(attempt), lambda: self._engine.connect(CALL_TIMEOUT_S))

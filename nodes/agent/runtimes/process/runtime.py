@@ -218,6 +218,9 @@ class ProcessRuntime:
             name: _usage(self._folder / name) for name, found in self.found().items() if found.status is Status.RUNNING
         }
 
+    def freezer(self) -> None:
+        """Only containers are parked."""
+
     def store(self) -> None:
         """No store: there are no images."""
         return

@@ -16,6 +16,7 @@ from nodes.agent.check.finding import Finding, Verdict
 from nodes.agent.clock import SystemClock
 from nodes.agent.disk.guard import DiskGuard, DiskLimits
 from nodes.agent.hardware.gpus.simulated import SimulatedBackend
+from nodes.agent.hardware.gpus.suspension import Suspension
 from nodes.agent.hardware.inventory import InventoryReader
 from nodes.agent.runtimes.docker.folders import disk_folder, image_folder
 from tests.support.cluster.scripted_runtime import CONTAINERD, GRAPH_DRIVER, ScriptedNode, stored
@@ -64,7 +65,9 @@ def guard_of(node: ScriptedNode, **limits: Any) -> DiskGuard:
 
 def told_free_mb(node: ScriptedNode) -> int:
     gpus = SimulatedBackend("1xA100-80GB", node="gpu01", held=dict)
-    return InventoryReader(state=node.folder, runtime=node.runtime, gpus=gpus).read().disk_free_mb
+    suspension = Suspension(gpus, node.runtime, 0)
+    reader = InventoryReader(state=node.folder, runtime=node.runtime, gpus=gpus, suspension=suspension)
+    return reader.read().disk_free_mb
 
 
 def checked(node: ScriptedNode) -> Finding:

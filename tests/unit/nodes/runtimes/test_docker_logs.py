@@ -131,7 +131,7 @@ class LoggingEngine(ScriptedEngine):
 
     def output(self) -> DockerOutput:
         client = partial(engine_client, self.url, timeout=5)
-        return DockerOutput("c", client, lambda: None, OpenLines("c", client))
+        return DockerOutput("c", client, lambda: None, OpenLines("c", client), freeze=lambda: None, thaw=lambda: None)
 
     def _frames(self, query: dict[str, str]) -> bytes:
         seconds, _, nanos = query.get("since", "0").partition(".")
