@@ -26,6 +26,10 @@ from portal.teams.models import VirtualCluster
 STATES = sorted(str(state) for state in JOB_LIVE)
 READINGS = {
     "utilisation": ("berth_gpu_utilisation_percent", "What a GPU was used in the newest sample of its node"),
+    "sm_active": ("berth_gpu_sm_active_percent", "Multiprocessors of a GPU at work (DCGM: PROF_SM_ACTIVE)"),
+    "sm_occupancy": ("berth_gpu_sm_occupancy_percent", "Warps that its multiprocessors hold (PROF_SM_OCCUPANCY)"),
+    "tensor_active": ("berth_gpu_tensor_active_percent", "Tensor cores of a GPU at work (PROF_PIPE_TENSOR_ACTIVE)"),
+    "dram_active": ("berth_gpu_dram_active_percent", "Memory bandwidth of a GPU in use (PROF_DRAM_ACTIVE)"),
     "memory_used_mb": ("berth_gpu_memory_used_mebibytes", "Memory in use on a GPU"),
     "temperature_c": ("berth_gpu_temperature_celsius", "Temperature of a GPU"),
     "power_w": ("berth_gpu_power_watts", "Power that a GPU draws"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
 import typer
@@ -12,7 +12,7 @@ from berth.cli import completion
 from berth.cli.jobs import AsJson, session
 from berth.cli.screen import cores, memory, say, show, show_json, table, when
 from berth.cluster import Intent
-from berth.model.cluster import Node, Share, UserShare, VirtualCluster, VirtualClusterDetail
+from berth.model.cluster import GpuReading, Node, Share, UserShare, VirtualCluster, VirtualClusterDetail
 from berth.model.jobs import Queued
 
 nodes = typer.Typer(no_args_is_help=True, help="The GPU servers.")
@@ -65,13 +65,14 @@ def node_ls(ctx: typer.Context, as_json: AsJson = False) -> None:
 
 @nodes.command("show")
 def node_show(ctx: typer.Context, node: NodeName, as_json: AsJson = False) -> None:
-    """Show a node and who holds its GPUs."""
+    """Show a node: what its GPUs do now, and who holds them."""
     with session(ctx).client() as client:
         found = client.nodes.get(node)
+        readings = {} if as_json else {one.uuid: one.reading for one in client.gpus(node=found.name)}
     if as_json:
         show_json(found)
         return
-    held = table(("GPU", "MODEL", ">MEMORY", "VC", "USER", "JOB", "*"), _gpus(found))
+    held = table(("GPU", "MODEL", ">MEMORY", ">USED", ">SM", "VC", "USER", "JOB", "*"), _gpus(found, readings))
     show(node_table([found]), "", held)
 
 
@@ -243,9 +244,16 @@ def _node(node: Node) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _gpus(node: Node) -> Iterator[tuple[object, ...]]:
+def _gpus(node: Node, readings: Mapping[str, GpuReading | None]) -> Iterator[tuple[object, ...]]:
     for gpu in node.gpus:
+        now = readings.get(gpu.uuid)
         who = gpu.holder
         held = (who.vc, who.user, who.label or "-") if who else ("", "", "")
         borrowed = "borrowed" if who and who.standing == "borrowed" else ""
-        yield gpu.index, gpu.model, memory(gpu.memory_mb), *held, gpu.fault or borrowed
+        filled = "" if now is None or now.memory_used_mb is None else f"{memory(now.memory_used_mb)} / "
+        shares = (_share(now.utilisation), _share(now.sm_active)) if now else ("-", "-")
+        yield gpu.index, gpu.model, f"{filled}{memory(gpu.memory_mb)}", *shares, *held, gpu.fault or borrowed
+
+
+def _share(percent: int | None) -> str:
+    return "-" if percent is None else f"{percent} %"

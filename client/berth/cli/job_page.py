@@ -6,15 +6,22 @@ from collections.abc import Iterator, Sequence
 
 from berth.cli.follow import ending_line, preparing, waiting_line
 from berth.cli.screen import cores, memory, span, table, when
-from berth.model.jobs import Advice, Event, JobDetail, Score, Start, Task
+from berth.model.jobs import Advice, Event, JobDetail, Metrics, Score, Series, Start, Task
 
 MOST_EVENTS = 10
+USED = ("utilisation", "sm_active", "tensor_active", "dram_active")
 
 
 def job_page(
-    job: JobDetail, tasks: Sequence[Task], events: Sequence[Event], advice: Sequence[Advice], *, more: bool
+    job: JobDetail,
+    tasks: Sequence[Task],
+    events: Sequence[Event],
+    advice: Sequence[Advice],
+    usage: Sequence[Metrics],
+    *,
+    more: bool,
 ) -> Iterator[object]:
-    """Tables and lines; ``more``: the job has tasks that are not in the list."""
+    """Tables and lines; ``more``: the job has tasks that are not in the list; ``usage``: of some of its tasks."""
     yield table(("", "*"), _facts(job))
     yield ""
     yield table(("ROLE", ">TASKS", ">GPU", ">CPU", ">MEMORY", "SKU", "*STATES"), _roles(job))
@@ -23,6 +30,10 @@ def job_page(
         yield table(("TASK", "STATE", "NODE", "GPUS", ">EXIT", "*"), (_task(task) for task in tasks))
     if more:
         yield f"… of {job.task_count} tasks"
+    used = [row for one in usage for row in _used(one)]
+    if used:
+        yield ""
+        yield table(("TASK", ">GPU", ">USED", ">SM", ">TENSOR", ">BANDWIDTH", ">PEAK MEMORY"), used)
     if advice:
         yield ""
         yield table(("*ADVICE",), ((one.message,) for one in advice))
@@ -55,6 +66,24 @@ def _roles(job: JobDetail) -> Iterator[tuple[object, ...]]:
     for role in job.roles:
         states = ", ".join(f"{count} {state}" for state, count in role.tasks.items())
         yield role.name, role.instances, role.gpus, cores(role.cpu_milli), memory(role.memory_mb), role.sku, states
+
+
+def _used(task: Metrics) -> Iterator[tuple[object, ...]]:
+    """Of each of its GPUs the means over the run, and the memory at its peak; nothing before the first reading."""
+    for gpu in sorted({one.gpu.index for one in task.series if one.gpu is not None}):
+        of_it = {one.metric: one for one in task.series if one.gpu is not None and one.gpu.index == gpu}
+        filled = [most for most in of_it["gpu_memory"].max if most is not None]
+        shares = [_mean(of_it.get(f"gpu_{name}"), task.seconds) for name in USED]
+        if filled or any(shares):
+            yield f"{task.role}/{task.index}", gpu, *shares, memory(int(max(filled))) if filled else "-"
+
+
+def _mean(series: Series | None, seconds: Sequence[int]) -> str:
+    told = zip(series.mean, seconds, strict=True) if series else ()
+    known = [(value, length) for value, length in told if value is not None]
+    return (
+        f"{sum(value * length for value, length in known) / sum(length for _, length in known):.0f} %" if known else "-"
+    )
 
 
 def _task(task: Task) -> tuple[object, ...]:

@@ -39,7 +39,9 @@ CodeFolder = Annotated[
         "--code", metavar="DIR", help="A folder of code that comes with it: the commands begin in a copy of it."
     ),
 ]
-MOST_SHOWN = 50
+MOST_SHOWN, MOST_MEASURED = 50, 8
+"""Tasks in a list; of how many it is shown what their GPUs did, each a request of its own."""
+DAY_S = 86_400
 
 
 class Sort(StrEnum):
@@ -191,7 +193,7 @@ def ls(
 
 
 def show_job(ctx: typer.Context, job: JobName, as_json: AsJson = False) -> None:
-    """Show a job: its state, its tasks, what happened to it."""
+    """Show a job: its state, its tasks, what their GPUs did, what happened to it."""
     with session(ctx).client() as client:
         found = client.jobs.get(job_id(client, job))
         tasks, more = several(client.jobs.tasks(found.id), MOST_SHOWN)
@@ -200,7 +202,9 @@ def show_job(ctx: typer.Context, job: JobName, as_json: AsJson = False) -> None:
             return
         events = list(client.jobs.events(found.id))
         advice = client.jobs.advice(found.id).advice
-    show(*job_page(found, tasks, events, advice, more=more))
+        newest = [task.attempts[0] for task in tasks if task.attempts and task.attempts[0].gpus]
+        usage = [client.jobs.metrics(found.id, task_attempt=one.id, step=DAY_S) for one in newest[:MOST_MEASURED]]
+    show(*job_page(found, tasks, events, advice, usage, more=more))
 
 
 def why(ctx: typer.Context, job: JobName, as_json: AsJson = False) -> None:

@@ -215,14 +215,29 @@ class StorageServer(Answer, frozen=True, kw_only=True):
     proof_why: str
 
 
+class GpuProcess(Answer, frozen=True, kw_only=True):
+    """A process on a GPU; ``utilisation``: percent of the GPU's time that it had of late; ``foreign``: of no task."""
+
+    pid: int
+    memory_mb: int
+    utilisation: int | None
+    foreign: bool
+
+
 class GpuReading(Answer, frozen=True, kw_only=True):
-    """A reading of a GPU: percent, MB, watts, degrees Celsius; None where it reports nothing."""
+    """A reading of a GPU: MB, watts, degrees Celsius, the others percent; None where it reports nothing. From Hopper on
+    GPUs count their multiprocessors at work (``sm_active``), warps, tensor cores and memory bandwidth."""
 
     at: datetime
     utilisation: int | None
+    sm_active: int | None = None
+    sm_occupancy: int | None = None
+    tensor_active: int | None = None
+    dram_active: int | None = None
     memory_used_mb: int | None
     power_w: int | None
     temperature_c: int | None
+    processes: list[GpuProcess] = []
 
 
 class LeafGpu(Answer, frozen=True, kw_only=True):

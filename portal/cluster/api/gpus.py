@@ -26,14 +26,32 @@ from portal.teams.selectors.visible import JobSight, job_sight
 STATES = [(str(state), str(state)) for state in GpuState]
 
 
+class ProcessAnswer(Shape):
+    """A process on a GPU."""
+
+    pid = serializers.IntegerField(help_text="on its node")
+    memory_mb = serializers.IntegerField()
+    utilisation = serializers.IntegerField(allow_null=True, help_text="percent of the GPU's time that it had of late")
+    foreign = serializers.BooleanField(help_text="its node says that it belongs to no task")
+
+
+def _percent(words: str) -> serializers.IntegerField:
+    return serializers.IntegerField(allow_null=True, help_text=f"percent of {words}; GPUs from Hopper on tell it")
+
+
 class ReadingAnswer(Shape):
     """What a GPU showed last; null: it does not tell."""
 
     at = serializers.DateTimeField()
-    utilisation = serializers.IntegerField(allow_null=True, help_text="percent")
+    utilisation = serializers.IntegerField(allow_null=True, help_text="percent of the time with any kernel")
+    sm_active = _percent("its multiprocessors at work")
+    sm_occupancy = _percent("the warps that its multiprocessors can hold")
+    tensor_active = _percent("the time of its tensor cores")
+    dram_active = _percent("its memory's bandwidth")
     memory_used_mb = serializers.IntegerField(allow_null=True)
     power_w = serializers.IntegerField(allow_null=True)
     temperature_c = serializers.IntegerField(allow_null=True)
+    processes = ProcessAnswer(many=True)
 
 
 class LeafAnswer(Answer):
@@ -139,9 +157,17 @@ def _leaf(row: GpuRow, sight: JobSight) -> dict[str, Any]:
     }
 
 
-_COLUMNS = ("utilisation", "memory_used_mb", "power_w", "temperature_c")
+_COLUMNS = (
+    "utilisation", "sm_active", "sm_occupancy", "tensor_active", "dram_active", "memory_used_mb", "power_w",
+    "temperature_c",
+)  # fmt: skip
 
 
 def _reading(row: GpuRow) -> dict[str, Any]:
     assert row.live is not None
-    return {"at": row.live.at, **{name: getattr(row.live.reading, name) for name in _COLUMNS}}
+    told = row.live.reading
+    processes = [
+        {"pid": one.pid, "memory_mb": one.memory_mb, "utilisation": one.utilisation, "foreign": one.attempt is None}
+        for one in told.processes
+    ]
+    return {"at": row.live.at, **{name: getattr(told, name) for name in _COLUMNS}, "processes": processes}

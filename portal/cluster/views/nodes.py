@@ -12,6 +12,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from nodes.protocol.messages import GpuProcess
 from portal.accounts.pages import PageRequest, by, page_view, post_view, refusals_told
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.cluster.forms.nodes import GiveUpForm, IntentForm, PutBackForm, StrangerForm
@@ -90,6 +91,23 @@ class GpuLine(NamedTuple):
     place: GpuPlace
     live: Live | None
     known: bool
+
+    @property
+    def counted(self) -> str:
+        """What it counts of its parts at work; empty where it does not."""
+        told = self.live.reading if self.live else None
+        words = {
+            _("SM"): told and told.sm_active,
+            _("tensor cores"): told and told.tensor_active,
+            _("bandwidth"): told and told.dram_active,
+        }
+        return " · ".join(f"{name} {percent} %" for name, percent in words.items() if percent is not None)
+
+    @property
+    def processes(self) -> tuple[GpuProcess, ...]:
+        """Those on it, where that is more than one of a task."""
+        found = self.live.reading.processes if self.live else ()
+        return found if len(found) > 1 or any(one.attempt is None for one in found) else ()
 
 
 class TaskLine(NamedTuple):

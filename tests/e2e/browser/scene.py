@@ -15,6 +15,8 @@ from typing import Any
 
 import django
 
+from nodes.agent.hardware.gpus.simulated import COUNTING
+
 TEAMS: dict[str, dict[str, Any]] = {
     "research": {"lead": "alice", "members": ("bob", "mei"), "quota": {"A100-80GB": 24, "H100-80GB": 8}},
     "vision": {"lead": "carol", "members": ("jonas",), "quota": {"A100-80GB": 16}},
@@ -141,21 +143,22 @@ def _curves(now: datetime, rng: random.Random, folder: Any) -> None:
 
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     for run in TaskAttempt.objects.filter(ended_at__isnull=True):
-        gpus = Allocation.objects.filter(task_attempt=run, released_at__isnull=True).count()
+        held_now = Allocation.objects.filter(task_attempt=run, released_at__isnull=True).order_by("leaf__uuid")
+        models = list(held_now.values_list("leaf__model", flat=True))
         assert run.started_at
-        held = int((now - max(run.started_at, midnight)).total_seconds() * 1000) * gpus
+        held = int((now - max(run.started_at, midnight)).total_seconds() * 1000) * len(models)
         sums = {"measured_ms": held, "used_ms": int(held * 0.82), "idle_ms": held // 40}
         Measured.objects.update_or_create(task_attempt=run, day=now.date(), defaults=sums)
-        points = list(_points(run.started_at, now - timedelta(minutes=3), gpus, rng))
+        points = list(_points(run.started_at, now - timedelta(minutes=3), models, rng))
         Records(folder).add(str(run.pk), points, age_s=0)
 
 
-def _points(began: datetime, until: datetime, gpus: int, rng: random.Random) -> Iterator[Any]:
+def _points(began: datetime, until: datetime, models: list[str], rng: random.Random) -> Iterator[Any]:
     """A point each two minutes: a start, epochs of an hour with a pause for the evaluation at the end of each."""
     from portal.metrics.points import Point
 
     first, step = int(began.timestamp()), 120
-    phases = [rng.uniform(0, 6) for _ in range(gpus)]
+    gpus = [(COUNTING.match(model) is not None, rng.uniform(0, 6)) for model in models]
     for at in range(first, int(until.timestamp()), step):
         resting = (at - first) % 3600 > 3300
         bands: list[tuple[float, float, float] | None] = [
@@ -164,11 +167,13 @@ def _points(began: datetime, until: datetime, gpus: int, rng: random.Random) -> 
             ((at - first) * 2.4,) * 3,
             _band(417 if not resting else 1_300, rng),
         ]
-        for phase in phases:
+        for counts, phase in gpus:
             load = (31 if resting else 82) + 5 * math.sin(at / 700 + phase)
             filled = min(1.0, (at - first + 300) / 900)
             for value in (load, 61_000 * filled, 60 + load * 3, 31 + load * 0.4):
                 bands.append(_band(value, rng))
+            bands += [_band(load * part, rng) if counts else None for part in (0.8, 0.4, 0.5, 0.6)]
+            bands.append(_band(load, rng))
         yield Point(at, step, step // 5, bands)
 
 

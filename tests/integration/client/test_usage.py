@@ -58,6 +58,22 @@ def test_curves_are_typed(past: int, berth: Client) -> None:
     ]  # fmt: skip
 
 
+def test_a_job_is_shown_with_what_its_gpus_did_and_a_node_with_what_they_do(world: World, shell: Shell) -> None:
+    from django.utils import timezone
+
+    from tests.support.cluster.usage_runs import started, tell
+
+    node = world.node("gpu01", gpus=2)
+    started(world, gpu=1)
+    tell(node, timezone.now(), 90, sm_active=40, dram_active=30)
+    lines = [line.split() for line in shell.berth("show", "train").splitlines()]
+    assert ["TASK", "GPU", "USED", "SM", "TENSOR", "BANDWIDTH", "PEAK", "MEMORY"] in lines
+    assert ["worker/0", "0", "90", "%", "40", "%", "-", "30", "%", "3.91G"] in lines
+    lines = [line.split() for line in shell.berth("node", "show", "gpu01").splitlines()]
+    (first,) = [line for line in lines if line[-1:] == ["alice/train#1"]]
+    assert " ".join(first).startswith("0 NVIDIA A100 3.91G / 78.1G 90 % 40 % vision alice")
+
+
 def test_prices_are_an_administrators(world: World, past: int, url: str, berth: Client) -> None:
     from portal.accounts.models import ClusterRole
     from tests.support.people.cast import person

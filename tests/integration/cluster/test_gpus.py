@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from nodes.protocol.messages import GpuSample, Sample
+from nodes.protocol.messages import GpuProcess, GpuSample, Sample
 from portal.accounts.models import ClusterRole
 from portal.hardware.models import Gpu, Node
 from portal.scheduler.reports import report_take
@@ -77,7 +77,11 @@ def test_a_gpu_that_is_gone_is_told_as_long_as_a_task_holds_it(world: World) -> 
 
 def test_what_a_gpu_shows_now_stands_beside_it(world: World, redis_server: RedisServer) -> None:
     now_ms = int(time.time() * 1000)
-    reading = GpuSample(uuid="GPU-gpu01-0", utilisation=93, memory_used_mb=70_000, power_w=310)
+    processes = (
+        GpuProcess(pid=7, memory_mb=60_000, attempt="a1", utilisation=90), GpuProcess(pid=9, memory_mb=1, attempt=None)
+    )  # fmt: skip
+    reading = GpuSample(uuid="GPU-gpu01-0", utilisation=93, memory_used_mb=70_000, power_w=310, sm_active=40,
+                        sm_occupancy=20, tensor_active=0, processes=processes)  # fmt: skip
     assert report_take(
         text=world.nodes["gpu01"].report_text(sample=Sample(at_ms=now_ms, gpus=(reading,))), now=world.now
     )
@@ -86,6 +90,11 @@ def test_what_a_gpu_shows_now_stands_beside_it(world: World, redis_server: Redis
     assert (told["utilisation"], told["memory_used_mb"], told["power_w"], told["temperature_c"]) == (
         93, 70_000, 310, None,
     )  # fmt: skip
+    assert (told["sm_active"], told["sm_occupancy"], told["tensor_active"], told["dram_active"]) == (40, 20, 0, None)
+    assert told["processes"] == [
+        {"pid": 7, "memory_mb": 60_000, "utilisation": 90, "foreign": False},
+        {"pid": 9, "memory_mb": 1, "utilisation": None, "foreign": True},
+    ]
     assert [row["reading"] for row in rows[1:]] == [None] * 3
     redis_server.restart_empty()
     assert Api(world.user).get("gpus?node=gpu01&fields=reading")["results"][0]["reading"] is None

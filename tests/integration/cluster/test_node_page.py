@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodes.protocol.messages import Exit, GpuSample, Sample
+from nodes.protocol.messages import Exit, GpuProcess, GpuSample, Sample
 from nodes.protocol.states import Cause, StopReason
 from portal.accounts.models import ClusterRole
 from portal.common.samples import sample_keep
@@ -31,7 +31,19 @@ def test_it_shows_what_runs_there_and_what_gpus_show_now(world: World) -> None:
     job = world.submit(gpu=2)
     world.settle()
     sample = tuple(
-        GpuSample(uuid=gpu.uuid, utilisation=87, memory_used_mb=40_960, temperature_c=61, power_w=250)
+        GpuSample(
+            uuid=gpu.uuid,
+            utilisation=87,
+            memory_used_mb=40_960,
+            temperature_c=61,
+            power_w=250,
+            sm_active=48,
+            dram_active=12,
+            processes=(
+                GpuProcess(pid=4711, memory_mb=2048, attempt="a1", utilisation=60),
+                GpuProcess(pid=4712, memory_mb=1024, attempt=None),
+            ),
+        )  # fmt: skip
         for gpu in Gpu.objects.all()
     )
     now_ms = int(time.time() * 1000)
@@ -41,7 +53,8 @@ def test_it_shows_what_runs_there_and_what_gpus_show_now(world: World) -> None:
     )  # fmt: skip
     page = Browser(world.user).get(PATH)
     assert page.links["alice/train#1"] == f"/jobs/{job.pk}"
-    assert "87 %" in page.text
+    assert "87 % SM 48 % · bandwidth 12 %" in page.text
+    assert "process 4711: 2 GB, 60 % process 4712: 1 GB, foreign" in page.text
     assert "61 °C 250 W" in page.text
     assert "worker/0 vision running" in page.text
 

@@ -16,6 +16,8 @@ NAMESPACE = uuid.UUID("5b2f5c7e-6d0b-4f5a-9a39-8b7f3f1c2a64")
 STEP_S = 5
 """Readings change this often."""
 DECLARATION = re.compile(r"(?P<count>\d{1,3})x(?P<model>[A-Za-z0-9][A-Za-z0-9._-]*?)(?:-(?P<gb>\d{1,4})GB)?")
+COUNTING = re.compile(r"G?[HB]\d{2}")
+"""Models from Hopper on, which count what their multiprocessors do."""
 DEFAULT_GB = 16
 MOST = 64
 NO_PID = 0
@@ -58,6 +60,7 @@ class SimulatedBackend:
     def _sample(self, info: GpuInfo, attempt: str | None) -> GpuSample:
         load = 0 if attempt is None else _load(info.uuid, int(self._now()) // STEP_S)
         used = 0 if attempt is None else info.memory_mb * (35 + load // 2) // 100
+        counting = COUNTING.match(info.model) is not None
         return GpuSample(
             uuid=info.uuid,
             utilisation=load,
@@ -66,7 +69,13 @@ class SimulatedBackend:
             power_w=60 + load * 3,
             sm_clock_mhz=210 if attempt is None else 1410,
             ecc_uncorrected=0,
-            processes=() if attempt is None else (GpuProcess(pid=NO_PID, memory_mb=used, attempt=attempt),),
+            sm_active=load * 4 // 5 if counting else None,
+            sm_occupancy=load * 2 // 5 if counting else None,
+            tensor_active=load // 2 if counting else None,
+            dram_active=load * 3 // 5 if counting else None,
+            processes=(
+                () if attempt is None else (GpuProcess(pid=NO_PID, memory_mb=used, attempt=attempt, utilisation=load),)
+            ),
         )
 
 

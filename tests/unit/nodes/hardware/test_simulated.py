@@ -53,6 +53,12 @@ def test_a_gpu_is_busy_while_an_attempt_runs_on_it() -> None:
     assert (after.utilisation, after.processes) == (0, ())
 
 
+@pytest.mark.parametrize(("model", "counts"), [("H100-80GB", True), ("GB200-186GB", True), ("A100-80GB", False)])
+def test_those_from_hopper_on_count_their_multiprocessors_at_work(model: str, counts: bool) -> None:
+    (reading,) = SimulatedBackend(f"1x{model}", node="gpu07", held=dict).sample(lambda pid: None)
+    assert (reading.sm_active == 0, reading.dram_active == 0) == (counts, counts)
+
+
 def test_readings_are_the_same_for_the_same_moment_and_change_with_time() -> None:
     def reading(now: float) -> int | None:
         uuid = SimulatedBackend("1xA100-80GB", node="gpu07", held=dict).inventory()[0].uuid
