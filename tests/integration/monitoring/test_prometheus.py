@@ -54,7 +54,7 @@ class Monitored:
 
 @pytest.fixture(scope="module")
 def monitored(services: Services) -> Iterator[Monitored]:
-    agents = [Agent(name="here", runtime="process", gpus="simulated:2xH100-80GB")]
+    agents = [Agent(name="here", runtime="process", gpus="simulated:4xH100-80GB")]
     stack = Stack(services, database_url=sqlite_copy(services.new_folder("watched") / "berth.sqlite3"), agents=agents)
     ports = {name: free_port() for name in WORKERS}
     folder = services.new_folder("prometheus")
