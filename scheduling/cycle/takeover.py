@@ -61,12 +61,14 @@ class OverExtras:
     """A job that borrows takes over GPUs of extra tasks, whoever's they are: these run only where nobody waits."""
 
     def __init__(self, cycle: Cycle) -> None:
+        self._cycle = cycle
         self.state = cycle.state
-        self._ordered: list[Part] | None = None
+        self._parts: list[Part] | None = None
+        self._seen = 0
 
     def take(self, job: Job, choices: Collection[Choice]) -> Preempt | None:
         """Ends as few extra tasks as needed: those that are leaving, then those of the highest index."""
-        parts = [one for one in self._all() if leaves_any(self.state, one)] if self.state.elastic.extras else []
+        parts = self._all() if self.state.elastic.extras else []
         for choice in apart(choices, job.gang) if parts else ():
             answer = self._over(job, choice, parts) if choice.units[0].pools else None
             if answer is not None:
@@ -74,28 +76,40 @@ class OverExtras:
         return None
 
     def _over(self, job: Job, choice: Choice, parts: list[Part]) -> Preempt | None:
-        state = self.state
-        start = place_over(state, job, choice, parts)
+        start = place_over(self.state, job, choice, parts)
         if start is None:
             return None
-        if may_borrow(state, job, choice):  # then only those are in the way that are where it goes
-            nodes = {place.node for place in start.placements}
-            parts = [one for one in parts if one.tasks[0].placement.node in nodes]
+        answer = None
+        if self.state.placer.borrowed(job, choice) is None:
+            nodes = frozenset(place.node for place in start.placements)
+            there = [one for one in parts if one.tasks[0].placement.node in nodes]
+            answer = self._fewest(job._replace(only_nodes=nodes), choice, there)
+        if answer is None:  # a limit is in the way
+            answer = self._fewest(job, choice, sorted(parts, key=lambda one: one.job.vc != job.vc))
+        return (answer or taking(self.state, start, parts))._replace(job=job)
 
-        def enough(some: set[int]) -> bool:
-            return place_over(state, job, choice, [parts[one] for one in some]) is not None
+    def _fewest(self, job: Job, choice: Choice, parts: list[Part]) -> Preempt | None:
+        def start(some: set[int]) -> Start | None:
+            return place_over(self.state, job, choice, [parts[one] for one in some])
 
-        chosen = spare_most(range(len(parts)), enough)
-        gone = parts if chosen is None else [parts[one] for one in sorted(chosen)]
-        return taking(state, place_over(state, job, choice, gone) or start, gone)
+        chosen = spare_most(range(len(parts)), lambda some: start(some) is not None)
+        found = start(chosen) if chosen is not None else None
+        return taking(self.state, found, [parts[one] for one in chosen or ()]) if found is not None else None
 
     def _all(self) -> list[Part]:
-        if self._ordered is None:
+        """Extra tasks with GPUs that nobody claims, in order."""
+        fresh, self._seen = self._cycle.preemptions[self._seen :], len(self._cycle.preemptions)
+        if self._parts is None:
             names = [name for some in self.state.elastic.extras.values() for name in some.values()]
             rows = (self.state.running[name] for name in names)
-            parts = [Part(one.job, one.tasks, one.tasks[0].started_ms) for one in rows]
-            self._ordered = sorted(parts, key=self._price)
-        return self._ordered
+            parts = (Part(one.job, one.tasks, one.tasks[0].started_ms) for one in rows)
+            self._parts = sorted([one for one in parts if leaves_any(self.state, one)], key=self._price)
+        elif fresh:
+            nodes = {place.node for one in fresh for place in one.placements}
+            self._parts = [
+                one for one in self._parts if one.tasks[0].placement.node not in nodes or leaves_any(self.state, one)
+            ]
+        return self._parts
 
     def _price(self, part: Part) -> tuple[bool, int, int, str]:
         *_, counted, lost, _ = self.state.placer.costs.of(part.job.id)

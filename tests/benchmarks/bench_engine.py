@@ -176,6 +176,26 @@ def reclaim() -> Figure:
     return took, f"{took:.2f} s until all run ({starts} starts, {preemptions} preemptions)"
 
 
+def elastic(nodes: int, jobs: int) -> Figure:
+    """Elastic jobs of 2 to 8 one-GPU tasks grow until nothing idles; then opportunistic jobs want their GPUs."""
+    engine, roles = Engine(machines(nodes)), (Role("worker", 8, 1, 1000, 4096, "A100", least=2),)
+    for number in range(jobs):
+        team = TEAMS[number % len(TEAMS)]
+        engine.submit(Job(f"j{number:05}", team, "alice", 10, roles, number, number, all_tasks(roles)))
+    engine.advance(0)
+    grown, growth = timed(lambda: engine.advance(1))
+    _, quiet = timed(lambda: engine.advance(2))
+    for number in range(100):
+        engine.submit(a_job(20_000 + number, 1 + number % 8, tasks=1 + number % 4, priority=-1))
+    shrunk, took = timed(lambda: engine.advance(3))
+    tasks = sum(len(one.placements) for one in grown.starts)
+    return took, (
+        f"{growth * 1e3:.0f} ms ({tasks} tasks of {len(grown.starts)} jobs), "
+        f"{quiet * 1e3:.1f} ms when nothing changes, {took * 1e3:.0f} ms when {len(shrunk.preemptions)} of 100 "
+        "opportunistic jobs get GPUs of extra tasks"
+    )
+
+
 @dataclass(frozen=True)
 class Class:
     """Kueue's classes of jobs: how many each queue gets, one every so many ms, of what size and length."""
@@ -298,6 +318,7 @@ ROWS: tuple[tuple[str, Callable[[], Figure], str], ...] = (
     ),
     ("the same with one node free", lambda: one_free_node(1024, 10_000), "none"),
     ("a gang that no hole of 1,024 nodes holds", lambda: fragmented(1024), "none"),
+    ("1,000 elastic jobs grow on 4,096 GPUs", lambda: elastic(512, 1000), "none"),
     (
         "Kueue's baseline: 15,000 jobs, 5 groups x 6 queues, borrowing and preemption",
         kueue,
