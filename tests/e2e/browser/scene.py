@@ -163,7 +163,7 @@ def _points(began: datetime, until: datetime, models: list[str], rng: random.Ran
         resting = (at - first) % 3600 > 3300
         bands: list[tuple[float, float, float] | None] = [
             _band(13_600 if not resting else 4_200, rng),
-            _band(118_000, rng),
+            _band(3_500, rng),
             ((at - first) * 2.4,) * 3,
             _band(417 if not resting else 1_300, rng),
         ]
