@@ -13,8 +13,10 @@ from scheduling.cells.request import Choice, JobShape, apart
 from scheduling.cycle.cycle_state import Cycle, QueueProgress, Unplaced
 from scheduling.cycle.preemptors import Preemptors
 from scheduling.cycle.promotion import Promotions
+from scheduling.cycle.takeover import OverExtras
 from scheduling.cycle.within_caps import may_borrow, within_caps
 from scheduling.model.cluster import FirstToPay
+from scheduling.model.elastic import whole_name
 from scheduling.model.job import Borrow, Job
 from scheduling.model.plan import Preempt, Start
 from scheduling.placement.virtual_placement import VirtualPlacement
@@ -54,19 +56,23 @@ class BorrowBeforePreempting:
         self._by_right = by_right
         self._deferred: deque[Deferred] = deque()
         self._begun: dict[str, tuple[Start, Deferred]] = {}
+        self._extras = OverExtras(cycle)
 
     def defers(self, answer: Preempt, shape: JobShape, choices: Choices, progress: QueueProgress) -> bool:
         """Whether the job would make others lose work although it may have idle GPUs on loan; then its cells are
         reserved."""
         job = answer.job
         started = job.gang and job.id in self.state.running
-        if not self._on or job.borrow is not Borrow.AUTO or started or job.id in self._preemptors.set_aside:
+        claims = self._preemptors.set_aside.get(job.id, {}).values()
+        victims = {claim.victim for claim in claims if claim.victim is not None}
+        if not self._on or job.borrow is not Borrow.AUTO or started or any(one == whole_name(one) for one in victims):
             return False
-        if not self._takes_work(answer) or self._on_loan(job, choices) is None:
+        if not self._takes_work(answer) or not (claims or self._on_loan(job, choices)):
             return False
         reserved = dict(progress.reserved)
         own = self._promotions.reserve(answer, shape, progress)
-        self._deferred.append(Deferred(job, shape, choices, progress, reserved, own))
+        if not claims:  # else it starts on those, once the last extra task is gone
+            self._deferred.append(Deferred(job, shape, choices, progress, reserved, own))
         return True
 
     def _takes_work(self, answer: Preempt) -> bool:
@@ -80,14 +86,15 @@ class BorrowBeforePreempting:
             return False
         return sum(costs.of(name)[2] for name in names) >= WORTH_MS * gpus
 
-    def _on_loan(self, job: Job, choices: Choices) -> Start | None:
-        state = self.state
-        for choice in apart(within_caps(state, job, choices), job.gang):
+    def _on_loan(self, job: Job, choices: Choices) -> Start | Preempt | None:
+        """Where it may start on idle GPUs, else on those of extra tasks."""
+        state, mine = self.state, within_caps(self.state, job, choices)
+        for choice in apart(mine, job.gang):
             if state.placer.roomy(choice, job.gang) and may_borrow(state, job, choice):
                 start = state.placer.borrowed(job, choice)
                 if start is not None:
                     return start
-        return None
+        return self._extras.take(job, mine)
 
     def settle(self) -> None:
         """Starts the deferred jobs on idle GPUs that are left, or else in their cells."""
@@ -98,7 +105,7 @@ class BorrowBeforePreempting:
             if start is None:
                 self._take_cells(one)
                 continue
-            if one.job.gang:
+            if one.job.gang and isinstance(start, Start):
                 self._begun[one.job.id] = start, one
             rest = self.cycle.carry_out(start)
             if rest is not None:

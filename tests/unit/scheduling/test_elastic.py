@@ -301,6 +301,21 @@ def test_a_job_on_loan_gets_the_place_of_extra_tasks_whose_ever_they_are(about: 
     assert start_of(made.plan(3), "lent").placements == preempt.placements
 
 
+def test_a_job_that_would_end_hours_of_work_gets_the_place_of_extra_tasks_instead() -> None:
+    made = engine(cluster(node("a"), node("b"), vision=4, speech=4), job("old", role(count=2), priority=0))
+    made.submit(elastic(count=6, priority=100, vc="vision"))
+    grown(made)
+    made.submit(job("new", role(count=2), priority=50, borrow=Borrow.AUTO))
+    hours = 9 * 3_600_000
+    plan = made.plan(hours)
+    assert lost(plan) == {"elastic": [4, 5]}
+    made.carry_out(plan)
+    assert made.plan(hours + 1).answers == ()
+    made.finish("elastic", plan.preemptions[0].victims[0].tasks)
+    assert start_of(carry_out(made, hours + 2), "new").placements == plan.preemptions[0].placements
+    assert made.plan(hours + 3).answers == ()
+
+
 def test_a_job_on_loan_ends_no_extra_task_where_gpus_idle() -> None:
     made = grown(engine(SHARED, elastic(count=6)))
     made.submit(job("lent", role(count=2), priority=-1))

@@ -200,8 +200,8 @@ def check_user_limit(state: Snapshot, plan: Plan, wait: Wait) -> None:
         same = job.user == wait.job.user if "user" in numbers else job.priority >= lowest
         return job.vc == vc and not job.opportunistic and same
 
-    mine = [task for one in state.running if counts(one.job) for task in one.tasks]
-    held = sum(len(task.placement.leaves) for task in mine)
+    every = [(one.job, task.placement) for one in state.running if counts(one.job) for task in one.tasks]
+    held = sum(len(place.leaves) for job, place in every if not job.is_extra(place.task))
     held += sum(counts(jobs[claim.claimant]) for claim in state.claims)
     assert (numbers["held"], numbers["limit"]) == (held, rules.user_gpus if "user" in numbers else rules.class_gpus)
     assert held + int(numbers["needed"]) > int(numbers["limit"])
