@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv4Address
 
 from portal.job_file.model import JobSpec
 from portal.job_file.rules import pai_role
@@ -193,11 +194,27 @@ def _elastic(facts: Facts) -> dict[str, str]:
         "PET_RDZV_ENDPOINT": f"{first.address}:{first.ports[MASTER_PORT_LABEL][0]}",
         "PET_RDZV_ID": str(facts.attempt),
         "PET_RDZV_CONF": f"{RENDEZVOUS},is_host={int(facts.me is first)}",
-        "PET_LOCAL_ADDR": facts.me.address,
+        "PET_LOCAL_ADDR": _spelled(facts.me.address, facts.me.index),
         "PET_MAX_RESTARTS": "1000",  # each task that leaves uses one up
         "PET_MONITOR_INTERVAL": "1",
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # it would go with the process that is rank 0 now
     }
+
+
+def _spelled(address: str, index: int) -> str:
+    """The IPv4 address in a spelling of its own for each task below 4,096, which the C library reads like all others.
+
+    torchrun knows its peers by address and process id. Tasks of one node share the address, and in containers the
+    program's process id is often the same: they would be one to each other, and train apart.
+    """
+    try:
+        octets = IPv4Address(address).packed
+    except AddressValueError:
+        return address
+    zeros = [index >> (3 * place) & 7 for place in (3, 2, 1, 0)]
+    return ".".join(
+        f"0x{'0' * (count - 1)}{one:x}" if count else str(one) for one, count in zip(octets, zeros, strict=True)
+    )
 
 
 def _master(peers: Sequence[Peer]) -> dict[str, str]:
