@@ -72,14 +72,18 @@ class Node:
     redis_url: str = NO_REDIS
     away: set[str] = field(default_factory=set)
     guard: Callable[[Mount], None] = lambda mount: None
+    journal: Callable[[Path], Journal] = Journal
     gpus: GpuBackend = field(default_factory=lambda: backend_from("simulated:4xA100-80GB", node="gpu01", held=dict))
+    allowed_mb: int | None = None
     contact: Contact = field(init=False)
+    suspension: Suspension = field(init=False)
 
     @contextmanager
     def life(self) -> Iterator[Supervisor]:
         """One life of the agent, whose first report is under way."""
         self.contact = Contact(self.clock)
         self.contact.sent(1)
+        self.suspension = Suspension(self.gpus, self.runtime, self.allowed_mb)
         logs = LogPipeline(folder=self.folder / "logs", node="gpu01", key=KEY, redis_url=self.redis_url)
         supervisor = Supervisor(
             cluster="berth",
@@ -90,12 +94,12 @@ class Node:
                 key=KEY,
                 runtime=self.runtime,
                 logs=logs,
-                journal=Journal(self.folder / "attempts"),
+                journal=self.journal(self.folder / "attempts"),
                 code=CodeCache(self.folder / "code", 1 << 30),
                 policy=self.policy,
                 clock=self.clock,
                 contact=self.contact,
-                suspension=Suspension(self.gpus, self.runtime, None),
+                suspension=self.suspension,
                 lease_still_s=0,
                 gpu_release_timeout_s=GPUS_WAITED_S,
                 shells=True,
