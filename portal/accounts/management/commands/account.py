@@ -6,17 +6,18 @@ import secrets
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from portal.accounts.identities import identity_loosen, identity_tie
 from portal.accounts.models import ClusterRole, User
 from portal.accounts.people import user_change
 from portal.accounts.services import numbers_of_own, user_set_password
+from portal.common.commands import PortalCommand
 from portal.common.errors import Refused
 
 
-class Command(BaseCommand):
+class Command(PortalCommand):
     help = "Change an account: its role, whether it is disabled, or its password. What is not named stays."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -6,14 +6,15 @@ import secrets
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from portal.accounts.models import ClusterRole
 from portal.accounts.services import user_create
+from portal.common.commands import PortalCommand
 from portal.common.errors import Refused
 
 
-class Command(BaseCommand):
+class Command(PortalCommand):
     help = "Make an administrator with a generated password, printed once."
 
     def add_arguments(self, parser: CommandParser) -> None:

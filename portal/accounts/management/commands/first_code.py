@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils import timezone
 
 from portal.accounts.first import first_code_make, first_needed
+from portal.common.commands import PortalCommand
 
 
-class Command(BaseCommand):
+class Command(PortalCommand):
     help = "Print a code by which the first administrator is made on the page /first, once."
 
     def handle(self, *args: Any, **options: Any) -> None:

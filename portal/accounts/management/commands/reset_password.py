@@ -6,16 +6,17 @@ from getpass import getpass
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from portal.accounts.models import User
 from portal.accounts.resets import reset_link_make
 from portal.accounts.services import user_set_password
+from portal.common.commands import PortalCommand
 from portal.common.errors import Refused
 
 
-class Command(BaseCommand):
+class Command(PortalCommand):
     help = "Print a link for a new password, which holds once and for a day; or ask for the password here."
 
     def add_arguments(self, parser: CommandParser) -> None:

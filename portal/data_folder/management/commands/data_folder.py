@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from portal.common.commands import PortalCommand
 from portal.data_folder.services import data_folder_fault, data_folder_take
 
 
-class Command(BaseCommand):
+class Command(PortalCommand):
     help = "Say whether BERTH_DATA_DIR is the data folder that belongs to the database, or make it that."
 
     def add_arguments(self, parser: CommandParser) -> None:

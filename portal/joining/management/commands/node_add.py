@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
+from portal.common.commands import PortalCommand
 from portal.common.errors import Refused
 from portal.joining.services.joining import (
     PASSWORD,
@@ -17,7 +18,7 @@ from portal.joining.services.joining import (
 )
 
 
-class Command(BaseCommand):
+class Command(PortalCommand):
     help = (
         "Register a GPU server by the public key that `berth-node key` printed there. Prints the lines that write its "
         "settings there, with the password of its account in Redis; again by the same key, the same."

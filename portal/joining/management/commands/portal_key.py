@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand
+
+from portal.common.commands import PortalCommand
 
 
-class Command(BaseCommand):
+class Command(PortalCommand):
     help = "Print the portal's public key, for BERTH_NODE_PORTAL_PUBLIC_KEY of its agents."
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -8,12 +8,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 from django.utils import timezone
 
 from portal.accounts.models import User
 from portal.accounts.resets import reset_link_make
+from portal.common.commands import PortalCommand
 from portal.common.errors import Refused
 from portal.openpai.importing.plan import Plan, What, plan_make
 from portal.openpai.importing.source import Place, Source, source_read
@@ -25,7 +26,7 @@ NFS_ROOT = "/mnt/berth"
 """Where agents mount, unless they are told otherwise."""
 
 
-class Command(BaseCommand):
+class Command(PortalCommand):
     help = (
         "Bring users, groups, virtual clusters and storages over from OpenPAI: from its REST API (--url, with an "
         f"administrator's token in {TOKEN}) or from saved answers. Says what it would do; --apply does it."

@@ -7,16 +7,17 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import Group
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from portal.accounts.oidc.faults import SignInFault
 from portal.accounts.oidc.flow import callback_url
 from portal.accounts.oidc.provider import configured, provider_now
+from portal.common.commands import PortalCommand
 from portal.env.grants import Grant
 from portal.teams.models import VirtualCluster
 
 
-class Command(BaseCommand):
+class Command(PortalCommand):
     help = (
         "Ask the provider of BERTH_OIDC_ISSUER who it is, and say what it must know and what of the roles is missing."
     )

@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from portal.cluster.services.configuration import configuration_export, configuration_read
+from portal.common.commands import PortalCommand
 from portal.common.errors import Invalid, Refused
 from portal.common.plain_yaml import UniqueLoader
 from portal.scheduler.changes import configuration_change
 
 
-class Command(BaseCommand):
+class Command(PortalCommand):
     help = "Reads or writes cells, virtual clusters and quotas as a HiveD-style configuration (YAML or JSON)."
 
     def add_arguments(self, parser: CommandParser) -> None:

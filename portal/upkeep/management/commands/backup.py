@@ -5,15 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
+from portal.common.commands import PortalCommand
 from portal.common.full_disks import NO_ROOM
 from portal.upkeep.backup import BackupRefused, backup_make, part_folder
 from portal.upkeep.contents import PARTS
 
 
-class Command(BaseCommand):
+class Command(PortalCommand):
     help = (
         "Write a backup: the database, and beside it keys, code of jobs, logs and metrics. The portal may be in use. "
         "With keys, whoever has the file has every secret in it. Job folders and storages are not the portal's."

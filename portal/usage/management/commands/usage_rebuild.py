@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import UTC, date
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 from django.utils import timezone
 
+from portal.common.commands import PortalCommand
 from portal.usage.services.rollup import usage_rebuild
 
 
-class Command(BaseCommand):
+class Command(PortalCommand):
     help = "Sum the days of usage reports up again from what was held and read, such as after an upgrade that says so."
 
     def add_arguments(self, parser: CommandParser) -> None:
