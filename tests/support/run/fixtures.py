@@ -56,13 +56,11 @@ def running_redis(services: Services) -> RedisServer:
 @pytest.fixture
 def redis_server(running_redis: RedisServer) -> Iterator[RedisServer]:
     """A running Redis, the one that Django's settings name, empty before and after the test."""
-    with running_redis.client() as client:
-        client.flushall()
+    running_redis.empty()
     yield running_redis
     if not running_redis.answers():
         running_redis.start()
-    with running_redis.client() as client:
-        client.flushall()
+    running_redis.empty()
 
 
 @pytest.fixture(autouse=True)

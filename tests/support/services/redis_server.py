@@ -2,6 +2,7 @@
 
 import contextlib
 import shutil
+from functools import cached_property
 from pathlib import Path
 
 import redis
@@ -48,13 +49,21 @@ class RedisServer:
     def client(self) -> redis.Redis:
         return redis.Redis.from_url(self.url)
 
+    def empty(self) -> None:
+        self._own.flushall()
+
+    @cached_property
+    def _own(self) -> redis.Redis:
+        """A client that keeps its connection: to make one takes as long as a short test."""
+        return self.client()
+
     def start(self) -> None:
         self.process.start()
         wait_until(self.answers, f"Redis on port {self.port}")
 
     def answers(self) -> bool:
-        with contextlib.suppress(redis.RedisError), self.client() as client:
-            return bool(client.ping())
+        with contextlib.suppress(redis.RedisError):
+            return bool(self._own.ping())
         return False
 
     def kill(self) -> None:
