@@ -92,7 +92,7 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
-    "django.contrib.staticfiles",
+    "portal.common.pages_files.PagesFilesConfig",
     "django_htmx",
     "channels",
     "rest_framework",
