@@ -59,7 +59,8 @@ class Server:
             "headers": {**self.headers, "User-Agent": AGENT},
             "timeout": timeout_s,
             "trust_env": self.trust_env,
-            "verify": self.tls if self.tls is not None else True,
+            # Without TLS the certificates of this machine are not read, which takes longer than a request.
+            "verify": self.tls or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
         }
 
     def socket(self) -> dict[str, Any]:
