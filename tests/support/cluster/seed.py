@@ -60,15 +60,12 @@ def people(given: dict[str, Any], now: datetime) -> dict[str, Any]:
 
 
 def prepare() -> None:
-    """Migrations where there are no tables yet, and the pages' files where this run has not collected them yet."""
-    from django.conf import settings
+    """Migrations where there are no tables yet."""
     from django.core.management import call_command
     from django.db import connection
 
     if not connection.introspection.table_names():
         call_command("migrate", verbosity=0)
-    if not settings.STATIC_ROOT.exists():
-        call_command("collectstatic", interactive=False, verbosity=0)
 
 
 def wait_for_nodes(count: int) -> None:

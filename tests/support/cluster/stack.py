@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import sqlite3
+import ssl
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,12 +42,14 @@ class Agent:
     env: tuple[tuple[str, str], ...] = ()
 
 
+PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""For clients that speak plain HTTP: to read this machine's certificates takes longer than a request."""
 TWO_AGENTS = (Agent(name="gpu01", ports="21000-21499"), Agent(name="gpu02", ports="21500-21999"))
 
 
 def _healthy(url: str) -> bool:
     with contextlib.suppress(httpx.HTTPError):
-        return httpx.get(f"{url}/healthz", timeout=2, trust_env=False).is_success
+        return httpx.get(f"{url}/healthz", timeout=2, trust_env=False, verify=PLAIN).is_success
     return False
 
 
@@ -88,7 +91,7 @@ class Stack:
             "BERTH_DATABASE_URL": database_url,
             "BERTH_REDIS_URL": self.redis.url,
             "BERTH_URL": self.url,
-            "BERTH_STATIC_DIR": str(services.folder / "static"),
+            "BERTH_STATIC_DIR": str(services.static),
             **(env or {}),
         }
 
@@ -211,7 +214,8 @@ class Stack:
     def client(self, user: str, *, url: str = "") -> httpx.Client:
         """REST as this user, of the first web process or the one at `url`. Paths are below /api/v1."""
         headers = {"Authorization": f"Bearer {self.tokens[user]}"}
-        return httpx.Client(base_url=f"{url or self.url}/api/v1", headers=headers, timeout=30, trust_env=False)
+        base = f"{url or self.url}/api/v1"
+        return httpx.Client(base_url=base, headers=headers, timeout=30, trust_env=False, verify=PLAIN)
 
     def manage(self, *words: str) -> str:
         """A management command in the stack's environment. Returns what it prints."""

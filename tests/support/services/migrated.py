@@ -1,37 +1,32 @@
 """Databases that have the portal's tables already: migrating an empty one takes longer than most tests.
 
-Each kind of database is migrated once for the sources as they are, below build/, and copied from there: by every test
-run, every stack, until a migration or a model changes.
+Each kind of database is migrated once for the sources as they are and copied from there: by every test run, every
+stack, until a migration or a model changes.
 """
 
-import fcntl
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from hashlib import sha256
+from contextlib import closing
 from itertools import chain
 from pathlib import Path
 
+from tests.support.services.kept_build import ROOT, digest_of, kept_build
 from tests.support.services.postgres import PostgresServer
-
-ROOT = Path(__file__).parents[3]
-KEPT = ROOT / "build" / "migrated"
 
 
 def sqlite_copy(to: Path) -> str:
     """A new database at this path. Returns its URL."""
-    with _kept("sqlite3", _sqlite_make) as path:
+    with kept_build("migrated", f"{_sources()}.sqlite3", _sqlite_make) as path:
         shutil.copy(path, to)
     return f"sqlite:///{to}"
 
 
 def postgres_copy(server: PostgresServer, name: str) -> str:
     """A new database in this server. Returns its URL."""
-    with _kept("sql", lambda path: _postgres_make(server, path)) as path:
+    with kept_build("migrated", f"{_sources()}.sql", lambda path: _postgres_make(server, path)) as path:
         if not server.has_database("migrated"):
             server.create_database("migrated")
             server.restore("migrated", path)
@@ -57,28 +52,8 @@ def _migrate(url: str) -> None:
     assert done.returncode == 0, f"the database could not be migrated:\n{done.stdout}{done.stderr}"
 
 
-@contextmanager
-def _kept(kind: str, make: Callable[[Path], None]) -> Iterator[Path]:
-    """The file for the sources as they are, made where it is not there; of other runs one at a time."""
-    KEPT.mkdir(parents=True, exist_ok=True)
-    with (KEPT / f"{kind}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        path = KEPT / f"{_sources()}.{kind}"
-        if not path.exists():
-            for old in KEPT.glob(f"*.{kind}"):
-                old.unlink()
-            making = KEPT / f"making.{kind}"
-            making.unlink(missing_ok=True)
-            make(making)
-            making.rename(path)
-        yield path
-
-
 def _sources() -> str:
     """Changes with whatever may change what migrations make: themselves, the models, which Django makes permissions of,
     and the packages."""
-    digest = sha256()
     portal = (ROOT.glob(f"portal/**/{name}") for name in ("migrations/*.py", "models/**/*.py", "models.py", "apps.py"))
-    for path in sorted([*chain(*portal), ROOT / "requirements.txt"]):
-        digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:20]
+    return digest_of([*chain(*portal), ROOT / "requirements.txt"])

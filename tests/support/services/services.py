@@ -12,6 +12,7 @@ from typing import Protocol
 import pytest
 
 from tests.support.run import parts
+from tests.support.services.collected import static_copy
 from tests.support.services.docker_engine import DockerEngine
 from tests.support.services.forks import Forks
 from tests.support.services.guard import Guard
@@ -95,6 +96,11 @@ class Services:
     ) -> Process:
         log = folder / f"{name}.log"
         return Process(name, command, guard=self.guard, log=log, env=env, cwd=Path(__file__).parents[3], forks=forks)
+
+    @cached_property
+    def static(self) -> Path:
+        """The files of the portal's pages."""
+        return static_copy(self.folder / "static")
 
     @cached_property
     def agents(self) -> Forks | None:
