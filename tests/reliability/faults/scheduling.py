@@ -59,9 +59,8 @@ class Taking:
 
 
 class SchedulerFaults:
-    """`stack` runs jobs as processes; two people own all its GPUs. `step`: of the statements of an apply, which die."""
-
-    step = 1
+    """`stack` runs jobs as processes; two people own all its GPUs. At which statements a process is killed here is a
+    sample: at each of them a scheduler dies, on both databases, in tests/integration/scheduler/test_overtaken.py."""
 
     @pytest.fixture
     def people(self, stack: Stack) -> tuple[Person, Person]:
@@ -76,13 +75,14 @@ class SchedulerFaults:
             yield made
         stack.restart("scheduler")
 
+    @pytest.mark.parametrize("step", [6, pytest.param(1, marks=pytest.mark.soak)], ids=["some", "every one"])
     def test_a_scheduler_killed_at_any_statement_of_apply_leaves_nothing_half_done(
-        self, stack: Stack, people: tuple[Person, Person], one_by_one: Cycles
+        self, stack: Stack, people: tuple[Person, Person], one_by_one: Cycles, step: int
     ) -> None:
         """A job is met by one death after the other until one comes after it was placed; then the next job is."""
         jobs: list[int] = []
         statements = 0
-        for point in (*POINTS, *(f"sql:apply:{number}" for number in range(1, 200, self.step))):
+        for point in (*POINTS, *(f"sql:apply:{number}" for number in range(1, 200, step))):
             if not jobs or not self._waits(stack, jobs[-1]):
                 if jobs:
                     people[0].wait(jobs[-1], "succeeded")  # makes room
@@ -91,7 +91,7 @@ class SchedulerFaults:
                 break
             statements += point.startswith("sql:")
         assert point.startswith("sql:apply:"), f"the fail-point {point} was never passed"
-        assert statements * self.step > 20, "apply has more statements than that"
+        assert statements * step > 20, "apply has more statements than that"
         assert len(jobs) > 2, "some deaths came after the commit"
         assert not self._waits(stack, jobs[-1])
         stack.restart("scheduler")
