@@ -19,7 +19,6 @@ settings.register_profile("berth", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("berth")
 
 ON_BOTH = (
-    "benchmarks/test_fill",
     "integration/accounts/test_audit",
     "integration/accounts/test_pages_seen",
     "integration/accounts/test_tokens",
@@ -44,7 +43,6 @@ ON_BOTH = (
     "integration/usage/test_folding",
     "integration/usage/test_gpu_hours",
     "integration/usage/test_usage",
-    "reliability/faults/",
 )
 """Tests of what the databases do each in their own way: transactions, locks, rows read in bulk, sums, order; and the
 walks through every operation and page, which put each query to both. The others ask for what Berth makes of it."""
