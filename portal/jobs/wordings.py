@@ -78,6 +78,7 @@ GPU_BAD = Wording("gpu_bad", "GPU %(index)s of %(node)s: %(why)s.")
 PREEMPTED = Wording("preempted", "Preempted by %(job)s, %(why)s.")
 HIGHER = Wording("preempted_higher", "which has a higher priority")
 OWED_GPUS = Wording("preempted_gpus", "which is owed the GPUs that it had on loan")
+EXTRA_TAKEN = Wording("preempted_extra", "which waited for a GPU: extra tasks are the first to give theirs back")
 OWED_REST = Wording("preempted_rest", "which is owed the CPU or memory that it had on loan")
 PREEMPTS = Wording(
     "preempting",

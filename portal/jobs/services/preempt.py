@@ -81,11 +81,13 @@ def _victims_end(wants: Sequence[Preempting], now: datetime) -> list[Preemption]
         tasks = list(group)
         _, job, grace_s = taken[tasks[0].pk]
         by_right = any(not own[row.pk].isdisjoint(wanted[job.pk]) for row in tasks)
-        # Without a virtual cell the job itself borrows, displacing a lower priority of its team.
+        alone = all(row.alone for row in tasks)
+        # Without a virtual cell the job itself borrows, displacing extra tasks or a lower priority of its team.
         higher = by_right or "" in wanted[job.pk]
         why = wordings.HIGHER() if higher else _owed(any(own[row.pk] for row in tasks))
+        if alone and attempt.job.gang:
+            why = wordings.EXTRA_TAKEN()
         message = wordings.PREEMPTED(job=job_named(job, to=attempt.job), why=why)
-        alone = all(row.alone for row in tasks)
         if alone:
             _tasks_end(attempt, tasks, message, grace_s, now)
         else:

@@ -12,7 +12,7 @@ from nodes.protocol.states import Phase
 from portal.accounts.models import User
 from portal.hardware.models import Node
 from portal.hardware.services.nodes import node_set_intent
-from portal.jobs.models import Job, JobAttempt, Task
+from portal.jobs.models import Job, JobAttempt, JobEvent, Task
 from portal.jobs.services.drain import nodes_drain
 from portal.jobs.services.lost import node_tasks_lose
 from portal.jobs.services.submit import job_submit
@@ -37,6 +37,7 @@ pytestmark = pytest.mark.django_db
 Teams = dict[str, User]
 GANG = {0: "gpu01/0", 1: "gpu01/1"}
 EXTRA = {2: "gpu02/0", 3: "gpu02/1"}
+OPPO = {"hivedScheduler": {"jobPriorityClass": "oppo"}}
 ELASTIC = {"elastic": {"worker": {"max": 4}}}
 
 
@@ -84,6 +85,16 @@ def test_the_scheduler_lets_it_grow_into_idle_gpus_and_takes_them_back_for_other
     world.settle()
     assert states(job) == (JobState.RUNNING, [RUNS, RUNS, WAITS, WAITS])
     assert states(other) == (JobState.RUNNING, [RUNS, RUNS])
+
+
+def test_an_opportunistic_job_gets_the_gpu_of_an_extra_task(world: World, teams: Teams) -> None:
+    job = submitted(world, teams["alice"], GANG, name="grows", berth=ELASTIC)
+    world.settle()
+    other = submitted(world, teams["carol"], {0: "gpu02/1"}, name="cheap", extras=OPPO)
+    world.settle()
+    assert states(job) == (JobState.RUNNING, [RUNS, RUNS, RUNS, WAITS])
+    assert states(other) == (JobState.RUNNING, [RUNS])
+    assert "extra tasks are the first to give theirs back" in JobEvent.objects.get(code="task_preempted").message
 
 
 def test_it_grows_again_only_after_a_while(world: World, teams: Teams) -> None:
