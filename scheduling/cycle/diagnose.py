@@ -281,10 +281,12 @@ def _cells_missing(state: CycleState, job: Job, unit: Unit) -> Reason | None:
 
 
 def _fits(state: CycleState, job: Job, choice: Choice) -> Fits:
-    """What-ifs by the engine's own placement: a free cell may lie where no other may be split."""
+    """What-ifs by the engine's own placement: a free cell may lie where no other may be split. Where CPU and memory are
+    no matter, nor is for how long they have idled."""
+    fresh = job._replace(loans_lost=0)
 
     def fits(served: bool) -> bool:
         with state.placer.allocator.as_if(served=served):
-            return state.placer.guaranteed(job, choice) is not None
+            return state.placer.guaranteed(fresh, choice) is not None
 
     return fits

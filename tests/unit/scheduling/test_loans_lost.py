@@ -110,6 +110,17 @@ def test_it_is_lent_what_has_idled_long_enough_and_says_so_until_then(beside: Ro
     assert [start.job.id for start in beside.look(4 * MINUTE).starts] == ["guest"]
 
 
+def test_while_there_is_too_little_cpu_that_is_the_reason() -> None:
+    rows = Rows(cluster(node("a", 2, cpu=32, keep_cpu=0), owners=1, guests=1))
+    rows.submit(BORROWERS["excess"])
+    rows.look(0)
+    rows.submit(job("long", role(cpu=16), vc="owners", at=MINUTE))
+    rows.look(MINUTE)
+    reason = wait_of(rows.look(MINUTE + 1), "guest").reason
+    assert reason.code == "resources"
+    assert reason.sentence.endswith("the node with the most room, a, has 16 CPU and 255 GB free")
+
+
 def test_others_are_lent_it_at_once(beside: Rows) -> None:
     beside.submit(job("short", role(cpu=16), vc="owners", at=MINUTE))
     beside.look(MINUTE)
