@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 
 import pynvml
 import pytest
@@ -13,6 +11,7 @@ import pytest
 from nodes.protocol.messages import ContainerReport
 from nodes.protocol.parking import SUSPEND, GpuState, GpuWish
 from nodes.protocol.states import Cause, ContainerState
+from tests.support.cluster.parking_agent import begun, goes_on, memory_limit, on, parking_agent, steps, turned
 from tests.support.cluster.portal_side import PortalSide
 from tests.support.gpu.machine import Machine, loaded
 from tests.support.images.images import PYTHON
@@ -37,25 +36,10 @@ def machine(services: Services) -> Iterator[Machine]:
 
 @pytest.fixture(scope="module")
 def portal(
-    machine: Machine, services: Services, running_docker: DockerEngine, running_redis: RedisServer, images: None
+    machine: Machine, services: Services, running_docker: DockerEngine, running_redis: RedisServer
 ) -> Iterator[PortalSide]:
-    """A portal's end for an agent that has the machine's two GPUs."""
-    env = {
-        **machine.env,
-        "BERTH_NODE_RUNTIME": "docker",
-        "BERTH_NODE_DOCKER_URL": running_docker.url,
-        "BERTH_NODE_GPUS": "nvml",
-    }
-    made = PortalSide(running_redis, services.new_folder("agent"), services.guard, env, None, name="gpu-parks")
-    with running_docker.with_gpus(machine):
-        made.start()
+    with parking_agent(machine, services, running_docker, running_redis) as made:
         yield made
-        made.agent.stop()
-
-
-@pytest.fixture(scope="module")
-def images(running_docker: DockerEngine) -> None:
-    running_docker.ensure_image(PYTHON)
 
 
 @pytest.fixture(autouse=True)
@@ -63,38 +47,6 @@ def clear(portal: PortalSide, machine: Machine) -> Iterator[None]:
     yield
     machine.mend()
     portal.clear()
-
-
-def begun(portal: PortalSide, gpu: int = 0, script: str = TRAINER) -> str:
-    attempt = portal.run(script, gpus=(portal.gpu(gpu),), image=PYTHON)
-    goes_on(portal, attempt)
-    return attempt
-
-
-def steps(portal: PortalSide, attempt: str) -> list[int]:
-    return [int(number) for number in re.findall(r"^step (\d+) ", portal.output(attempt), re.MULTILINE)]
-
-
-def goes_on(portal: PortalSide, attempt: str) -> None:
-    before = len(steps(portal, attempt))
-    wait_until(lambda: portal.poll() and len(steps(portal, attempt)) > before, "another step")
-
-
-def turned(portal: PortalSide, attempt: str, gpu: GpuWish, state: GpuState) -> ContainerReport:
-    portal.turn(attempt, gpu)
-    turn = portal.orders[attempt].turn
-    return portal.wait(attempt, lambda c: c.turn == turn and c.gpu is state)
-
-
-def on(machine: Machine, index: int = 0) -> dict[int, int]:
-    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-    return {one.pid: one.usedGpuMemory >> 20 for one in pynvml.nvmlDeviceGetComputeRunningProcesses_v3(handle)}
-
-
-def memory_limit(portal: PortalSide, container: str) -> int:
-    """MB by the kernel."""
-    place = Path(f"/sys/fs/cgroup/memory/docker/{container}/memory.limit_in_bytes")
-    return int(place.read_text()) >> 20
 
 
 def test_a_task_is_parked_while_another_has_its_gpu_and_goes_on_where_it_was(
@@ -118,7 +70,43 @@ def test_a_task_is_parked_while_another_has_its_gpu_and_goes_on_where_it_was(
     back = turned(portal, attempt, GpuWish.HOLD, GpuState.HELD)
     assert (back.gpus, back.parked_mb, back.fault) == ((portal.gpu(0),), 0, None)
     assert list(on(machine).values()) == [held]
-    assert memory_limit(portal, parked.container) == 256
+    assert memory_limit(parked.container) == 256
     goes_on(portal, attempt)
     numbers = steps(portal, attempt)
     assert all(after == before + 1 for before, after in pairwise(numbers))
+
+
+def killed(portal: PortalSide, attempt: str) -> ContainerReport:
+    portal.stop(attempt, grace_s=600)
+    return portal.wait_end(attempt)
+
+
+def test_a_parked_task_is_ended_without_going_on(portal: PortalSide, machine: Machine) -> None:
+    attempt = begun(portal, script="trap 'echo told' TERM; trainer --host-us 5000 & wait; wait")
+    turned(portal, attempt, GpuWish.PARK, GpuState.PARKED)
+    ended = killed(portal, attempt)
+    assert ended.exit is not None
+    assert (ended.exit.cause, ended.exit.code, ended.gpus) == (Cause.STOPPED, 137, ())
+    assert "told" not in portal.output(attempt)
+    assert on(machine) == {}
+
+
+@pytest.mark.parametrize("wish", list(GpuWish))
+def test_an_engine_that_is_killed_changes_nothing_for_what_is_parked(
+    portal: PortalSide, machine: Machine, docker_engine: DockerEngine, wish: GpuWish
+) -> None:
+    """Nor for what is on its way while it is away."""
+    attempt = begun(portal)
+    parked = turned(portal, attempt, GpuWish.PARK, GpuState.PARKED)
+    docker_engine.kill()
+    if wish is GpuWish.HOLD:
+        portal.turn(attempt, wish)
+        portal.wait(attempt, lambda c: c.generation == portal.generation)
+    docker_engine.start()
+    if wish is GpuWish.PARK:
+        with portal.docker() as client:
+            wait_until(lambda: client.containers.get(parked.container).status == "paused", "its pause")
+        portal.turn(attempt, GpuWish.HOLD)
+    portal.wait(attempt, lambda c: c.gpu is GpuState.HELD and c.turn == portal.orders[attempt].turn)
+    assert len(on(machine)) == 1
+    goes_on(portal, attempt)
