@@ -175,6 +175,12 @@ def alone(described: Cluster, team: str) -> Cluster:
     )  # fmt: skip
 
 
+def gang_alone(job: Job) -> Job:
+    """An elastic job as if it had no extra tasks."""
+    roles = tuple(replace(one, count=one.least or one.count, least=None) for one in job.roles)
+    return job._replace(roles=roles, wanted=all_tasks(roles))
+
+
 @dataclass(frozen=True)
 class Mix:
     """What sort of jobs a stream is made of."""

@@ -1,4 +1,5 @@
-"""Isolation: what a team's guaranteed jobs get follows from its own cells and guaranteed jobs alone."""
+"""Isolation: what a team's guaranteed jobs get follows from its own cells and guaranteed jobs alone, whatever extra
+tasks of elastic jobs run beside them."""
 
 from dataclasses import replace
 
@@ -7,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 
 from scheduling import CellType, Cluster, Engine, Job, Preempt, QuotaLine, Start, TaskRef, UpperCell, VirtualCluster
 from tests.unit.scheduling.builders import cluster, engine, job, node, role, running
-from tests.unit.scheduling.cellworlds import ISOLATED, World, alone, worlds
+from tests.unit.scheduling.cellworlds import ISOLATED, World, alone, gang_alone, worlds
 from tests.unit.scheduling.playing import Began, Player, Run
 
 RACKS = Cluster(
@@ -28,7 +29,8 @@ def check_isolation(world: World) -> None:
     shared = Player(Engine(world.cluster), world.lasts).play(world.arrivals)
     for vc in world.cluster.virtual_clusters:
         mine = tuple(one for one in world.of(vc.id) if any(role.gpus for role in one[1].roles))
-        by_itself = Player(Engine(alone(world.cluster, vc.id)), world.lasts).play(mine)
+        gangs = tuple((at, gang_alone(one)) for at, one in mine)
+        by_itself = Player(Engine(alone(world.cluster, vc.id)), world.lasts).play(gangs)
         assert starts_of(shared, mine) == starts_of(by_itself, mine)
         assert {one.id: shared.ended.get(one.id) for _, one in mine} == {
             one.id: by_itself.ended.get(one.id) for _, one in mine
