@@ -31,20 +31,22 @@ def begun(scene: Scene) -> datetime:
     return begun
 
 
-def minute(scene: Scene, at: datetime, step: int, *, log_end: int = 10, **readings: int) -> None:
+def minute(scene: Scene, at: datetime, step: int, *, log_end: int = 10, **readings: int | None) -> None:
     """A minute in which the training's GPUs were busy."""
     node = scene.world.nodes["gpu01"]
     for key, container in node.containers.items():
         told = Steps(step=step, at_ms=0, step_ms=400)
         node.containers[key] = replace(container, steps=told, log_end=log_end)
-    tell(node, at + timedelta(seconds=30), 100, **{"power_w": 300, "sm_active": 70, **readings})
+    tell(node, at + timedelta(seconds=30), 100, **{"power_w": 300, **readings})
 
 
-def hung(scene: Scene, begun: datetime, records: Records) -> None:
+def hung(scene: Scene, begun: datetime, records: Records, *, counts: bool = True) -> None:
+    """``counts``: its GPUs count their multiprocessors at work."""
+    usual, stuck = (70, 18) if counts else (None, None)
     for number in range(LEARNED):
-        minute(scene, begun + number * MINUTE, 100 + number)
+        minute(scene, begun + number * MINUTE, 100 + number, sm_active=usual)
     for number in range(LEARNED, LEARNED + 5):
-        minute(scene, begun + number * MINUTE, 100 + LEARNED - 1, power_w=90, sm_active=18)
+        minute(scene, begun + number * MINUTE, 100 + LEARNED - 1, power_w=90, sm_active=stuck)
     fold(records, begun + (LEARNED + 6) * MINUTE)
 
 
@@ -72,7 +74,8 @@ def test_a_hang_is_told_and_so_is_its_end(scene: Scene, begun: datetime, tmp_pat
 
 def test_what_ended_is_watched_no_more(scene: Scene, begun: datetime, tmp_path: Path) -> None:
     records = Records(tmp_path)
-    hung(scene, begun, records)
+    hung(scene, begun, records, counts=False)
+    assert StepWatch.objects.get().hangs
     TaskAttempt.objects.update(released_at=timezone.now())
     fold(records, begun + (LEARNED + 7) * MINUTE)
     assert not StepWatch.objects.exists()
