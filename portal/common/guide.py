@@ -39,6 +39,7 @@ DOCUMENTS = (
     Document("guide", "user/guide.md", gettext_noop("Using Berth")),
     Document("pages", "user/pages.md", gettext_noop("The pages")),
     Document("job-page", "user/job-page.md", gettext_noop("The page of a job")),
+    Document("training", "user/training.md", gettext_noop("Following a training")),
     Document("job-file", "user/job-file.md", gettext_noop("The job file")),
     Document("waiting", "user/waiting.md", gettext_noop("Why a job waits")),
     Document("scheduling", "scheduling.md", gettext_noop("How scheduling works")),
