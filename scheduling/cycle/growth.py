@@ -24,11 +24,10 @@ def grow(cycle: Cycle) -> None:
     if not state.elastic.growing or not any(any(holes[1:]) for holes in state.placer.allocator.holes.values()):
         return
     failed = _Failed()
-    begun = {start.job.id for start in cycle.starts}
     queues: dict[str, list[tuple[int, float, OrderKey, Job]]] = {}
     for name, job in state.elastic.growing.items():
         gang = state.running.get(name)
-        if gang is not None and name not in begun and _may_grow(state, job, gang, cycle.now):
+        if gang is not None and _may_grow(state, job, gang, cycle.now):
             held = len(gang.tasks) + len(state.elastic.extras.get(name, ()))
             part = held / sum(role.count for role in job.roles)
             queues.setdefault(job.vc, []).append((-job.priority, part, submission(job), job))
@@ -39,7 +38,7 @@ def grow(cycle: Cycle) -> None:
 
 
 def _may_grow(state: CycleState, job: Job, gang: Running, now: int) -> bool:
-    """Whether all of its gang runs, nothing of it is leaving, and it is time."""
+    """Whether all of its gang runs, not only since this cycle, nothing of it is leaving, and it is time."""
     if job.grow_from_ms is not None and now < job.grow_from_ms or job.id in state.waiting:
         return False
     if len(gang.tasks) < gang_size(job) or explain.is_ineligible(job._replace(after=()), state.placer.allocator.layout):

@@ -76,10 +76,11 @@ def test_the_gang_starts_first_and_then_all_extra_tasks_that_fit_at_once() -> No
 
 
 def test_extra_tasks_are_on_loan_and_lie_where_the_gang_is() -> None:
-    made = engine(SHARED, elastic(count=4))
+    made = engine(cluster(node("a"), node("b"), vision=7), job("busy", role(count=3), only=("a",), at=-1))
+    made.submit(elastic(count=4, least=3))
     carry_out(made)
     (start,) = carry_out(made).starts
-    assert {place.node for place in start.placements} == {"a"}
+    assert {place.node for place in start.placements} == {"b"}, "a would do as well"
     assert {use.virtual_cell for place in start.placements for use in place.leaves} == {None}
 
 
@@ -211,6 +212,16 @@ def test_at_the_borrow_limit_an_opportunistic_job_of_the_team_gets_the_place_of_
     made = grown(engine(with_rules(SHARED, vision=Rules(max_borrow={"A100": 3})), elastic(count=8)))
     made.submit(job("lent", role(count=2), priority=-1))
     assert lost(made.plan(1)) == {"elastic": [3, 4]}
+
+
+def test_at_the_borrow_limit_of_its_team_nobody_gets_the_place_of_another_teams_extra_task() -> None:
+    made = engine(with_rules(SHARED, speech=Rules(max_borrow={"A100": 1})), job("lent", priority=-1, vc="speech"))
+    carry_out(made)
+    made.submit(elastic(count=8))
+    grown(made)
+    made.submit(job("more", priority=-1, vc="speech"))
+    plan = made.plan(1)
+    assert (plan.answers, wait_of(plan, "more").reason.code) == ((), Code.BORROW_LIMIT)
 
 
 # Shrinking
