@@ -74,7 +74,7 @@ def _role(job: Raw, name: str, role: Raw) -> model.TaskRoleSpec:
 
 
 def _elastic(given: Raw, least: int) -> model.Elastic | None:
-    return model.Elastic(least, signal=given.get("signal") is not None) if given else None
+    return model.Elastic(least) if given else None
 
 
 def _image(item: Raw) -> model.Image:

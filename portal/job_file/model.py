@@ -95,10 +95,9 @@ class Prerequisite:
 @dataclass(frozen=True, slots=True)
 class Elastic:
     """`extras.berth.elastic` of a role: its first `least` tasks are part of the gang, the others are extra tasks, which
-    come and go while the job runs. `signal`: its task 0 is sent SIGUSR1 whenever they do."""
+    come and go while the job runs."""
 
     least: int
-    signal: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,7 @@ class UsageSumsAnswer(Shape):
     gpu_hours = serializers.FloatField(help_text="held: guaranteed and opportunistic ones together")
     guaranteed_gpu_hours = serializers.FloatField(help_text="inside the quota")
     opportunistic_gpu_hours = serializers.FloatField(help_text="on loan")
+    grown_gpu_hours = serializers.FloatField(help_text="of those on loan, by extra tasks of elastic jobs")
     measured_gpu_hours = serializers.FloatField(help_text="of these, with readings of the utilisation")
     used_gpu_hours = serializers.FloatField(help_text="the measured ones times their utilisation")
     idle_gpu_hours = serializers.FloatField(help_text="measured minutes in which a GPU did next to nothing")
@@ -163,8 +164,8 @@ def _sums(row: UsageRow) -> dict[str, Any]:
     sums = row.sums
     times = {
         "": sums.guaranteed_ms + sums.opportunistic_ms, "guaranteed_": sums.guaranteed_ms,
-        "opportunistic_": sums.opportunistic_ms, "measured_": sums.measured_ms, "used_": sums.used_ms,
-        "idle_": sums.idle_ms, "wasted_": sums.wasted_ms,
+        "opportunistic_": sums.opportunistic_ms, "grown_": sums.grown_ms, "measured_": sums.measured_ms,
+        "used_": sums.used_ms, "idle_": sums.idle_ms, "wasted_": sums.wasted_ms,
     }  # fmt: skip
     hours = {f"{name}gpu_hours": round(float(ms / HOUR_MS), 4) for name, ms in times.items()}
     return {**hours, "cost": None if row.cost is None else f"{row.cost:.2f}"}

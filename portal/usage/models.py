@@ -42,6 +42,7 @@ class UsageDay(models.Model):
     sku = models.ForeignKey(Sku, on_delete=models.CASCADE, related_name="+")
     guaranteed_ms = models.BigIntegerField()
     opportunistic_ms = models.BigIntegerField()
+    grown_ms = models.BigIntegerField(default=0, db_default=0, help_text="of these, by extra tasks of elastic jobs")
     measured_ms = models.BigIntegerField()
     used_ms = models.BigIntegerField()
     idle_ms = models.BigIntegerField()

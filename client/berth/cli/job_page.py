@@ -65,7 +65,8 @@ def _facts(job: JobDetail) -> Iterator[tuple[str, object]]:
 def _roles(job: JobDetail) -> Iterator[tuple[object, ...]]:
     for role in job.roles:
         states = ", ".join(f"{count} {state}" for state, count in role.tasks.items())
-        yield role.name, role.instances, role.gpus, cores(role.cpu_milli), memory(role.memory_mb), role.sku, states
+        tasks = role.instances if role.least is None else f"{role.least} to {role.instances}"
+        yield role.name, tasks, role.gpus, cores(role.cpu_milli), memory(role.memory_mb), role.sku, states
 
 
 def _used(task: Metrics) -> Iterator[tuple[object, ...]]:

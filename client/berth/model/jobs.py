@@ -88,10 +88,12 @@ class Waiting(Answer, frozen=True, kw_only=True):
 
 
 class Role(Answer, frozen=True, kw_only=True):
-    """A task role with the amounts of one task; ``tasks`` counts its tasks by state."""
+    """A task role with the amounts of one task; ``tasks`` counts its tasks by state. ``least``: so many of an elastic
+    role's instances are its gang, the others extra tasks; None: it is not elastic."""
 
     name: str
     instances: int
+    least: int | None = None
     gpus: int
     cpu_milli: int
     memory_mb: int
@@ -211,10 +213,12 @@ class TaskAttempt(Answer, frozen=True, kw_only=True):
 
 
 class Task(Answer, frozen=True, kw_only=True):
-    """A task, its newest attempts first. ``not_before``: until then it waits to be tried again."""
+    """A task, its newest attempts first. ``not_before``: until then it waits to be tried again. ``extra``: of an
+    elastic role, it comes and goes while its job runs."""
 
     role: str
     index: int
+    extra: bool = False
     state: str
     not_before: datetime | None = None
     attempts: list[TaskAttempt]

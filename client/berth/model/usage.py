@@ -9,12 +9,14 @@ from berth.model.base import Answer
 
 
 class UsageSums(Answer, frozen=True, kw_only=True):
-    """GPU hours: held (guaranteed and on loan), of these measured, used (times utilisation) and idle; lost with work
-    that was not saved. ``cost``: by today's prices, None where no SKU has one."""
+    """GPU hours: held (guaranteed and on loan, of the latter ``grown`` by extra tasks of elastic jobs), of these
+    measured, used (times utilisation) and idle; lost with work that was not saved. ``cost``: by today's prices, None
+    where no SKU has one."""
 
     gpu_hours: float
     guaranteed_gpu_hours: float
     opportunistic_gpu_hours: float
+    grown_gpu_hours: float = 0
     measured_gpu_hours: float
     used_gpu_hours: float
     idle_gpu_hours: float

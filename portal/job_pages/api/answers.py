@@ -124,7 +124,11 @@ class RoleAnswer(Shape):
     """A task role; amounts are those of one task."""
 
     name = serializers.CharField(source="role.name")
-    instances = serializers.IntegerField(source="role.instances")
+    instances = serializers.IntegerField(source="role.instances", help_text="of an elastic role the most it may have")
+    least = serializers.IntegerField(
+        source="role.least", allow_null=True,
+        help_text="of an elastic role: so many are its gang, the others extra tasks; null: it is not elastic",
+    )  # fmt: skip
     gpus = serializers.IntegerField(source="role.gpus")
     cpu_milli = serializers.IntegerField(source="role.cpu_milli")
     memory_mb = serializers.IntegerField(source="role.memory_mb")
@@ -242,6 +246,9 @@ class TaskAnswer(Answer):
 
     role = serializers.CharField(source="role.name")
     index = serializers.IntegerField()
+    extra = serializers.BooleanField(
+        help_text="an extra task of an elastic role: it comes and goes, and its job runs while it waits"
+    )
     state = serializers.ChoiceField(TaskState.choices)
     not_before = serializers.DateTimeField(allow_null=True, help_text="it waits until then to be tried again")
     attempts = TaskAttemptAnswer(source="shown", many=True)

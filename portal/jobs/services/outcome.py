@@ -20,7 +20,7 @@ from portal.jobs.services.avoided_nodes import node_avoid
 from portal.jobs.services.claims import CLAIMS_KEPT, claims_keep
 from portal.jobs.services.retry_backoff import at_start, failed_at_start, gave_way, job_backoff, task_backoff
 from portal.jobs.services.retry_counting import judged, tried_again
-from portal.jobs.services.transitions import attempt_move, job_event, job_move, tasks_move, tasks_resume
+from portal.jobs.services.transitions import attempt_move, job_event, job_move, tasks_move, tasks_resume, tasks_running
 from portal.jobs.states import (
     AFTER,
     TASK_OVER,
@@ -106,7 +106,9 @@ def _failed(row: TaskAttempt, attempt: JobAttempt, why: Verdict, now: datetime) 
         _task_again(row, message, now, counted=why.behaviour is not Behaviour.TRANSIENT)
         return
     tasks_move(Task.objects.filter(pk=row.task_id), TaskState.FAILED)
-    if row.started_at is None and not row.task.extra:
+    if row.task.extra:
+        _shrank(row, message, now)
+    elif row.started_at is None:
         attempt_end(
             attempt=attempt, reason=EndReason.START_FAILED, message=message, now=now, behaviour=why.behaviour,
             exit_code=row.exit_code, stop=StopReason.START_FAILED,
@@ -131,11 +133,22 @@ def _task_again(row: TaskAttempt, message: str, now: datetime, *, counted: bool 
     again = tried_again(row=row, pause=task_backoff(row=row), now=now)
     task = Task.objects.filter(pk=row.task_id)
     tasks_move(task, TaskState.WAITING, retries_counted=counted_now, not_before=again)
+    if row.task.extra:
+        _shrank(row, message, now)
+        return
     told = wordings.AGAIN_AT(why=message, time=f"{again:%H:%M:%S}") if again else wordings.AGAIN(why=message)
     job_event(
         job=row.job_attempt.job, job_attempt=row.job_attempt, task_attempt=row, code="task_retried", now=now,
         message=told,
     )  # fmt: skip
+
+
+def _shrank(row: TaskAttempt, why: str, now: datetime) -> None:
+    """Says of an elastic job that an extra task has left it."""
+    attempt = row.job_attempt
+    tasks = wordings.TASKS(number=tasks_running([attempt.job_id]).get(attempt.job_id, 0))
+    message = wordings.SHRANK(why=why, tasks=tasks)
+    job_event(job=attempt.job, job_attempt=attempt, task_attempt=row, code="shrank", message=message, now=now)
 
 
 # ---------------------------------------------------------------- the attempt

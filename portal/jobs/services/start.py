@@ -26,7 +26,7 @@ from portal.jobs.container import MASTER_PORT_LABEL, PAI_PORTS, SSH_ASKED
 from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Task, TaskAttempt
 from portal.jobs.services.claims import claims_convert
 from portal.jobs.services.placement import NoPortLeft, Overtaken, Placed
-from portal.jobs.services.transitions import jobs_announce, tasks_move
+from portal.jobs.services.transitions import jobs_announce, tasks_move, tasks_running
 from portal.jobs.states import JOB_MOVES, AttemptState, JobState, TaskState
 
 QUEUED_SECONDS = Histogram(
@@ -51,6 +51,7 @@ class _Begun:
     placed: tuple[Placed, ...]
     attempt: JobAttempt
     spec: JobSpec
+    grows: bool  # an elastic job that runs, by extra tasks
 
 
 def attempts_start(*, starts: Sequence[Starting], now: datetime) -> list[JobAttempt]:
@@ -69,7 +70,8 @@ def attempts_start(*, starts: Sequence[Starting], now: datetime) -> list[JobAtte
     rows = _task_attempts(begun, nodes, nodes_bump(nodes), now)
     rows_insert(TaskAttempt, _Row._fields, rows)
     rows_insert(Allocation, _Hold._fields, _allocations(rows, placed, now))
-    events += [event for one in begun for event in _events(one, nodes, now)]
+    sizes = tasks_running([one.job.pk for one in begun if one.grows])
+    events += [event for one in begun for event in _events(one, nodes, sizes, now)]
     rows_insert(JobEvent, _Event._fields, events)
     jobs_announce([start.job for start in starts])
     _count([one.job for one in begun if one.attempt.number == 1], now)
@@ -108,7 +110,13 @@ def _attempts_open(starts: Sequence[Starting], now: datetime) -> tuple[list[_Beg
     for attempt in made:
         attempt.pk = keys[attempt.job_id]
         live[attempt.job_id] = attempt
-    begun = [_Begun(start.job, start.placed, live[start.job.pk], specs[start.job.pk]) for start in starts]
+    begun = [
+        _Begun(
+            start.job, start.placed, live[start.job.pk], specs[start.job.pk],
+            grows=start.job.gang and start.job.pk not in fresh,
+        )
+        for start in starts
+    ]  # fmt: skip
     return begun, [_event(one, "starting", wordings.STARTING(number=one.number), now, of_attempt=False) for one in made]
 
 
@@ -323,8 +331,13 @@ def _ports_take(
 # ---------------------------------------------------------------- events
 
 
-def _events(one: _Begun, nodes: Mapping[int, Node], now: datetime) -> Iterator[_Event]:
+def _events(one: _Begun, nodes: Mapping[int, Node], sizes: Mapping[int, int], now: datetime) -> Iterator[_Event]:
+    """``sizes``: how many tasks each job that grows has now."""
     names = sorted({nodes[place.node_id].name for place in one.placed})
+    if one.grows:
+        size = wordings.TASKS(number=sizes[one.job.pk])
+        yield _event(one.attempt, "grew", wordings.GREW(tasks=size, more=len(one.placed), nodes=names), now)
+        return
     tasks = wordings.TASKS(number=len(one.placed))
     message = wordings.PLACED(number=one.attempt.number, tasks=tasks, nodes=names)
     yield _event(one.attempt, "placed", message, now)

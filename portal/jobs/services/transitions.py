@@ -5,12 +5,12 @@ Zero rows means somebody else was first, and that is fine: the caller gets False
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 
 from nodes.protocol.wording import stored
 from portal.common.live import announce_all
@@ -113,6 +113,14 @@ def tasks_move(tasks: QuerySet[Task], to: TaskState, **fields: Any) -> int:
     """Moves those of the tasks that the table allows; returns how many. Their attempts have the events. A move ends a
     task's retry pause."""
     return tasks.filter(state__in=sources(TASK_MOVES, to)).update(state=to, **({"not_before": None} | fields))
+
+
+def tasks_running(jobs: Collection[int]) -> dict[int, int]:
+    """How many tasks of each of these jobs have started and not ended. One query; none without jobs."""
+    if not jobs:
+        return {}
+    rows = Task.objects.filter(job__in=jobs, state__in=[TaskState.STARTING, TaskState.RUNNING]).order_by()
+    return dict(rows.values_list("job").annotate(Count("pk")))
 
 
 def tasks_resume(*, job: Job) -> None:

@@ -52,6 +52,12 @@ class Migration(migrations.Migration):
                 ("day", models.DateField()),
                 ("guaranteed_ms", models.BigIntegerField()),
                 ("opportunistic_ms", models.BigIntegerField()),
+                (
+                    "grown_ms",
+                    models.BigIntegerField(
+                        db_default=0, default=0, help_text="of these, by extra tasks of elastic jobs"
+                    ),
+                ),
                 ("measured_ms", models.BigIntegerField()),
                 ("used_ms", models.BigIntegerField()),
                 ("idle_ms", models.BigIntegerField()),

@@ -35,11 +35,12 @@ class UsageKey(NamedTuple):
 
 @dataclass(slots=True)
 class UsageSums:
-    """GPU milliseconds: held inside the quota and beyond it; of these with readings, used (times utilisation), idle;
-    and work lost when GPUs were taken away."""
+    """GPU milliseconds: held inside the quota and beyond it, of the latter by extra tasks of elastic jobs (grown); of
+    these with readings, used (times utilisation), idle; and work lost when GPUs were taken away."""
 
     guaranteed_ms: int = 0
     opportunistic_ms: int = 0
+    grown_ms: int = 0
     measured_ms: int = 0
     used_ms: int = 0
     idle_ms: int = 0
@@ -50,6 +51,7 @@ class UsageSums:
         # Written out for speed: a report adds up thousands.
         self.guaranteed_ms += other.guaranteed_ms
         self.opportunistic_ms += other.opportunistic_ms
+        self.grown_ms += other.grown_ms
         self.measured_ms += other.measured_ms
         self.used_ms += other.used_ms
         self.idle_ms += other.idle_ms
@@ -73,13 +75,19 @@ class _Run(NamedTuple):
     started_at: datetime | None
     checkpoint_at: datetime | None
     lost_at: datetime | None
+    task_index: int
+    least: int | None
+
+    @property
+    def extra(self) -> bool:
+        return self.least is not None and self.task_index >= self.least
 
 
 OF_JOB = "job_attempt__job__"
 """Lookup path from a task attempt to its job."""
 _RUN = (
     *("pk", "job_attempt", f"{OF_JOB}vc", f"{OF_JOB}user", f"{OF_JOB}gang", "job_attempt__end_reason", "stop_reason"),
-    *("cause", "exit_code", "started_at", "checkpoint_at", "lost_at"),
+    *("cause", "exit_code", "started_at", "checkpoint_at", "lost_at", "task__index", "task__role__least"),
 )
 _HOLD = ("task_attempt", "leaf__cell_type__sku", "standing", "turns", "created_at", "released_at")
 
@@ -148,7 +156,8 @@ def _time_held(held: Iterable[_Held], first: date, last: date, now: datetime) ->
         for begin, until in pairwise([one.created_at, *turns, end]):
             for day, span in _by_day(begin, until, first, last):
                 amount = one.gpus * _ms(span)
-                yield _key(one, day), UsageSums(0, amount) if borrowed else UsageSums(amount)
+                grown = amount if one.run.extra else 0
+                yield _key(one, day), UsageSums(0, amount, grown) if borrowed else UsageSums(amount)
             borrowed = not borrowed
 
 

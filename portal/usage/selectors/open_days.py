@@ -28,7 +28,7 @@ class _Line(msgspec.Struct, frozen=True, array_like=True):
     """Key and sums of one entry."""
 
     of: UsageKey
-    ms: tuple[int, int, int, int, int, int]
+    ms: tuple[int, int, int, int, int, int, int]
 
 
 class _Written(msgspec.Struct, frozen=True, array_like=True):

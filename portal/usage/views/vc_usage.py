@@ -64,6 +64,7 @@ def _parts(sums: UsageSums) -> dict[str, int]:
     return {
         "guaranteed": sums.guaranteed_ms,
         "loan": sums.opportunistic_ms,
+        "grown": sums.grown_ms,
         "used": sums.used_ms,
         "idle": sums.idle_ms,
         "wasted": sums.wasted_ms,

@@ -79,6 +79,16 @@ class Change(NamedTuple):
     before: Step
     after: Step
 
+    @property
+    def grew(self) -> bool:
+        """Whether there are more processes now."""
+        return self.after.world > self.before.world
+
+    @property
+    def pause_s(self) -> float:
+        """How long no step was done."""
+        return self.after.at - self.before.at
+
 
 @dataclass(frozen=True)
 class History:
@@ -159,3 +169,22 @@ class Training:
         enough = self.folder / "enough"
         enough.touch()
         self.person.wait(self.job, "succeeded", deadline_s=120)
+
+
+def draw(history: History, path: Path) -> None:
+    """The loss over the steps, each number of processes in a colour of its own, with a mark where it changed. Needs
+    matplotlib."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    axes = figure.subplots()
+    axes.plot([one.number for one in history.steps], [one.loss for one in history.steps], linewidth=1, color="#4269d0")
+    for before, after in history.changes:
+        axes.axvline(after.number, color="#ff725c" if after.world < before.world else "#6cc5b0", linewidth=0.8)
+        label = f"{before.world}→{after.world}"
+        axes.text(after.number, 1.01, label, transform=axes.get_xaxis_transform(), fontsize=7, ha="center")
+    axes.set_yscale("log")
+    axes.set_ylabel("loss")
+    axes.set_xlabel("step; lines: it grew (green) or shrank (red)")
+    axes.margins(x=0.01)
+    figure.savefig(path, dpi=110)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from datetime import timedelta
 
 import pytest
 from django.utils import timezone
@@ -18,6 +19,7 @@ from portal.jobs.services.lost import node_tasks_lose
 from portal.jobs.services.submit import job_submit
 from portal.jobs.states import JobState, TaskState
 from portal.scheduler.resting import loans_lost
+from portal.usage.selectors.gpu_hours import usage_of_days
 from scheduling import TaskRef
 from tests.integration.scheduler.plans import (
     PROD,
@@ -121,6 +123,17 @@ def test_extra_tasks_give_way_and_the_job_runs_on(world: World, teams: Teams) ->
     assert states(job) == (JobState.RUNNING, [RUNS, RUNS, RUNS, WAITS])
     assert loans_lost(now=timezone.now()) == {}, "it lost no run"
     assert Task.objects.get(job=job, index=3).retries_counted == 0
+    told = {event.code: event.message for event in JobEvent.objects.filter(job=job)}
+    assert told["grew"] == "It grows to 4 tasks: 2 more on gpu02, whose GPUs nobody else wants now."
+    assert told["shrank"].startswith("Task worker/3 on gpu02: Preempted by bob/wants#1, ")
+    assert told["shrank"].endswith(". The job runs on with 3 tasks.")
+
+
+def test_what_extra_tasks_held_is_told_apart_from_other_loans(world: World, teams: Teams) -> None:
+    grown(world, teams)
+    now = timezone.now() + timedelta(minutes=1)
+    found = usage_of_days(first=world.now.date(), last=now.date(), now=now).values()
+    assert 0 < sum(sums.grown_ms for sums in found) == sum(sums.opportunistic_ms for sums in found)
 
 
 @pytest.mark.parametrize("taken", [(0, 1), (0, 1, 2, 3)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import date, timedelta
 from typing import Any
 
@@ -116,7 +117,7 @@ def test_days_are_summed_up_once_they_are_over_and_add_up_to_the_same(world: Wor
     assert usage_roll(now=at("05-05 00:10")) == 1, "yesterday is not settled yet"
     assert usage_roll(now=at("05-06 12:00")) == 2
     assert usage_roll(now=at("05-06 12:00")) == 0
-    columns = ("guaranteed_ms", "opportunistic_ms", "measured_ms", "used_ms", "idle_ms", "wasted_ms")
+    columns = [one.name for one in fields(UsageSums)]
     kept = {
         (one.day, one.vc_id, one.user_id, one.sku_id): UsageSums(*(getattr(one, name) for name in columns))
         for one in UsageDay.objects.all()

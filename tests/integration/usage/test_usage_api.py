@@ -97,6 +97,7 @@ def test_a_row_tells_held_used_idle_lost_and_cost(world: World, past: None, admi
     (vision, audio) = usage(admin)["rows"]
     assert vision == {
         "vc": "vision", "gpu_hours": 14, "guaranteed_gpu_hours": 10, "opportunistic_gpu_hours": 4,
+        "grown_gpu_hours": 0,
         "measured_gpu_hours": 4, "used_gpu_hours": 3, "idle_gpu_hours": 0.5, "wasted_gpu_hours": 4, "cost": "21.00",
     }  # fmt: skip
     assert (audio["vc"], audio["cost"]) == ("audio", "3.00")

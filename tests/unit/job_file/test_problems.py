@@ -197,11 +197,6 @@ WRONG: list[tuple[Change, str, str]] = [
     (("extras/berth/elastic", {"train": {"max": 1001}}), "extras.berth.elastic.train.max", "at most 1,000, not 1,001"),
     (("extras/berth/elastic", {"train": {}}), "extras.berth.elastic.train", "at least 1"),
     (
-        ("extras/berth/elastic", {"train": {"max": 4, "signal": "SIGKILL"}}),
-        "extras.berth.elastic.train.signal",
-        "must be SIGUSR1",
-    ),
-    (
         ("extras/berth", {"elastic": {"train": {"max": 4}}, "preemptible": False}),
         "extras.berth.preemptible",
         "does not go with elastic",

@@ -68,7 +68,7 @@ def test_what_a_file_leaves_out_takes_its_default() -> None:
 
 @pytest.mark.parametrize(
     ("elastic", "least", "most"),
-    [({"max": 8}, 2, 8), ({"min": 1}, 1, 2), ({"min": 1, "max": 3, "signal": "SIGUSR1"}, 1, 3)],
+    [({"max": 8}, 2, 8), ({"min": 1}, 1, 2), ({"min": 1, "max": 3}, 1, 3)],
 )
 def test_the_instances_of_an_elastic_role_are_its_least_or_most_where_it_gives_none(
     elastic: dict[str, Any], least: int, most: int
@@ -76,7 +76,7 @@ def test_the_instances_of_an_elastic_role_are_its_least_or_most_where_it_gives_n
     job = spec(("extras/berth/elastic", {"train": elastic}))
     role = job.role("train")
     assert (role.least, role.instances, job.least_gpus, job.gpu_count) == (least, most, least, most)
-    assert role.elastic == Elastic(least, signal="signal" in elastic)
+    assert role.elastic == Elastic(least)
     assert role.completion.min_succeeded == least
     assert JobSpec.from_json(job.to_json()) == job
 

@@ -38,8 +38,8 @@ def test_a_job_file_becomes_a_waiting_job(world: World, api: Api, kind: str) -> 
     )  # fmt: skip
     assert job["roles"] == [
         {
-            "name": "worker", "instances": 2, "gpus": 2, "cpu_milli": 1000, "memory_mb": 1024, "sku": None,
-            "tasks": {"waiting": 2},
+            "name": "worker", "instances": 2, "least": None, "gpus": 2, "cpu_milli": 1000, "memory_mb": 1024,
+            "sku": None, "tasks": {"waiting": 2},
         }
     ]  # fmt: skip
     assert job["waiting"]["code"] == ""
