@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 
 SLOWEST_MB_S = 250
 """Where it was measured, a GPU's memory moves at least six times as fast."""
-PROVED_WITHIN_S, CONFIRMED_WITHIN_S = 5.0, 10.0
+PROVED_WITHIN_S, CONFIRMED_WITHIN_S, LOWERED_WITHIN_S = 5.0, 10.0, 60.0
 KILL_LIMIT_S = 10
 """How long the kernels of a task are waited for that is to be killed."""
 _LOOK_S = 0.1
@@ -175,14 +175,16 @@ class ParkingSteps:
         return self._parking.step
 
     def _lower(self, limit_mb: int) -> None:
-        """The container's memory limit as it was, once its processes hold less."""
+        """The container's memory limit as it was, once its processes hold less. They have a minute for it: it was not
+        raised for them."""
         self._freezer.release(self._record.attempt)
+        late = self._now() - self._parking.since > LOWERED_WITHIN_S
         try:
             if limit_mb:
-                self._freezer.set_memory(self._record.attempt, limit_mb)
+                self._freezer.set_memory(self._record.attempt, limit_mb, although_more=late)
             self._save(limit_mb=None)
         except LimitRefused as refused:
-            log.info("a memory limit stays raised", attempt=self._record.attempt, reason=str(refused))
+            log.debug("a memory limit stays raised", attempt=self._record.attempt, reason=str(refused))
 
     def _raise(self) -> Step:
         if not self._leaves():

@@ -226,8 +226,9 @@ class Freezer(Protocol):
     def release(self, attempt: str) -> None:
         """Leaves its pauses to its log again."""
 
-    def set_memory(self, attempt: str, mb: int) -> None:
-        """Changes its memory limit. Raises ``LimitRefused``."""
+    def set_memory(self, attempt: str, mb: int, *, although_more: bool = False) -> None:
+        """Changes its memory limit. Raises ``LimitRefused``, also where its processes hold more, unless
+        ``although_more``: then the kernel ends one."""
 
 
 class Runtime(Protocol):

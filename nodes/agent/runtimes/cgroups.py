@@ -55,14 +55,14 @@ def cgroup_usage(pid: int) -> Usage | None:
         return None
 
 
-def cgroup_memory_limit(pid: int, limit: int) -> None:
+def cgroup_memory_limit(pid: int, limit: int, *, proc: Path = Path("/proc"), root: Path = _ROOT) -> None:
     """Sets the memory limit of the container of ``pid`` in bytes, without swap. Raises OSError where the kernel does
     not take it, KeyError without such a control group."""
-    places = _places(Path(f"/proc/{pid}/cgroup").read_text())
+    places = _places((proc / str(pid) / "cgroup").read_text())
     if "memory" not in places:
-        (_ROOT / places[""].lstrip("/") / "memory.max").write_text(str(limit))
+        (root / places[""].lstrip("/") / "memory.max").write_text(str(limit))
         return
-    folder = _ROOT / "memory" / places["memory"].lstrip("/")
+    folder = root / "memory" / places["memory"].lstrip("/")
     names = ["memory.limit_in_bytes", *(["memory.memsw.limit_in_bytes"] if _counts_swap(folder) else [])]
     if limit > int((folder / names[0]).read_text()):
         names.reverse()  # memory alone is never allowed more than memory and swap
@@ -70,13 +70,13 @@ def cgroup_memory_limit(pid: int, limit: int) -> None:
         (folder / name).write_text(str(limit))
 
 
-def cgroup_memory_fits(pid: int, limit: int) -> bool:
+def cgroup_memory_fits(pid: int, limit: int, *, proc: Path = Path("/proc"), root: Path = _ROOT) -> bool:
     """Whether what the container of ``pid`` cannot give back (its processes' own memory and its shared memory) lies
     below ``limit`` bytes: lowered beneath it, the limit would kill. True where it cannot be read."""
     try:
-        places = _places(Path(f"/proc/{pid}/cgroup").read_text())
+        places = _places((proc / str(pid) / "cgroup").read_text())
         unified = "memory" not in places
-        folder = _ROOT / places[""].lstrip("/") if unified else _ROOT / "memory" / places["memory"].lstrip("/")
+        folder = root / places[""].lstrip("/") if unified else root / "memory" / places["memory"].lstrip("/")
         told = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
         held = ("anon", "shmem") if unified else ("total_rss", "total_shmem")
         return sum(int(told.get(name, 0)) for name in held) < limit

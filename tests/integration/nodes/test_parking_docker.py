@@ -10,7 +10,9 @@ import pytest
 
 from nodes.protocol.messages import ContainerReport
 from nodes.protocol.parking import SUSPEND, GpuState, GpuWish
+from nodes.protocol.sessions import SessionFault
 from nodes.protocol.states import Cause, ContainerState
+from tests.integration.nodes.sessions.caller import shell
 from tests.support.cluster.parking_agent import begun, goes_on, memory_limit, on, parking_agent, steps, turned
 from tests.support.cluster.portal_side import PortalSide
 from tests.support.gpu.machine import Machine, loaded
@@ -89,6 +91,20 @@ def test_a_parked_task_is_ended_without_going_on(portal: PortalSide, machine: Ma
     assert (ended.exit.cause, ended.exit.code, ended.gpus) == (Cause.STOPPED, 137, ())
     assert "told" not in portal.output(attempt)
     assert on(machine) == {}
+
+
+def test_a_shell_stands_still_with_its_task_and_none_is_opened_meanwhile(portal: PortalSide) -> None:
+    attempt = begun(portal)
+    with portal.redis.client() as redis:
+        open_one = shell(portal, redis, attempt, "cat", tty=False)
+        open_one.type("before\n")
+        open_one.until("before")
+        turned(portal, attempt, GpuWish.PARK, GpuState.PARKED)
+        refused = shell(portal, redis, attempt).ended()
+        assert (refused.fault, "parked" in refused.message) == (SessionFault.NOT_RUNNING, True)
+        open_one.type("after\n")
+        turned(portal, attempt, GpuWish.HOLD, GpuState.HELD)
+        open_one.until("after")
 
 
 @pytest.mark.parametrize("wish", list(GpuWish))

@@ -25,15 +25,19 @@ from tests.support.gpu.program import HANDLE, Program
 from tests.support.run.waiting import wait_until
 
 MIB = 1 << 20
+MEMORY_MB = 4000
+"""The memory limit of its containers."""
 CALLS = {"lock": "Lock", "checkpoint": "Checkpoint", "restore": "Restore", "unlock": "Unlock", "state": "GetState"}
 
 
 @dataclass
 class ParkingRuntime(MemoryRuntime):
-    """``limits``: each memory limit that was set; ``stubborn``: none can be."""
+    """``limits``: each memory limit that was set; ``stubborn``: none can be;
+    ``greedy``: its programs hold more than their first limit."""
 
     limits: list[int] = field(default_factory=list)
     stubborn: bool = False
+    greedy: bool = False
 
     def freezer(self) -> ParkingRuntime:
         return self
@@ -50,9 +54,9 @@ class ParkingRuntime(MemoryRuntime):
     def release(self, attempt: str) -> None:
         """Its log pauses nothing here."""
 
-    def set_memory(self, attempt: str, mb: int) -> None:
+    def set_memory(self, attempt: str, mb: int, *, although_more: bool = False) -> None:
         self._answer()
-        if self.stubborn:
+        if self.stubborn or (self.greedy and mb == MEMORY_MB and not although_more):
             raise LimitRefused("the kernel says no")
         self.limits.append(mb)
 
@@ -124,7 +128,7 @@ class ParkingNode(Node):
     def begin(self, supervisor: Supervisor) -> Program:
         supervisor.take(desired(1, order(self.spec, Phase.RUN)))
         wait_for(supervisor, self.spec, in_state(ContainerState.RUNNING))
-        limited = replace(self.runtime.containers[self.spec.attempt], memory_mb=4000)
+        limited = replace(self.runtime.containers[self.spec.attempt], memory_mb=MEMORY_MB)
         self.runtime.containers[self.spec.attempt] = limited
         return self.program(supervisor)
 

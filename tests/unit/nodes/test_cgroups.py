@@ -9,7 +9,14 @@ import pytest
 
 from nodes.agent.hardware.inventory import job_address
 from nodes.agent.hardware.numa import cpus_near
-from nodes.agent.runtimes.cgroups import cgroup_container, cgroup_denies_gpus, cgroup_usage, machine_raises_limits
+from nodes.agent.runtimes.cgroups import (
+    cgroup_container,
+    cgroup_denies_gpus,
+    cgroup_memory_fits,
+    cgroup_memory_limit,
+    cgroup_usage,
+    machine_raises_limits,
+)
 from nodes.protocol.messages import GpuInfo
 
 
@@ -67,3 +74,26 @@ def test_an_address_that_is_set_is_kept_and_its_interface_found() -> None:
     assert job_address("127.0.0.1", "") == ("127.0.0.1", "lo")
     assert job_address("", "lo") == ("127.0.0.1", "lo")
     assert job_address("10.9.8.7", "ib0") == ("10.9.8.7", "ib0")
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "folder", "stat", "limit"),
+    [
+        ("0::/docker/1b", "docker/1b", "anon 600\nfile 900\nshmem 300\n", "memory.max"),
+        ("9:memory:/docker/1b", "memory/docker/1b", "total_rss 600\ntotal_cache 900\ntotal_shmem 300\n",
+         "memory.limit_in_bytes"),
+    ],
+    ids=["version 2", "version 1, where swap is not counted"],
+)  # fmt: skip
+def test_a_memory_limit_is_set_and_fits_what_cannot_be_given_back(
+    tmp_path: Path, cgroup: str, folder: str, stat: str, limit: str
+) -> None:
+    (tmp_path / "proc" / "7").mkdir(parents=True)
+    (tmp_path / "proc" / "7" / "cgroup").write_text(f"{cgroup}\n")
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / folder / "memory.stat").write_text(stat)
+    (tmp_path / folder / limit).write_text("1000")
+    places = {"proc": tmp_path / "proc", "root": tmp_path}
+    assert [cgroup_memory_fits(7, bytes, **places) for bytes in (900, 901)] == [False, True]
+    cgroup_memory_limit(7, 4096, **places)
+    assert (tmp_path / folder / limit).read_text() == "4096"

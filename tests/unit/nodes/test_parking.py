@@ -15,7 +15,7 @@ from nodes.agent.attempts.journal import Journal
 from nodes.protocol.messages import ContainerReport
 from nodes.protocol.parking import GpuState, GpuWish, ParkFault
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
-from tests.support.cluster.parking_node import CALLS, MIB, MortalJournal, ParkingNode, parking_node
+from tests.support.cluster.parking_node import CALLS, MEMORY_MB, MIB, MortalJournal, ParkingNode, parking_node
 from tests.support.cluster.supervised_node import NOW, SPECS, desired, in_state, order, wait_for
 from tests.support.gpu.conftest import machine as machine
 from tests.support.gpu.machine import ALWAYS, BREAKS, CRASHES, HANGS, Machine
@@ -51,7 +51,20 @@ def test_it_leaves_its_gpu_and_comes_back_and_its_memory_limit_with_it(node: Par
         held = node.settled(supervisor, HELD, hurry=False)
         assert (held.parked_mb, held.gpus, fault_of(held)) == (0, node.spec.gpus, "")
         assert node.is_running(program)
-        assert node.runtime.limits == [4000 + 520 + 512, 4000]
+        assert node.runtime.limits == [MEMORY_MB + 520 + 512, MEMORY_MB]
+
+
+def test_a_task_that_took_the_memory_for_its_parking_has_a_minute_to_give_it_back(node: ParkingNode) -> None:
+    node.runtime.greedy = True
+    with node.life() as supervisor:
+        node.begin(supervisor)
+        for gpu, state in ((PARK, PARKED), (HOLD, HELD)):
+            node.turn(supervisor, gpu)
+            node.settled(supervisor, state, hurry=False)
+        assert MEMORY_MB not in node.runtime.limits
+        node.clock.ahead_s += 61
+        supervisor.wake(node.spec.attempt)
+        wait_until(lambda: MEMORY_MB in node.runtime.limits, "its old limit")
 
 
 def test_of_turns_the_highest_counts_however_late_and_often_lists_come(node: ParkingNode) -> None:
@@ -139,7 +152,7 @@ def test_what_cannot_be_parked_says_why_and_runs_on(
         assert report.fault is not None
         assert report.fault.said["says"].startswith("node_park_")
         assert node.is_running(program)
-        assert node.runtime.limits[1:] in ([], [4000])
+        assert node.runtime.limits[1:] in ([], [MEMORY_MB])
 
 
 def test_two_processes_on_one_gpu_or_two_gpus_are_not_parked(node: ParkingNode) -> None:
