@@ -35,13 +35,6 @@ KILL_LIMIT_S = 10
 """How long the kernels of a task are waited for that is to be killed."""
 _LOOK_S = 0.1
 _TRIES = 3
-_NAMES = {
-    CudaCall.LOCK: "cuCheckpointProcessLock",
-    CudaCall.CHECKPOINT: "cuCheckpointProcessCheckpoint",
-    CudaCall.RESTORE: "cuCheckpointProcessRestore",
-    CudaCall.UNLOCK: "cuCheckpointProcessUnlock",
-    CudaCall.STATE: "cuCheckpointProcessGetState",
-}
 
 
 class ParkingSteps:
@@ -87,7 +80,7 @@ class ParkingSteps:
         except NotYet as waits:
             return waits.seconds
         except CudaSilent:
-            self._save(fault=_fault(ParkFault.SILENT, wordings.PARK_SILENT(call=_NAMES[CudaCall.STATE])))
+            self._save(fault=_fault(ParkFault.SILENT, wordings.PARK_SILENT(call=CudaCall.STATE.function)))
             return RETRY_EVERY_S
         return None
 
@@ -149,7 +142,7 @@ class ParkingSteps:
         """Whether the state has to be asked, for another one was there than thought, or nobody answered."""
         if answer.code is None:
             self._save(tries=self._parking.tries + 1)
-            log.warning("CUDA gave no answer", attempt=self._record.attempt, call=_NAMES[call])
+            log.warning("CUDA gave no answer", attempt=self._record.attempt, call=call.function)
         if answer.code in (None, Code.ILLEGAL_STATE):
             self._calls.forget()
             return True
@@ -246,19 +239,19 @@ class ParkingSteps:
         if answer.code == Code.NOT_INITIALIZED:
             return self._gone()
         if answer.code == Code.NOT_SUPPORTED:
-            why = wordings.PARK_REFUSED(call=_NAMES[CudaCall.CHECKPOINT], code=answer.code)
+            why = wordings.PARK_REFUSED(call=CudaCall.CHECKPOINT.function, code=answer.code)
             return self._gives_up(ParkFault.REFUSED, why)
         return self._failed(CudaCall.CHECKPOINT, answer)
 
     def _failed(self, call: CudaCall, answer: Answer) -> Step:
         if answer.code is None:
             self._calls.forget()
-            return self._gives_up(ParkFault.SILENT, wordings.PARK_SILENT(call=_NAMES[call]))
+            return self._gives_up(ParkFault.SILENT, wordings.PARK_SILENT(call=call.function))
         if answer.code in (Code.NOT_SUPPORTED, Code.NOT_FOUND):
-            self._context.suspension.switch_off(_NAMES[call], answer.code)
-            why = wordings.PARK_CALLS(call=_NAMES[call], code=answer.code)
+            self._context.suspension.switch_off(call.function, answer.code)
+            why = wordings.PARK_CALLS(call=call.function, code=answer.code)
             return self._gives_up(ParkFault.UNSUPPORTED, why)
-        return self._gives_up(ParkFault.FAILED, wordings.PARK_FAILED(call=_NAMES[call], code=answer.code))
+        return self._gives_up(ParkFault.FAILED, wordings.PARK_FAILED(call=call.function, code=answer.code))
 
     def _gone(self) -> Step:
         """Its process has no CUDA any more, so what it has on its GPU is looked at anew."""
@@ -352,7 +345,7 @@ class ParkingSteps:
 
     def _loses(self, answer: Answer) -> Step:
         code = "nothing" if answer.code is None else answer.code or f"state {answer.state}"
-        why = wordings.PARK_LOST(call=_NAMES[CudaCall.RESTORE], code=code)
+        why = wordings.PARK_LOST(call=CudaCall.RESTORE.function, code=code)
         return self._gives_up(ParkFault.LOST, why, Step.LOST)
 
     def _unlock(self) -> Step:

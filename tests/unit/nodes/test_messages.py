@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from nodes.protocol.messages import StorageWish, decode, encode
+from nodes.protocol.messages import ContainerReport, Order, StorageWish, decode, encode
+from nodes.protocol.parking import GpuState, GpuWish
 
 WISH = StorageWish(name="data", root="/mnt/data")
 
@@ -18,3 +19,10 @@ def test_a_message_comes_back_as_it_was() -> None:
 def test_what_is_no_message_is_refused_as_one_that_cannot_be_read(body: bytes) -> None:
     with pytest.raises(msgspec.MsgspecError):
         decode(body, StorageWish)
+
+
+def test_a_neighbouring_release_that_knows_no_parking_is_understood() -> None:
+    order = decode(b'{"attempt": "a", "phase": "run", "spec_hash": "1", "since": 1}', Order)
+    report = decode(b'{"attempt": "a", "state": "running", "spec_hash": "1", "generation": 1}', ContainerReport)
+    assert (order.turn, order.gpu) == (0, GpuWish.HOLD)
+    assert (report.gpu, report.turn, report.parked_mb, report.fault) == (GpuState.HELD, 0, 0, None)

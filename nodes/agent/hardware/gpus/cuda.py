@@ -24,6 +24,11 @@ class CudaCall(StrEnum):
     RESTORE = "restore"
     UNLOCK = "unlock"
 
+    @property
+    def function(self) -> str:
+        """CUDA's name for it, where it is of a process."""
+        return f"cuCheckpointProcess{'GetState' if self is CudaCall.STATE else self.capitalize()}"
+
 
 class CudaState(IntEnum):
     """``CUprocessState``."""
