@@ -159,10 +159,12 @@ describe("task roles", () => {
   });
 
   test("a renamed one is renamed wherever the file names it, and keeps its place", () => {
-    const placed = writeField(two, "sku", "A100", "worker");
+    const placed = writeField(writeField(two, "sku", "A100", "worker"), "most", "8", "worker");
     const renamed = renameRole(placed, "worker", "master");
     expect(readJob(renamed)?.roles.map((role) => role.name)).toEqual(["master", "role2"]);
     expect(parse(renamed).extras.hivedScheduler.taskRoles).toEqual({ master: { skuType: "A100" } });
+    expect(parse(renamed).extras.berth.elastic).toEqual({ master: { max: 8 } });
+    expect(writeField(placed, "most", "", "worker")).not.toContain("elastic");
     expect(renamed).toContain("# my first job");
   });
 

@@ -19,6 +19,7 @@ interface Place {
 
 const extras = (...rest: Path): (() => Path) => () => ["extras", ...rest];
 const inRole = (...rest: Path): ((role: string) => Path) => (role) => ["taskRoles", role, ...rest];
+const elastic = (key: string): ((role: string) => Path) => (role) => ["extras", "berth", "elastic", role, key];
 const hived = (key: string): ((role: string) => Path) => (role) => ["extras", "hivedScheduler", "taskRoles", role, key];
 
 export const JOB_FIELDS: Record<string, Place> = {
@@ -41,6 +42,8 @@ export const JOB_FIELDS: Record<string, Place> = {
 
 export const ROLE_FIELDS: Record<string, Place> = {
   instances: { kind: "number", path: inRole("instances"), required: true },
+  least: { kind: "number", path: elastic("min") },
+  most: { kind: "number", path: elastic("max") },
   image: { kind: "text", path: inRole("dockerImage"), required: true },
   gpu: { kind: "number", path: inRole("resourcePerInstance", "gpu"), required: true },
   cpu: { kind: "number", path: inRole("resourcePerInstance", "cpu"), required: true },

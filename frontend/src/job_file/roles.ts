@@ -5,7 +5,7 @@ import { at, drop, type Path, plain, put, rename } from "./file.ts";
 const ROLE_NAME = /^[a-zA-Z_][a-zA-Z0-9_]*$/;
 
 /** Sections that name task roles as keys. */
-const BY_ROLE: Path[] = [["taskRoles"], ["extras", "hivedScheduler", "taskRoles"]];
+const BY_ROLE: Path[] = [["taskRoles"], ["extras", "hivedScheduler", "taskRoles"], ["extras", "berth", "elastic"]];
 
 export function roleNames(job: unknown): string[] {
   const roles = at(job, ["taskRoles"]);

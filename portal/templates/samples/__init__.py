@@ -18,7 +18,7 @@ FILES = Path(__file__).parent / "files"
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "start": ("hello", "jupyter", "pytorch-regression", "sklearn-text"),
     "training": ("pytorch-mnist", "keras-mnist", "tensorflow-cifar10"),
-    "several servers": ("pytorch-distributed", "horovod-benchmark"),
+    "several servers": ("pytorch-distributed", "pytorch-elastic", "horovod-benchmark"),
     "serving": ("tensorflow-serving",),
     "AMD": ("rocm-pytorch", "rocm-tensorflow"),
     "older": ("mxnet-autoencoder", "chainer-cifar", "caffe-mnist", "caffe2-resnet50"),
