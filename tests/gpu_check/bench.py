@@ -10,9 +10,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from tests.gpu_check.cuda import LOCKED, PARKED, RUNNING, STATES, Driver
+from nodes.agent.hardware.gpus.cuda import CudaState
+from tests.gpu_check.cuda import Driver
+from tests.gpu_check.failing import fail
+from tests.gpu_check.parker import Parker, Told, named
 from tests.gpu_check.readings import Gpu
 
 ROOT = Path(__file__).parents[2]
@@ -21,18 +24,6 @@ SLACK = 64 * MIB
 """Memory of a GPU that is not counted as left over."""
 
 START_S, LOCK_S, SETTLE_S = 60, 10, 5
-
-
-class Failed(Exception):
-    """A check found something that is not as it should be."""
-
-
-class NotHere(Exception):
-    """What a check is about does not exist on this machine."""
-
-
-def fail(text: str) -> NoReturn:
-    raise Failed(text)
 
 
 class Program:
@@ -97,7 +88,7 @@ class Bench:
     """``deadline``: by time.monotonic(), when the check is killed. ``told`` is called with what was measured so far."""
 
     def __init__(self, uuid: str, torch_python: str, deadline: float, told: Callable[[dict[str, Any]], None]) -> None:
-        self.gpu, self.driver, self.deadline = Gpu(uuid), Driver(), deadline
+        self.gpu, self.driver, self.parker, self.deadline = Gpu(uuid), Driver(), Parker(deadline), deadline
         self.torch_python, self.tell = torch_python, told
         self.idle = self.gpu.used()
         self._programs: list[Program] = []
@@ -118,33 +109,28 @@ class Bench:
     def park(self, program: Program) -> float:
         """Takes it off the GPU; in seconds. Raises Failed, the program unlocked."""
         begun = time.monotonic()
-        self.succeed("lock", self.driver.lock(program.pid, LOCK_S * 1000))
-        wrong = self.driver.checkpoint(program.pid)
+        self.succeed("lock", self.parker.lock(program.pid, LOCK_S), CudaState.LOCKED)
+        told = self.parker.checkpoint(program.pid)
         took = time.monotonic() - begun
-        if wrong:
-            self.driver.unlock(program.pid)
-        self.succeed("checkpoint", wrong)
-        self.expect_state(program, PARKED)
+        if told.state == CudaState.LOCKED:
+            self.parker.unlock(program.pid)
+        self.succeed("checkpoint", told, CudaState.CHECKPOINTED)
         return took
 
     def resume(self, program: Program) -> float:
         """Puts it back; in seconds. Raises Failed."""
         begun = time.monotonic()
-        self.succeed("restore", self.driver.restore(program.pid))
+        self.succeed("restore", self.parker.restore(program.pid), CudaState.LOCKED)
         program.restored = True
-        self.succeed("unlock", self.driver.unlock(program.pid))
-        took = time.monotonic() - begun
-        self.expect_state(program, RUNNING)
-        return took
+        self.succeed("unlock", self.parker.unlock(program.pid), CudaState.RUNNING)
+        return time.monotonic() - begun
 
-    def succeed(self, call: str, answer: int) -> None:
-        if answer:
-            fail(f"{call} answered {self.driver.named(answer)}")
-
-    def expect_state(self, program: Program, state: int) -> None:
-        found = self.driver.state(program.pid)
-        if found != state:
-            fail(f"the process is {STATES.get(found or 0, found)}, not {STATES[state]}")
+    def succeed(self, call: str, told: Told, state: CudaState) -> None:
+        """Raises Failed for another answer than success, and for another state than this."""
+        if told.code:
+            fail(f"{call} answered {self.driver.named(told.code)}")
+        if told.state != state:
+            fail(f"after {call} the process is {named(told.state)}, not {named(state)}")
 
     def expect_gone(self, program: Program) -> None:
         """Nothing of a process is left on the GPU. Raises Failed."""
@@ -162,11 +148,11 @@ class Bench:
 
     def end(self, program: Program) -> None:
         """What was restored is parked before it is killed: a driver is known that takes the machine down otherwise."""
-        state = self.driver.state(program.pid) if program.restored else None
-        if state == RUNNING and not self.driver.lock(program.pid, LOCK_S * 1000):
-            state = LOCKED
-        if state == LOCKED:
-            self.driver.checkpoint(program.pid)
+        state = self.parker.state(program.pid) if program.restored else None
+        if state == CudaState.RUNNING:
+            state = self.parker.lock(program.pid, LOCK_S).state
+        if state == CudaState.LOCKED:
+            self.parker.checkpoint(program.pid)
         program.kill()
         self._programs.remove(program)
 

@@ -13,7 +13,8 @@ import pynvml
 
 from nodes.agent.hardware.gpus.activity import LEAST_S
 from nodes.agent.hardware.gpus.nvml import NvmlBackend
-from tests.gpu_check.bench import MIB, fail
+from tests.gpu_check.bench import MIB
+from tests.gpu_check.failing import fail
 from tests.gpu_check.readings import Gpu, free_memory
 
 NOT_TOLD = (

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import time
 
-from tests.gpu_check.bench import MIB, Bench, NotHere, Program, fail
-from tests.gpu_check.cuda import LOCKED, NOT_READY, OUT_OF_MEMORY, PARKED, RUNNING, STATES
+from nodes.agent.hardware.gpus.cuda import Code, CudaState
+from tests.gpu_check.bench import MIB, Bench, Program
+from tests.gpu_check.failing import NotHere, fail
+from tests.gpu_check.parker import named
 
-KERNEL_S, LIMIT_MS = 6, 1000
+KERNEL_S, LIMIT_S = 6, 1
 PARKED_SHARE = 0.06
 """Of the GPU's memory: more than what a program that fills the GPU leaves free."""
 
@@ -18,13 +20,14 @@ def long_kernel(bench: Bench) -> str:
     program = bench.start("--spin-s", KERNEL_S, "--pace-ms", 20)
     program.wait_for_line("spinning")
     begun = time.monotonic()
-    answer = bench.driver.lock(program.pid, LIMIT_MS)
+    answer, state = bench.parker.lock(program.pid, LIMIT_S)
     took = time.monotonic() - begun
-    if answer != NOT_READY:
-        fail(f"lock answered {bench.driver.named(answer)}, not {bench.driver.named(NOT_READY)}")
-    if took > LIMIT_MS / 1000 + 2:
-        fail(f"lock with a limit of {LIMIT_MS / 1000:g} s gave up after {took:.1f} s")
-    bench.expect_state(program, RUNNING)
+    if answer != Code.NOT_READY:
+        fail(f"lock answered {bench.driver.named(answer)}, not {bench.driver.named(Code.NOT_READY)}")
+    if took > LIMIT_S + 2:
+        fail(f"lock with a limit of {LIMIT_S} s gave up after {took:.1f} s")
+    if state != CudaState.RUNNING:
+        fail(f"after the limit the process is {named(state)}")
     program.tell()
     program.wait_for_steps(2)
     return f"lock answered {bench.driver.named(answer)} after {took:.1f} s, and the kernel came to its end"
@@ -33,7 +36,9 @@ def long_kernel(bench: Bench) -> str:
 def managed_memory(bench: Bench) -> str:
     """A program with managed memory cannot be parked, and goes on once it is unlocked; or it can, in a newer driver."""
     program = bench.running("--managed-mib", 1)
-    return refused_or_parked(bench, program)
+    told = tried(bench, program)
+    program.goes_on()
+    return f"{told}, and it goes on"
 
 
 def full_gpu(bench: Bench) -> str:
@@ -42,13 +47,14 @@ def full_gpu(bench: Bench) -> str:
     bench.park(program)
     other = bench.start("--fill", "--pace-ms", 20)
     other.wait_for_steps(3)
-    first = bench.driver.restore(program.pid)
-    if first != OUT_OF_MEMORY:
-        fail(f"restore into a full GPU answered {bench.driver.named(first)}, not {bench.driver.named(OUT_OF_MEMORY)}")
+    first = bench.parker.restore(program.pid).code
+    if first != Code.OUT_OF_MEMORY:
+        expected = bench.driver.named(Code.OUT_OF_MEMORY)
+        fail(f"restore into a full GPU answered {bench.driver.named(first)}, not {expected}")
     other.goes_on()
     bench.end(other)
-    second = bench.driver.restore(program.pid)
-    bench.tell({"restored_later": second == 0, "state": bench.driver.state(program.pid)})
+    second, state = bench.parker.restore(program.pid)
+    bench.tell({"restored_later": second == 0, "state": state})
     program.restored = second == 0
     later = f"restore answered {bench.driver.named(second)}: it is lost" if second else "it was restored"
     return f"restore answered {bench.driver.named(first)}; with room again {later}"
@@ -69,10 +75,9 @@ def shared_memory(bench: Bench) -> str:
 def not_parked(bench: Bench) -> str:
     """A restore of what runs is refused, and harms nothing."""
     program = bench.running()
-    answer = bench.driver.restore(program.pid)
-    if not answer:
-        fail("restore of a process that runs answered success")
-    bench.expect_state(program, RUNNING)
+    answer, state = bench.parker.restore(program.pid)
+    if not answer or state != CudaState.RUNNING:
+        fail(f"restore of a process that runs answered {bench.driver.named(answer)}; it is {named(state)}")
     program.goes_on()
     return f"restore of a process that runs answered {bench.driver.named(answer)}, and it goes on"
 
@@ -83,7 +88,7 @@ def gone(bench: Bench) -> str:
     bench.park(program)
     program.kill()
     bench.expect_gone(program)
-    answer = bench.driver.restore(program.pid)
+    answer = bench.parker.restore(program.pid).code
     if not answer:
         fail("restore of a process that is gone answered success")
     return f"restore of a process that is gone answered {bench.driver.named(answer)}"
@@ -101,29 +106,20 @@ def killed(bench: Bench) -> str:
     return f"parked again and killed: its memory was free after {time.monotonic() - begun:.1f} s"
 
 
-def refused_or_parked(bench: Bench, program: Program) -> str:
-    """Whichever: it goes on afterwards. Raises Failed."""
-    told = tried(bench, program)
-    bench.expect_state(program, RUNNING)
-    program.goes_on()
-    return f"{told}, and it goes on"
-
-
 def tried(bench: Bench, program: Program) -> str:
     """What comes of parking and resuming it, each answer with the state that it leaves."""
-    lock = bench.driver.lock(program.pid, 5000)
+    lock = bench.parker.lock(program.pid, 5).code
     if lock:
         return f"lock answered {bench.driver.named(lock)}"
-    checkpoint = bench.driver.checkpoint(program.pid)
-    state = bench.driver.state(program.pid)
-    if state == LOCKED:
-        unlock = bench.driver.unlock(program.pid)
+    checkpoint, state = bench.parker.checkpoint(program.pid)
+    if state == CudaState.LOCKED:
+        unlock = bench.parker.unlock(program.pid).code
         return f"checkpoint answered {bench.driver.named(checkpoint)}, unlock {bench.driver.named(unlock)}"
-    if state != PARKED:
-        fail(f"checkpoint answered {bench.driver.named(checkpoint)}; the process is {STATES.get(state or 0, state)}")
-    restore = bench.driver.restore(program.pid)
+    if state != CudaState.CHECKPOINTED:
+        fail(f"checkpoint answered {bench.driver.named(checkpoint)}; the process is {named(state)}")
+    restore = bench.parker.restore(program.pid).code
     program.restored = not restore
     if restore:
         return f"it was parked, and restore answered {bench.driver.named(restore)}"
-    bench.succeed("unlock", bench.driver.unlock(program.pid))
+    bench.succeed("unlock", bench.parker.unlock(program.pid), CudaState.RUNNING)
     return "it was parked and resumed"

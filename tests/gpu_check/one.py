@@ -12,9 +12,10 @@ from typing import Any
 
 import pynvml
 
-from tests.gpu_check.bench import Bench, Failed, NotHere
+from tests.gpu_check.bench import Bench
 from tests.gpu_check.checks import CHECKS, LOOK
 from tests.gpu_check.cuda import CudaError
+from tests.gpu_check.failing import Failed, NotHere
 
 ALONE_S = 30
 """So long after its deadline it ends by itself, when nobody is left to kill it."""

@@ -81,7 +81,8 @@ def stays(machine: Machine) -> None:
         ("B", lambda machine: machine.fail(CHECKPOINT, 999), "checkpoint answered 999 (CUDA_ERROR_UNKNOWN)"),
         ("F-kernel", lambda machine: machine.fail(LOCK, 801), "lock answered 801 (CUDA_ERROR_NOT_SUPPORTED), not 600"),
         ("F-full", lambda machine: machine.fail(RESTORE, 999), "restore into a full GPU answered 999"),
-        ("F-gone", lambda machine: machine.fail(LOCK, CRASHES), "its process ended with SIGSEGV"),
+        ("F-gone", lambda machine: machine.fail(LOCK, CRASHES), "the process that called lock died"),
+        ("facts", lambda machine: machine.fail("nvmlDeviceGetName", CRASHES), "its process ended with SIGSEGV"),
     ],
 )
 def test_each_phase_finds_what_is_wrong(
@@ -97,11 +98,19 @@ def test_each_phase_finds_what_is_wrong(
 def test_a_check_that_hangs_is_killed_with_its_programs_and_what_it_measured_is_kept(
     machine: Machine, tmp_path: Path
 ) -> None:
-    machine.fail(RESTORE, HANGS)
+    machine.fail("nvmlDeviceGetComputeRunningProcesses_v3", HANGS)
     outcome = child.check("A", tmp_path, uuid(machine), "", 8)
     assert (outcome.result, outcome.text, outcome.stuck) == ("failed", "killed: it was not done after 8 s", False)
     assert outcome.figures["held_mib"] == 45
+    machine.mend()
     assert child.look(tmp_path).figures["gpus"][0]["used_mib"] == 0
+
+
+@pytest.mark.root
+def test_a_call_without_an_answer_is_told_by_its_name(machine: Machine, tmp_path: Path) -> None:
+    machine.fail(RESTORE, HANGS, times=1)
+    outcome = child.check("F-running", tmp_path, uuid(machine), "", 6)
+    assert (outcome.result, outcome.text) == ("failed", "restore gave no answer")
 
 
 def test_without_a_gpu_or_with_one_in_use_nothing_is_begun(machine: Machine, tmp_path: Path) -> None:

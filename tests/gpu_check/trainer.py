@@ -15,7 +15,8 @@ import time
 from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from pathlib import Path
 
-from tests.gpu_check.cuda import OUT_OF_MEMORY, Driver
+from nodes.agent.hardware.gpus.cuda import Code
+from tests.gpu_check.cuda import Driver
 
 MIB = 1 << 20
 NUMBERS = 4096
@@ -75,7 +76,10 @@ class Trainer:
         self.driver("cuMemGetInfo_v2", byref(free), byref(total))
         for _ in range(FILL_UP_TO):
             address = c_uint64()
-            if self.driver.answer("cuMemAlloc_v2", byref(address), c_size_t(free.value // FILL_PARTS)) == OUT_OF_MEMORY:
+            if (
+                self.driver.answer("cuMemAlloc_v2", byref(address), c_size_t(free.value // FILL_PARTS))
+                == Code.OUT_OF_MEMORY
+            ):
                 return
 
     def intact(self) -> bool:

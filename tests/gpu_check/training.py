@@ -7,7 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.gpu_check.bench import MIB, Bench, NotHere, Program, fail
+from tests.gpu_check.bench import MIB, Bench, Program
+from tests.gpu_check.failing import NotHere, fail
 from tests.gpu_check.readings import charged, free_memory, resident
 
 STEPS, PARKED_AT, PACE_MS = 150, 20, 20
