@@ -180,13 +180,14 @@ def test_a_plan_that_two_schedulers_carry_out_is_carried_out_once(
 def test_a_scheduler_that_dies_at_any_statement_leaves_each_decision_whole_or_undone(
     world: World, teams: Teams, case: Callable[[World, Teams], Case]
 ) -> None:
+    """Of several decisions not at each statement: each of them has a case of its own."""
     loaded, parts = case(world, teams)
     whole = [state()]
     for number in range(1, len(parts) + 1):
         with undone():
             carry_out(loaded, **plan_of(parts[:number]))
             whole.append(state())
-    for number in range(1, 500):
+    for number in range(1, 500, len(parts)):
         with undone():
             with dying_at(number) as passed, suppress(Died):
                 carry_out(loaded, **plan_of(parts))

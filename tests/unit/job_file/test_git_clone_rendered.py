@@ -38,7 +38,8 @@ while :; do sleep 0.1; done
 class Place:
     """A working folder with a whole `PATH` of its own, and a repository to clone."""
 
-    def __init__(self, folder: Path, shell: str) -> None:
+    def __init__(self, folder: Path, shell: str, like: Path | None = None) -> None:
+        """``like``: the folder of another place, whose repository it has."""
         self.folder, self.work, self.bin = folder, folder / "work", folder / "bin"
         self.seen, self.hangs = folder / "arguments", Event()
         for one in (self.work, self.bin):
@@ -49,11 +50,19 @@ class Place:
         (self.bin / "git").write_text(ARGUMENTS.format(git=shutil.which("git")))
         (self.bin / "git").chmod(0o755)
         self.bare = folder / "web" / "a b.git"
-        self.git("init", "-q", "-b", "main", folder / "source")
-        self.commit = self.change("one")
-        self.git("clone", "-q", "--bare", folder / "source", self.bare)
-        self.git("-C", self.bare, "update-server-info")
+        if like is None:
+            self._make()
+        else:
+            for part in ("source", "web"):
+                shutil.copytree(like / part, folder / part)
+        self.commit = self.git("-C", self.bare, "rev-parse", "main")
         self.uri = f"file://{self.bare}"
+
+    def _make(self) -> None:
+        self.git("init", "-q", "-b", "main", self.folder / "source")
+        self.change("one")
+        self.git("clone", "-q", "--bare", self.folder / "source", self.bare)
+        self.git("-C", self.bare, "update-server-info")
 
     def git(self, *words: Any) -> str:
         env = {**os.environ, **AUTHOR, "GIT_CONFIG_GLOBAL": "/dev/null"}
@@ -95,14 +104,20 @@ class Place:
         return any(word.encode() in one.read_bytes() for one in files)
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the repository was made that all others are copies of."""
+    return Place(tmp_path_factory.mktemp("made"), "bash").folder
+
+
 @pytest.fixture(params=["bash", "dash", "busybox"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    return Place(tmp_path, request.param)
+def place(request: pytest.FixtureRequest, tmp_path: Path, made: Path) -> Place:
+    return Place(tmp_path, request.param, made)
 
 
 @pytest.fixture
-def bash(tmp_path: Path) -> Place:
-    return Place(tmp_path, "bash")
+def bash(tmp_path: Path, made: Path) -> Place:
+    return Place(tmp_path, "bash", made)
 
 
 def git(uri: str, policy: str | None = None, **parameters: Any) -> dict[str, Any]:
