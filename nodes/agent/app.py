@@ -18,7 +18,8 @@ from nodes.protocol.names import CELERY_DEFAULTS, agent_transport_options, node_
 def app_make(options: Options) -> Celery:
     """Builds an app that consumes only the node's own queue, with the agent that its worker starts."""
     clock = SystemClock()
-    app = Celery("nodes", set_as_current=False)
+    # Without fixups: Celery would load the portal where its settings are named, as they are by `make run`.
+    app = Celery("nodes", set_as_current=False, fixups=[])
     app.conf.update(
         CELERY_DEFAULTS,
         broker_read_url=options.redis_url,

@@ -47,6 +47,13 @@ def test_a_task_is_prepared_started_followed_to_its_end_and_removed(portal: Port
     wait_until(lambda: portal.container(attempt) is None, "the attempt to leave the reports")
 
 
+def test_an_agent_loads_nothing_of_a_portal_whose_settings_are_named_where_it_starts(portal: PortalSide) -> None:
+    assert os.environ["DJANGO_SETTINGS_MODULE"], "as `make run` names them"
+    libraries = Path(f"/proc/{portal.agent.pid}/maps").read_text()
+    assert "hiredis" in libraries
+    assert "psycopg" not in libraries
+
+
 def test_a_task_that_fails_tells_its_status(portal: PortalSide) -> None:
     ended = portal.wait_end(portal.run("echo broken >&2\nexit 3"))
     assert ended.exit is not None
