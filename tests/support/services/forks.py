@@ -133,13 +133,13 @@ def portal_prepared() -> None:
     import django
 
     django.setup()
-    from django.conf import settings
+    from django.apps import apps
 
     for name in ("celery.bin.celery", "celery.apps.worker", "kombu.transport.redis", "uvicorn.main"):
         import_module(name)
-    for app in settings.INSTALLED_APPS:
-        if app.startswith("portal.") and find_spec(f"{app}.tasks"):
-            import_module(f"{app}.tasks")
+    for app in apps.get_app_configs():
+        if app.name.startswith("portal.") and find_spec(f"{app.name}.tasks"):
+            import_module(f"{app.name}.tasks")
 
 
 def agents_prepared() -> None:
