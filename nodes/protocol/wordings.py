@@ -153,7 +153,7 @@ PARK_REFUSED = Wording(
 )
 PARK_FAILED = Wording("node_park_failed", "CUDA did not park it: %(call)s answers %(code)s")
 PARK_SILENT = Wording("node_park_silent", "CUDA gave no answer to %(call)s")
-PARK_LEFT = Wording("node_park_left", "some of its memory stayed on the GPU, held by process %(pids)s; it was put back")
+PARK_LEFT = Wording("node_park_left", "memory on its GPU was not freed, held by process %(pids)s: it is not parked")
 PARK_GPU_HELD = Wording("node_park_gpu_held", "its GPU is still held by %(other)s")
 PARK_GPU_FULL = Wording("node_park_gpu_full", "its GPU has %(free)s MB free, and %(mb)s MB are needed to put it back")
 PARK_LOST = Wording("node_park_lost", "it was parked and could not be put back on its GPU: %(call)s answers %(code)s")

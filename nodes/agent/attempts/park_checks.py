@@ -37,7 +37,7 @@ class ParkChecks:
     def planned(self, record: Record, found: RuntimeContainer) -> Parking:
         """The record of parking at its first step, with what the task has on its GPU. Raises CannotPark."""
         parking = record.parking
-        if (fault := self._context.suspension.fault()) is not None:
+        if (fault := self._context.suspension.fault(fresh=True)) is not None:
             raise CannotPark(fault)
         if len(record.gpus) != 1:
             raise _cannot(ParkFault.PROCESSES, wordings.PARK_GPUS(count=len(record.gpus)))
@@ -68,7 +68,10 @@ class ParkChecks:
         use = self._context.gpu_use(record.gpus[0])
         if use is None:
             return []
-        freed, parking = record.parking.gpu_used_mb - use.used_mb, record.parking
+        parking = record.parking
+        if parking.pid is None:  # somebody else may hold memory for it, as the server of MPS does
+            return sorted(use.processes) or None
+        freed = parking.gpu_used_mb - use.used_mb
         pids = self._own(record, use.processes)
         return None if not pids and freed >= _FREED * parking.used_mb else pids or sorted(use.processes)
 

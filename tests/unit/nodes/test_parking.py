@@ -98,6 +98,15 @@ def test_a_task_that_uses_no_gpu_is_paused_and_gets_sigterm(node: ParkingNode) -
         assert node.runtime.signals == [SIGTERM]
 
 
+def test_a_task_is_not_taken_for_idle_while_anybody_is_on_its_gpu(node: ParkingNode) -> None:
+    with node.life() as supervisor:
+        node.begin(supervisor).kill()
+        node.machine.run_process(0, 4711, 300)
+        node.turn(supervisor, PARK)
+        assert fault_of(node.failed(supervisor)) == ParkFault.LEFT_MEMORY
+        assert not node.runtime.containers[node.spec.attempt].paused
+
+
 # ---------------------------------------------------------------- what stands in the way
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import threading
+import time
 from pathlib import Path
 
 import psutil
@@ -22,6 +23,7 @@ DRIVER = 580
 MARGIN_MB = 1024
 """Free memory of a GPU beyond what comes back to it: a restore that finds too little loses the task."""
 _PROBE_S = 20.0
+_LOOK_EVERY_S = 60.0
 _MPS = "nvidia-cuda-mps"
 """Its control daemon and servers, whose names the kernel cuts to 15 characters."""
 
@@ -37,10 +39,15 @@ class Suspension:
         self._lock = threading.Lock()
         self._found: tuple[str, Sentence | None] | None = None  # by driver
         self._told: Sentence | None = None
+        self._looked_at = float("-inf")
+        self._processes: Sentence | None = None
         self.margin_mb = MARGIN_MB
 
-    def fault(self) -> GpuFault | None:
-        """Why nothing can be parked here; None where it can."""
+    def fault(self, *, fresh: bool = False) -> GpuFault | None:
+        """Why nothing can be parked here; None where it can. ``fresh``: the server's processes are looked at anew."""
+        with self._lock:
+            if fresh or time.monotonic() - self._looked_at >= _LOOK_EVERY_S:
+                self._looked_at, self._processes = time.monotonic(), self._of_processes()
         why = self._why()
         if why is not None and why != self._told:
             log.info("tasks cannot be parked here", reason=str(why))
@@ -59,10 +66,9 @@ class Suspension:
         return max(0, min(most, total - promised_mb))
 
     def _why(self) -> Sentence | None:
-        freezer = self._runtime.freezer()
         if self._allowed_mb == 0:
             return wordings.PARK_OFF()
-        if freezer is None:
+        if self._runtime.freezer() is None:
             return wordings.PARK_RUNTIME()
         if self._gpus.simulated:
             return wordings.PARK_SIMULATED()
@@ -70,17 +76,21 @@ class Suspension:
             return wordings.PARK_PROCESSOR(processor=platform.machine())
         if os.geteuid() != 0:
             return wordings.PARK_ROOT()
-        if not freezer.sees_processes():
-            return wordings.PARK_PIDS()
         driver = self._driver()
         if not driver.partition(".")[0].isdigit() or int(driver.partition(".")[0]) < DRIVER:
             return wordings.PARK_DRIVER(driver=driver or "none")
-        if _mps_runs():
-            return wordings.PARK_MPS()
         with self._lock:
+            if self._processes is not None:
+                return self._processes
             if self._found is None or self._found[0] != driver:
                 self._found = (driver, _probed())
             return self._found[1]
+
+    def _of_processes(self) -> Sentence | None:
+        freezer = self._runtime.freezer()
+        if freezer is not None and not freezer.sees_processes():
+            return wordings.PARK_PIDS()
+        return wordings.PARK_MPS() if _mps_runs() else None
 
     def _driver(self) -> str:
         return next((gpu.driver for gpu in self._gpus.inventory()), "")

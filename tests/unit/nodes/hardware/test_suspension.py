@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -84,6 +86,18 @@ def test_what_the_server_lacks_is_said(backend: NvmlBackend, monkeypatch: pytest
     assert said(Suspension(backend, runtime, None)) == "library"
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     assert said(Suspension(backend, runtime, None)) == "processor"
+
+
+def test_a_server_on_which_mps_runs_parks_nothing(backend: NvmlBackend, tmp_path: Path) -> None:
+    daemon = tmp_path / "nvidia-cuda-mps-control"
+    shutil.copy("/bin/sleep", daemon)
+    suspension = Suspension(backend, ParkingRuntime(), None)
+    assert said(suspension) == ""
+    with subprocess.Popen([daemon, "60"]) as running:
+        fault = suspension.fault(fresh=True)
+        running.kill()
+    assert fault is not None
+    assert fault.said == {"says": "node_park_mps"}
 
 
 def test_its_memory_for_parked_tasks_is_what_no_task_was_promised_and_at_most_half(backend: NvmlBackend) -> None:
