@@ -128,6 +128,8 @@ def test_what_is_parked_counts_against_the_containers_memory(begin: Begin, keepe
         if raised:
             container.update(mem_limit="256m", memswap_limit="256m")
         codes = [keeper.code(f"cuCheckpointProcess{call}", pid, None) for call in ("Lock", "Checkpoint")]
+        if not raised:
+            container.wait(timeout=30)  # the Engine notices a little later than the kernel
         container.reload()
         assert (codes[1] == 0, container.status == "running") == (raised, raised)
         if raised:
