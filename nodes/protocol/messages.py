@@ -138,6 +138,7 @@ class Order:
     turn: Natural = 0  # numbers what is wanted of its GPU: of two orders the higher turn counts
     gpu: GpuWish = GpuWish.HOLD
     park_limit_s: Natural = 60  # how long its kernels are waited for when it is parked
+    peers: tuple[str, ...] = ()  # "address:port" of each task of its elastic role now; empty: the role is not elastic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,8 @@ DESIRED_TASK = "node.desired"
 WAKE_CHANNEL = "berth:logs"
 """Redis pub/sub channel of log hints, ``<task attempt id> <end offset>``, and ``<task attempt id> tail`` for unfinished
 lines; a hint may be lost, and is never trusted."""
+PEERS_VARIABLE = "BERTH_PEERS"
+"""Names the file of ``Order.peers``; in a spec it is empty, and the runtime says where the file is."""
 OWN_COMMANDS = "# berth: the job's own commands\n"
 """Line of a script before which nothing is part of the job's own commands, whose lines are counted from here."""
 

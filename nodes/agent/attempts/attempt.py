@@ -46,6 +46,7 @@ class AttemptController:
         self._state = AttemptState(record, context)
         self._order: Order | None = None
         self._layer: LayerSize | None = None
+        self._peers: tuple[str, ...] = ()  # as written last
         self._gpus_denied = self._closed = False
         self._wake = threading.Event()
         self._ssh = SshSetup(record.attempt, context.runtime, self._wake.set)
@@ -269,6 +270,7 @@ class AttemptController:
             if other is not None:
                 raise AttemptFailed(Cause.DEVICE_FAULT, wordings.GPU_HELD(other=other))
             self._state.move(ContainerState.STARTING)
+        self._update_peers()
         self._observe(self._context.runtime.start(spec))
         self._update_ssh()
         return True
@@ -289,12 +291,20 @@ class AttemptController:
         self._gpus_denied = found.gpus_denied
         if found.paused or self._context.logs.status(self.record.attempt).frozen:
             self._files.lease_touch(self.record)
+        self._update_peers()
         if not found.paused:
             self._update_ssh()
         if self._layer is not None:
             self._termination.layer(self.record, self._layer)
         wait = self._parking.look(self.record, found)
         return POLL_EVERY_S if wait is None else wait
+
+    def _update_peers(self) -> None:
+        """Tells a task of an elastic role which others there are now."""
+        peers = self._order.peers if self._order else ()
+        if peers and peers != self._peers:
+            self._context.runtime.write_peers(self.record.attempt, "".join(f"{one}\n" for one in peers))
+            self._peers = peers
 
     def _update_ssh(self) -> None:
         wanted = self._order.ssh if self._order else None
@@ -330,4 +340,4 @@ class AttemptController:
 
 def _wants(order: Order) -> tuple[object, ...]:
     """What of an order is acted on at once."""
-    return order.phase, order.spec_hash, order.ssh, order.turn
+    return order.phase, order.spec_hash, order.ssh, order.turn, order.peers

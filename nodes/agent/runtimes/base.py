@@ -281,6 +281,9 @@ class Runtime(Protocol):
     def remove_notice(self, attempt: str) -> None:
         """Removes that file, if it is there. Raises OSError."""
 
+    def write_peers(self, attempt: str, text: str) -> None:
+        """Replaces the file that the task knows as BERTH_PEERS, at once. Raises OSError."""
+
     def remove(self, attempt: str) -> None:
         """Removes the container for good, running or not; does nothing when there is none."""
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 NOTICE_VARIABLE = "BERTH_NOTICE_FILE"
 NOTICE_NAME = "notice"
+PEERS_NAME = "peers"
+"""Beside it: the other tasks of an elastic role, an ``address:port`` a line; BERTH_PEERS names it."""
 NOTICE_TARGET = "/run/berth"
 """Where a container sees its notice's folder."""
 

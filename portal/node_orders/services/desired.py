@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -24,6 +24,7 @@ from portal.common.wake import task_send
 from portal.hardware.models import Node
 from portal.hardware.services.generations import sends_lists
 from portal.jobs.models import JobAttempt, TaskAttempt
+from portal.jobs.services.attempts import LIVE
 from portal.node_orders.services.container_spec import NEEDS_SPEC
 from portal.node_orders.services.sealed_specs import specs_store
 from portal.node_orders.services.ssh import ssh_accesses
@@ -143,10 +144,11 @@ def _orders(nodes: Sequence[Node], specs_known: Collection[str]) -> dict[int, li
     by_id = {node.pk: node for node in nodes}
     rows = [(first, _Row(*rest)) for first, *rest in _ROWS(nodes=by_id)]
     ssh = ssh_accesses(row.id for _, row in rows if row.ssh and row.phase in NEEDS_SPEC)
+    peers = _peers({row.job_attempt for _, row in rows if row.least is not None and row.phase in NEEDS_SPEC})
     for node_id, row in rows:
         if row.phase in NEEDS_SPEC and not row.spec_hash:
             continue  # none possible, or committed since the specs were stored: then its own list follows
-        by_node[node_id].append(_order(row, by_id[node_id], specs_known, ssh.get(row.id)))
+        by_node[node_id].append(_order(row, by_id[node_id], specs_known, ssh.get(row.id), peers))
     return by_node
 
 
@@ -164,15 +166,34 @@ class _Row(NamedTuple):
     stop_grace_s: int
     stop_message: str
     ssh: dict[str, str]
+    job_attempt: int
+    role: int
+    least: int | None  # of an elastic role
     code: str | None  # SHA-256 of the code that comes with its job
 
 
 def _rows() -> QuerySet[TaskAttempt, Any]:
     there = TaskAttempt.objects.filter(Among("node", "nodes"), removed_at=None).order_by("created_at", "id")
-    return there.values_list("node_id", *_Row._fields[:-1], "job_attempt__job__code__sha256")
+    of_role = ("job_attempt_id", "task__role_id", "task__role__least")
+    return there.values_list("node_id", *_Row._fields[:-4], *of_role, "job_attempt__job__code__sha256")
 
 
 _ROWS = Prepared(_rows)
+_PEERS = Prepared(
+    lambda: (
+        TaskAttempt.objects.filter(LIVE, Among("job_attempt", "attempts"), phase__in=NEEDS_SPEC)
+        .order_by("task__index")
+        .values_list("job_attempt_id", "task__role_id", "node__address", "ports")
+    )
+)
+
+
+def _peers(attempts: Collection[int]) -> dict[tuple[int, int], tuple[str, ...]]:
+    """Where the tasks of these elastic attempts are that are to run, by attempt and role. One query; none without."""
+    found: dict[tuple[int, int], list[str]] = defaultdict(list)
+    for attempt, role, address, ports in _PEERS(attempts=attempts) if attempts else ():
+        found[attempt, role].append(f"{address}:{ports['http'][0]}")
+    return {key: tuple(one) for key, one in found.items()}
 
 
 def _desired(node: Node, orders: Iterable[Order], answers: int, storages: tuple[StorageWish, ...]) -> Desired:
@@ -198,7 +219,13 @@ def _ends_of_strangers(node: Node) -> Iterator[Order]:
             yield Order(attempt=attempt, phase=Phase.REMOVE, spec_hash="", since=node.generation, stop=stop)
 
 
-def _order(row: _Row, node: Node, specs_known: Collection[str], ssh: SshAccess | None) -> Order:
+def _order(
+    row: _Row,
+    node: Node,
+    specs_known: Collection[str],
+    ssh: SshAccess | None,
+    peers: Mapping[tuple[int, int], tuple[str, ...]],
+) -> Order:
     # Also with a stop: an agent that lost its record reads the log only once it knows what must be hidden in it.
     wanted = row.phase != Phase.REMOVE and row.spec_sealed and row.spec_hash not in specs_known
     return Order(
@@ -211,6 +238,7 @@ def _order(row: _Row, node: Node, specs_known: Collection[str], ssh: SshAccess |
         stop=_stop(row),
         code=_code(row, node),
         ssh=ssh,
+        peers=peers.get((row.job_attempt, row.role), ()) if row.least is not None else (),
         begun=reached(ContainerState(row.state), ContainerState.STARTING),
     )
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
 
+from nodes.protocol.names import PEERS_VARIABLE
 from portal.job_file.model import JobSpec
 from portal.job_file.rules import pai_role
 from portal.jobs.container import MASTER_PORT_LABEL
@@ -187,6 +188,7 @@ def _elastic(facts: Facts) -> dict[str, str]:
     role = facts.spec.role(facts.me.role)
     if role.elastic is None:
         return local
+    local[PEERS_VARIABLE] = ""
     first = next(peer for peer in facts.peers if (peer.role, peer.index) == (role.name, 0))
     return local | {
         "PET_NNODES": f"{role.least}:{role.instances}",

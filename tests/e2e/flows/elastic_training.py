@@ -128,7 +128,7 @@ class Training:
 
     def __init__(self, person: Person, image: str, *, least: int, most: int) -> None:
         self.person, self.most = person, most
-        commands = f"cat >train.py <<'END'\n{TRAINER}END", "torchrun train.py"
+        commands = f"cat >train.py <<'END'\n{TRAINER}END", 'wc -l <"$BERTH_PEERS"', "torchrun train.py"
         self.job = person.run(
             *commands, image=image, name="grows", instances=least, gpu=1, memory_mb=1024,
             berth={"elastic": {"worker": {"max": most}}, "gracePeriod": 10},

@@ -57,6 +57,7 @@ def test_a_bare_torchrun_grows_into_idle_gpus_and_shrinks_when_they_are_wanted(
     others.wait(others.run(SLEEP, gpu=4), "running")
     training = Training(user, running_docker.ensure_image(images.TORCH), least=1, most=3)
     training.wait_world(3)
+    assert [user.log_lines(training.job, task)[0] for task in range(3)] == ["1", "3", "3"], "who was there at its start"
     wants = bob.run(SLEEP, gpu=1, instances=2)
     bob.wait(wants, "running")
     training.wait_world(2)

@@ -184,6 +184,24 @@ def test_the_gang_alone_decides_how_the_job_ends(world: World, teams: Teams, cod
     assert Task.objects.get(job=job, index=3).state == TaskState.STOPPED
 
 
+def test_each_task_is_told_which_others_there_are_now(world: World, teams: Teams) -> None:
+    job = grown(world, teams)
+    assert told(world) == [4, 4, 4, 4]
+    other = submitted(world, teams["bob"], {0: "gpu02/1"}, name="wants", extras=PROD)
+    loaded = read()
+    carry_out(loaded, preemptions=[preempt(loaded, other, {0: "gpu02/1"}, {job: (3,)})])
+    assert told(world) == [3, 3, 3], "not the one that is told to leave"
+    ports = {spec.index: spec.ports["http"][0] for spec in specs(world).values() if spec.job == job.label}
+    (order, *_) = (order for order in world.nodes["gpu01"].desired().orders if order.peers)
+    assert order.peers == tuple(f"127.0.0.1:{ports[index]}" for index in range(3))
+
+
+def told(world: World) -> list[int]:
+    """How many tasks each running one knows of."""
+    orders = [order for node in world.nodes.values() for order in node.desired().orders]
+    return [len(order.peers) for order in orders if order.phase is Phase.RUN and order.peers]
+
+
 def specs(world: World) -> dict[int, ContainerSpec]:
     """By the task's index."""
     orders = [(node, order) for node in world.nodes.values() for order in node.desired().orders]

@@ -86,6 +86,7 @@ class MemoryRuntime:
     signals: list[int] = field(default_factory=list)
     rests: list[bool] = field(default_factory=list)
     notices: dict[str, str] = field(default_factory=dict)
+    peers: dict[str, str] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
     processes: dict[int, str] = field(default_factory=dict)  # host pid -> its container, running or not
     mirrors: Mapping[str, str] = field(default_factory=dict)
@@ -167,6 +168,10 @@ class MemoryRuntime:
     def remove_notice(self, attempt: str) -> None:
         self._answer()
         self.notices.pop(attempt, None)
+
+    def write_peers(self, attempt: str, text: str) -> None:
+        self._answer()
+        self.peers[attempt] = text
 
     def remove(self, attempt: str) -> None:
         self._answer()

@@ -190,6 +190,8 @@ def test_each_attempts_notice_is_seen_and_not_written() -> None:
     (made,) = host(spec)["mounts"]
     assert (made["Source"], made["Target"], made["ReadOnly"]) == ("/notices/a-1", "/run/berth", True)
     assert environment()["BERTH_NOTICE_FILE"] == "/run/berth/notice"
+    assert "BERTH_PEERS" not in environment()
+    assert environment(env={"BERTH_PEERS": ""})["BERTH_PEERS"] == "/run/berth/peers"
 
 
 def test_infiniband_devices_come_where_the_job_wants_and_the_node_has_them() -> None:

@@ -216,6 +216,16 @@ def test_mirrors_of_registries_come_with_the_list(node: Node) -> None:
     assert node.runtime.mirrors == {"docker.io": "mirror:5000"}
 
 
+def test_a_task_finds_its_peers_when_it_starts_and_soon_after_they_change(node: Node) -> None:
+    ordered, attempt = order(SPECS[0], Phase.RUN), SPECS[0].attempt
+    with node.life() as supervisor:
+        supervisor.take(desired(1, replace(ordered, peers=("10.0.0.7:80", "10.0.0.8:80"))))
+        wait_for(supervisor, SPECS[0], in_state(ContainerState.RUNNING))
+        assert node.runtime.peers == {attempt: "10.0.0.7:80\n10.0.0.8:80\n"}
+        supervisor.take(desired(1, replace(ordered, peers=("10.0.0.7:80",))))
+        wait_until(lambda: node.runtime.peers == {attempt: "10.0.0.7:80\n"}, "the file to say so")
+
+
 # ---------------------------------------------------------------- GPUs that fail
 
 

@@ -16,10 +16,10 @@ from docker.types import LogConfig, Mount, Ulimit
 
 from nodes.agent.runtimes.docker.gpu_requests import gpu_requests
 from nodes.agent.runtimes.script import LEASE_VARIABLE, script_command, script_environment
-from nodes.agent.runtimes.stop_notice import NOTICE_NAME, NOTICE_TARGET, NOTICE_VARIABLE
+from nodes.agent.runtimes.stop_notice import NOTICE_NAME, NOTICE_TARGET, NOTICE_VARIABLE, PEERS_NAME
 from nodes.agent.storage.folders import lease_target
 from nodes.protocol.messages import ContainerSpec
-from nodes.protocol.names import LABEL, container_name
+from nodes.protocol.names import LABEL, PEERS_VARIABLE, container_name
 
 _MB = 1 << 20
 _STARTERS = frozenset({"sh", "bash", "dash", "ash", "zsh", "env", "tini", "dumb-init", "docker-init", "catatonit"})
@@ -105,6 +105,8 @@ def environment(spec: ContainerSpec, facts: NodeFacts) -> dict[str, str]:
     if facts.simulated or not spec.gpus:
         env["NVIDIA_VISIBLE_DEVICES"] = "void"
     env[NOTICE_VARIABLE] = f"{NOTICE_TARGET}/{NOTICE_NAME}"
+    if PEERS_VARIABLE in env:
+        env[PEERS_VARIABLE] = f"{NOTICE_TARGET}/{PEERS_NAME}"
     env |= {"BERTH_ATTEMPT_ID": spec.attempt, "TINI_KILL_PROCESS_GROUP": "1"}
     return env | script_environment(spec.script)
 

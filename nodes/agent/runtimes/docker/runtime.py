@@ -42,7 +42,7 @@ from nodes.agent.runtimes.docker.shell import DockerShell, exec_end, left_behind
 from nodes.agent.runtimes.docker.ssh import ssh_start
 from nodes.agent.runtimes.sigterm import SigtermSequence, sigterm_targets
 from nodes.agent.runtimes.ssh import KEYS_NAME, OPEN_WITHIN_S
-from nodes.agent.runtimes.stop_notice import NOTICE_TARGET, notice_remove, notice_write
+from nodes.agent.runtimes.stop_notice import NOTICE_TARGET, PEERS_NAME, notice_remove, notice_write
 from nodes.agent.storage.workspace import workspace_remove
 from nodes.protocol.messages import ContainerSpec, GpuInfo, Progress, SshServer
 from nodes.protocol.names import container_name
@@ -233,6 +233,9 @@ class DockerRuntime:
 
     def remove_notice(self, attempt: str) -> None:
         notice_remove(self._notices / attempt)
+
+    def write_peers(self, attempt: str, text: str) -> None:
+        notice_write(self._notices / attempt, text, PEERS_NAME)
 
     def remove(self, attempt: str) -> None:
         if self._engine.inspect(attempt) is not None:

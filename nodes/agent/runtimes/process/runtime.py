@@ -38,12 +38,13 @@ from nodes.agent.runtimes.process.shell import ProcessShell
 from nodes.agent.runtimes.process.watch import ProcessWatch
 from nodes.agent.runtimes.script import script_command, script_environment
 from nodes.agent.runtimes.sigterm import SigtermSequence, sigterm_targets
-from nodes.agent.runtimes.stop_notice import NOTICE_NAME, NOTICE_VARIABLE, notice_remove, notice_write
+from nodes.agent.runtimes.stop_notice import NOTICE_NAME, NOTICE_VARIABLE, PEERS_NAME, notice_remove, notice_write
 from nodes.agent.storage.delete_tree import folder_remove_or_log
 from nodes.agent.storage.folders import lease_location, own_job_folder
 from nodes.agent.storage.workspace import workspace_remove
 from nodes.protocol import wordings
 from nodes.protocol.messages import ContainerSpec, Progress, SshServer
+from nodes.protocol.names import PEERS_VARIABLE
 from nodes.protocol.sessions import ShellRequest
 from nodes.protocol.states import Cause
 
@@ -157,6 +158,9 @@ class ProcessRuntime:
 
     def remove_notice(self, attempt: str) -> None:
         notice_remove(self._notice_folder(attempt))
+
+    def write_peers(self, attempt: str, text: str) -> None:
+        notice_write(self._notice_folder(attempt), text, PEERS_NAME)
 
     def remove(self, attempt: str) -> None:
         folder = self._folder / attempt
@@ -293,6 +297,8 @@ class ProcessRuntime:
         env |= {"HOME": str(home), "USER": spec.user_name, ATTEMPT_VARIABLE: spec.attempt}
         env |= {"PATH": env.get("PATH", os.defpath + ":/usr/local/bin"), "CUDA_VISIBLE_DEVICES": ",".join(spec.gpus)}
         env[NOTICE_VARIABLE] = str(self._notice_folder(spec.attempt) / NOTICE_NAME)
+        if PEERS_VARIABLE in env:
+            env[PEERS_VARIABLE] = str(self._notice_folder(spec.attempt) / PEERS_NAME)
         if spec.job_dir is not None:
             env["BERTH_JOB_DIR"] = on_node(places, spec.job_dir)
         if lease_location(spec) is not None:
