@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pynvml
@@ -51,11 +51,12 @@ class Keeper:
 
 
 @pytest.fixture
-def keeper(machine: Machine, start: Start) -> Keeper:
+def keeper(machine: Machine, start: Start) -> Iterator[Keeper]:
     pynvml.nvmlInit()
     program = Program(machine)
     program("cuInit", 0)
-    return Keeper(program)
+    yield Keeper(program)
+    program.end()  # also one whose call never comes back
 
 
 def processes() -> dict[int, int]:
