@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from scheduling.cells.claims import needs_of, parked_in
 from scheduling.cycle.cycle_state import Cycle, QueueProgress
+from scheduling.model.elastic import EXTRA
 from scheduling.model.job import Borrow, Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.model.plan import Preempt, Start
 from scheduling.model.snapshot import Claim
@@ -81,8 +82,8 @@ class Preemptors:
         return True
 
     def _somebody_leaves(self, vc: str) -> bool:
-        """Whether tasks of the virtual cluster are still leaving."""
-        running = (one for one in self.state.running.values() if one.job.vc == vc)
+        """Whether tasks of the virtual cluster, or extra tasks of any, are still leaving."""
+        running = (one for one in self.state.running.values() if one.job.vc == vc or one.job.priority == EXTRA)
         return any(task.leaving for one in running for task in one.tasks)
 
     def starting(self) -> set[str]:

@@ -307,7 +307,9 @@ def test_a_job_on_loan_gets_the_place_of_extra_tasks_whose_ever_they_are(about: 
     assert len(preempt.victims[0].tasks) == 2
     assert {use.virtual_cell for use in preempt.placements[0].leaves} == {None}
     made.carry_out(plan)
-    assert wait_of(made.plan(2), "lent").reason.numbers["first"] == "elastic"
+    meanwhile = made.plan(2)
+    assert (meanwhile.answers, meanwhile.releases) == ((), ())
+    assert wait_of(meanwhile, "lent").reason.numbers["first"] == "elastic"
     made.finish("elastic", preempt.victims[0].tasks)
     assert start_of(made.plan(3), "lent").placements == preempt.placements
 
