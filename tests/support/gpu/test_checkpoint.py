@@ -232,6 +232,8 @@ def test_without_persistence_the_driver_has_to_be_begun_for_a_restore(
 def test_a_paused_process_cannot_be_parked_and_is_once_it_goes_on(keeper: Keeper, start: Start) -> None:
     program = start()
     os.kill(program.pid, signal.SIGSTOP)
+    stat = Path(f"/proc/{program.pid}/stat")
+    wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "the pause")
     keeper.program.begin("cuCheckpointProcessLock", program.pid, None)
     time.sleep(0.05)  # it would have answered
     assert not keeper.program.answered()
