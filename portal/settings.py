@@ -119,6 +119,7 @@ INSTALLED_APPS = [
     "portal.metrics",
     "portal.usage",
     "portal.idle",
+    "portal.parking",
     "portal.job_pages",
     "portal.notices",
     "portal.scheduler",

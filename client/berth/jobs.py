@@ -114,8 +114,13 @@ class Jobs(Resource[ExecutorT_co]):
         return send("POST", f"jobs/{job_id}/pause", JobDetail, repeatable=True)
 
     @endpoint
+    def park(self, job_id: int) -> Call[JobDetail]:
+        """Takes a running job off its GPU, which is lent until it is resumed. Raises Conflict when it cannot be."""
+        return send("POST", f"jobs/{job_id}/park", JobDetail, repeatable=True)
+
+    @endpoint
     def resume(self, job_id: int) -> Call[JobDetail]:
-        """Resumes a paused job. Raises Conflict when it does not wait."""
+        """Resumes a paused or parked job. Raises Conflict when it is neither and does not wait."""
         return send("POST", f"jobs/{job_id}/resume", JobDetail, repeatable=True)
 
     @endpoint

@@ -204,6 +204,7 @@ class Audited(models.TextChoices):
     JOB_SUBMIT = "job.submit", _("Submitted a job")
     JOB_STOP = "job.stop", _("Stopped a job")
     JOB_PAUSE = "job.pause", _("Paused a job")
+    JOB_PARK = "job.park", _("Parked a job")
     JOB_RESUME = "job.resume", _("Resumed a job")
     JOB_MOVE = "job.move", _("Moved a job to another virtual cluster")
     JOB_TAG = "job.tag", _("Gave a job a tag or took one off")

@@ -9,7 +9,8 @@ from typing import Any
 
 from django.utils.translation import get_language, gettext, ngettext
 
-from nodes.protocol.wording import Filled, Sentence
+from nodes.protocol.wording import Filled, Sentence, heard
+from nodes.protocol.wordings import WORDS
 
 LONGEST = 1_000
 """Longest text, in characters, that is reworded."""
@@ -21,6 +22,12 @@ _HOLE = re.compile(r"%\((\w+)\)s")
 def sentence(words: str) -> str:
     """The words with a capital at the start and a full stop at the end."""
     return f"{words[:1].upper()}{words[1:]}{'' if words.endswith(('.', '!', '?', '。')) else gettext('.')}"
+
+
+def said_by_node(text: str, said: Any) -> Sentence:
+    """A node's text as a sentence that can be stored: in its own words, where it declares none."""
+    message = heard(text, said)
+    return message if isinstance(message, Sentence) else WORDS(text=message)
 
 
 def some_of(names: Sequence[str], most: int) -> str:

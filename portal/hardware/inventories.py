@@ -26,6 +26,8 @@ STORAGES = 1024
 """Maximum number of storages taken, more than any node has: each stands in many answers."""
 PORTS = 256
 """Maximum number of busy ports kept: these are given out last."""
+PARK_FAULT = "park_fault"
+"""Key of a node's inventory: why no task can be parked there, as a stored sentence."""
 UNGUARDED = "unguarded"
 """Key in a node's inventory: the storages in which setuid programs left by jobs take effect, by root, and why."""
 ROOT = 500
@@ -51,6 +53,8 @@ def inventory_believed(found: Inventory) -> Inventory:
         engine=found.engine[:VERSION],
         kernel=found.kernel[:VERSION],
         agent=found.agent[:VERSION],
+        park_mb=min(amount_believed(found.park_mb), amount_believed(found.memory_mb)),
+        park_fault=found.park_fault and replace(found.park_fault, message=found.park_fault.message[:SENTENCE]),
         engine_away=found.engine_away[:SENTENCE],
         capabilities=tuple(one[:VERSION] for one in found.capabilities[:CAPABILITIES]),
         storages=tuple(root for root in found.storages[:STORAGES] if len(root) <= ROOT),

@@ -26,6 +26,12 @@ FOLLOWS = {
         "It becomes opportunistic at %(time)s UTC unless they work again.",
         count="number",
     ),
+    IdleAction.PARK: Wording(
+        "idle_follows_park",
+        "It is parked at %(time)s UTC unless it works again: its GPU is lent until somebody resumes it.",
+        "It is parked at %(time)s UTC unless they work again: its GPUs are lent until somebody resumes it.",
+        count="number",
+    ),
 }
 """What is announced, for ``number`` GPUs."""
 WHY = Wording(
@@ -53,6 +59,7 @@ STOPPED = Wording("idle_stopped", "Stopped: %(why)s")
 OPPORTUNISTIC = Wording(
     "idle_opportunistic", "It is opportunistic until this attempt ends, and its GPUs may be taken back: %(why)s"
 )
+NOT_PARKED = Wording("idle_not_parked", "It is idle, but cannot be parked: %(why)s.")
 PUT_OFF = Wording("idle_extended", "Put off by %(who)s for %(time)s. %(follows)s")
 WITHDRAWN = Wording("idle_withdrawn", "The warning of %(time)s UTC is withdrawn: %(why)s.")
 BECAUSE = {

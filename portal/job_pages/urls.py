@@ -6,7 +6,14 @@ from portal.job_pages.views.changing import job_priority_page, job_tags_page
 from portal.job_pages.views.job import SECTIONS, job_page
 from portal.job_pages.views.lists import bulk_page, job_list, view_forget_page, view_save_page
 from portal.job_pages.views.nodes import node_given_up
-from portal.job_pages.views.pages import home, job_move_page, job_pause_page, job_resume_page, job_stop_page
+from portal.job_pages.views.pages import (
+    home,
+    job_move_page,
+    job_park_page,
+    job_pause_page,
+    job_resume_page,
+    job_stop_page,
+)
 from portal.job_pages.views.submitting import submit
 
 urlpatterns = [
@@ -23,6 +30,7 @@ urlpatterns = [
     path("jobs/<int:job_id>/priority", job_priority_page, name="job-priority"),
     path("jobs/<int:job_id>/move", job_move_page, name="job-move"),
     path("jobs/<int:job_id>/pause", job_pause_page, name="job-pause"),
+    path("jobs/<int:job_id>/park", job_park_page, name="job-park"),
     path("jobs/<int:job_id>/resume", job_resume_page, name="job-resume"),
     path("submit", submit, name="submit"),
 ]

@@ -131,9 +131,10 @@ class IdleAction(models.TextChoices):
     WARN = "warn", _("Warn its owner")
     STOP = "stop", _("Warn, then stop it")
     OPPORTUNISTIC = "opportunistic", _("Warn, then make it opportunistic")
+    PARK = "park", _("Warn, then park it")
 
 
-IDLE_ENDS = frozenset({IdleAction.STOP, IdleAction.OPPORTUNISTIC})
+IDLE_ENDS = frozenset({IdleAction.STOP, IdleAction.OPPORTUNISTIC, IdleAction.PARK})
 """Actions that follow up on the warning."""
 
 
@@ -145,6 +146,7 @@ class IdleEnd(models.TextChoices):
     EXEMPT = "exempt", _("It was exempted")
     POLICY = "policy", _("The policy was changed")
     STOPPED = "stopped", _("It was stopped for it")
+    PARKED = "parked", _("It was parked for it")
     OVER = "over", _("The attempt ended")
 
 

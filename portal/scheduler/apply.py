@@ -23,6 +23,7 @@ from portal.jobs.services.preempt import Preempting, Taken, jobs_preempt
 from portal.jobs.services.start import Starting, attempts_start
 from portal.jobs.services.storages import storages_hold
 from portal.jobs.services.words import NAMED
+from portal.parking.services.moves import tasks_resume
 from portal.queue.services.waits import waits_due, waits_write
 from portal.scheduler.guard import Guard
 from portal.scheduler.ports import OTHER_REASONS, PORTS, PortShortages, ports_told
@@ -102,8 +103,10 @@ class _Applying:
         )  # fmt: skip
 
     def _allowed(self, answers: Sequence[A]) -> list[A]:
-        """Drops jobs whose images may no longer run, or that may no longer use their storages or the host network."""
-        jobs, held = [self.loaded.jobs[one.job.id] for one in answers], frozenset[int]()
+        """Drops jobs whose images may no longer run, or that may no longer use their storages or the host network; a
+        parked one runs already."""
+        jobs = [job for one in answers if (job := self.loaded.jobs[one.job.id]) not in self.loaded.parked]
+        held = frozenset[int]()
         for hold in (images_hold, storages_hold, host_network_hold):
             held |= hold(jobs=[job for job in jobs if job not in held], now=self.now)
         return [one for one in answers if self.loaded.jobs[one.job.id] not in held]
@@ -209,15 +212,20 @@ class _Applying:
             self._refuse_other(preempts, rows)
             placed = [self._placed(preempt.job.id, preempt.placements) for preempt in preempts]
             every = zip(jobs, placed, victims, strict=True)
-            jobs_preempt(wants=[Preempting(rows[job], places, ends) for job, places, ends in every], now=self.now)
+            wants = [
+                Preempting(rows[job], places, ends, parked=job in self.loaded.parked) for job, places, ends in every
+            ]
+            jobs_preempt(wants=wants, now=self.now)
 
         touched = {node for one in preempts for victim in one.victims for node in self._nodes_of_victim(victim)}
         return self.guard.carry_out(
             f"preemption for jobs {', '.join(map(str, jobs))}",
             work,
             jobs=[*jobs, *(one.job_id for some in victims for one in some), *self._demoted(preempts)],
-            placed_on={place.node for preempt in preempts for place in preempt.placements},
-            touched=touched | {node for preempt in preempts for node in self._nodes_of(preempt.demotes)},
+            placed_on=self._goes_to(preempts, parked=False),
+            touched=touched
+            | self._goes_to(preempts, parked=True)
+            | {node for preempt in preempts for node in self._nodes_of(preempt.demotes)},
         )
 
     def _refuse_other(self, preempts: Sequence[scheduling.Preempt], rows: Mapping[int, Job]) -> None:
@@ -240,16 +248,27 @@ class _Applying:
             if not all(_as_planned(rows[job], start.job) for job, start in zip(jobs, starts, strict=True)):
                 raise Overtaken
             placed = [tuple(self._placed(start.job.id, start.placements)) for start in starts]
-            made = [Starting(rows[job], places) for job, places in zip(jobs, placed, strict=True)]
+            every, parked = list(zip(jobs, placed, strict=True)), self.loaded.parked
+            back = [(job, place) for job, places in every if job in parked for place in places]
+            tasks_resume(starts=back, now=self.now)
+            made = [Starting(rows[job], places) for job, places in every if job not in parked]
             attempts_start(starts=made, now=self.now)
 
         return self.guard.carry_out(
             f"start of jobs {', '.join(map(str, jobs))}",
             work,
             jobs=[*jobs, *self._demoted(starts)],
-            placed_on={place.node for start in starts for place in start.placements},
-            touched={node for start in starts for node in self._nodes_of(start.demotes)},
+            placed_on=self._goes_to(starts, parked=False),
+            touched=self._goes_to(starts, parked=True)
+            | {node for start in starts for node in self._nodes_of(start.demotes)},
         )
+
+    def _goes_to(self, answers: Iterable[scheduling.Preempt | scheduling.Start], *, parked: bool) -> set[str]:
+        """The nodes of their placements: of jobs that are parked there, so that the node need take no new task, or of
+        the others."""
+        there = self.loaded.parked
+        mine = (one for one in answers if (self.loaded.jobs[one.job.id] in there) is parked)
+        return {place.node for one in mine for place in one.placements}
 
     def _demoted(self, answers: Iterable[scheduling.Preempt | scheduling.Start]) -> list[int]:
         return [row for answer in answers for row in self._rows(answer.demotes)]

@@ -134,11 +134,12 @@ class Holdings:
         holders = {use.gpu: row.job for row in self._placed for use in self._held.get(row.id, ())}
         gone = {
             claimant
-            for _, gpu, claimant, *_ in rows
-            if claimant not in jobs.jobs or cluster.gpus.get(cluster.leaf_ids.get(gpu, "")) != gpu
+            for _, gpu, claimant, _, _, _, parked in rows
+            if claimant not in (jobs.parked if parked else jobs.jobs)
+            or cluster.gpus.get(cluster.leaf_ids.get(gpu, "")) != gpu
         }
         live, keys = [], {}
-        for key, gpu, claimant, role, index, cell in rows:
+        for key, gpu, claimant, role, index, cell, parked in rows:
             if claimant not in gone:
                 leaf, victim = cluster.leaf_ids[gpu], holders.get(gpu)
                 keys[leaf] = key
@@ -149,6 +150,7 @@ class Holdings:
                         victim=job_key(victim) if victim is not None else None,
                         virtual_cell=cell,
                         task=scheduling.TaskRef(role, index),
+                        parked=parked,
                     )
                 )
         return Claims(tuple(live), keys, tuple(key for key, _, claimant, *_ in rows if claimant in gone))
@@ -161,7 +163,7 @@ def demotions_read(jobs: Mapping[int, scheduling.Job]) -> tuple[scheduling.Demot
 
 _CLAIMS = Prepared(
     lambda: Claim.objects.order_by("leaf_id").values_list(
-        "id", "leaf_id", "claimant_id", "task__role__name", "task__index", "virtual_cell"
+        "id", "leaf_id", "claimant_id", "task__role__name", "task__index", "virtual_cell", "parked"
     )
 )
 _DEMOTIONS = Prepared(lambda: Demotion.objects.order_by("job_id").values_list("job_id", "cause"))
@@ -172,7 +174,7 @@ class HoldingsReader:
 
     def __init__(self) -> None:
         self._attempts = KeptRows(
-            lambda: TaskAttempt.objects.filter(released_at__isnull=True),
+            lambda: TaskAttempt.objects.filter(released_at__isnull=True, parked_at__isnull=True),
             [
                 _text("id"), "task__role__name", "task__index", "job_attempt__job", "node", "cpu_milli", "memory_mb",
                 "state", "phase", *map(_text, ("lost_at", "started_at", "created_at", "checkpoint_at")),

@@ -20,6 +20,7 @@ from portal.jobs.services.transitions import job_hold
 from portal.jobs.states import AttemptState
 from portal.node_orders.services.reports import attempt_log_done
 from portal.node_orders.services.returned import gangs_wait_no_longer
+from portal.parking.services.moves import parked_without_place
 from portal.scheduler.unprepared import NOT_PREPARED, starting_judge
 
 NOT_STARTED = [*NOT_PREPARED, ContainerState.PREPARED, ContainerState.STARTING]
@@ -33,6 +34,7 @@ def jobs_reconcile(*, now: datetime) -> None:
     nodes_drain(now=now)
     faulty_evict(now=now)
     trials_judge(now=now)
+    parked_without_place(now=now)
     starting_judge(attempts=[*attempts_read(_STARTING())], now=now)
     for attempt in attempts_read(_ENDING()):
         with transaction.atomic():

@@ -40,6 +40,7 @@ class Loaded:
     told: dict[int, Told] = field(default_factory=dict)  # row id -> the stored reason for waiting
     held_back: dict[int, HeldBack] = field(default_factory=dict)  # row id -> why it is kept out of the queue
     waits_for: dict[int, str] = field(default_factory=dict)  # row id -> its unfinished dependencies, in words
+    parked: frozenset[int] = frozenset()  # row ids of jobs that are off their GPUs
     ties: StorageTies = StorageTies()
 
 
@@ -90,6 +91,7 @@ class SnapshotReader:
             told=jobs.told,
             held_back=jobs.held_back,
             waits_for=jobs.waits_for,
+            parked=jobs.parked,
             ties=jobs.ties,
         )
 

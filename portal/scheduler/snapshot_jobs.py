@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any
@@ -23,6 +23,7 @@ from portal.jobs.models import Job, JobAttempt, Task, TaskAttempt
 from portal.jobs.services.avoided_nodes import NONE_AVOIDED
 from portal.jobs.services.retry_backoff import PAUSE_FURTHEST
 from portal.jobs.states import JOB_LIVE, OWNER_GONE, AttemptState, JobState, TaskState
+from portal.parking.selectors import ParkedTask, parked_tasks
 from portal.queue.services.waits import Told
 from portal.scheduler.dependencies import Dependencies, HeldBack, dependencies, job_key
 from portal.scheduler.facts import STAMP, Facts, facts_read, ms_of
@@ -45,6 +46,7 @@ class JobRows:
     waits_for: dict[int, str]  # row id -> its unfinished dependencies, in words
     ids: dict[str, int]  # engine id -> row id
     ties: StorageTies
+    parked: frozenset[int]  # row ids of jobs that are off their GPUs
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,9 @@ def _jobs(builder: JobBuilder, reading: _Reading, ports: Mapping[int, Short]) ->
         if job.wanted and key not in held_back and rows[key].may_start(elastic=facts[key].elastic)
     ]
     every = reading.plain | jobs
+    parked = _parked(every)
+    every |= parked
+    waiting += parked.values()
     all_waiting = _by_id([*reading.waiting, *waiting]) if waiting else reading.waiting
     if held := _storages_away(builder, all_waiting, reading.facts) | _without_owners(builder, reading.owners):
         held_back |= held
@@ -160,7 +165,22 @@ def _jobs(builder: JobBuilder, reading: _Reading, ports: Mapping[int, Short]) ->
         waits_for=needs.words,
         ids=reading.ids,
         ties=builder.ties,
+        parked=frozenset(parked),
     )
+
+
+def _parked(jobs: Mapping[int, scheduling.Job]) -> dict[int, scheduling.Job]:
+    """Parked jobs as the engine sees them: each waits for the GPU that it claims, paused until it wants it back, and
+    takes memory for what was on it."""
+    return {key: _off_gpu(jobs[key], task) for key, task in parked_tasks().items() if key in jobs}
+
+
+def _off_gpu(job: scheduling.Job, task: ParkedTask) -> scheduling.Job:
+    roles = tuple(
+        replace(role, memory_mb=role.memory_mb + task.parked_mb) if role.name == task.role else role
+        for role in job.roles
+    )
+    return job._replace(roles=roles, wanted=(scheduling.TaskRef(task.role, task.number),), paused=not task.wanted)
 
 
 def _others(

@@ -27,10 +27,11 @@ never."""
 
 
 class _Running(NamedTuple):
-    """A running attempt. A job's time limit never changes."""
+    """A running attempt that is not parked. A job's time limit never changes."""
 
     id: int
     started_at: datetime | None
+    parked_s: int
     limit_s: int | None
 
 
@@ -39,8 +40,8 @@ class TimeLimits:
 
     def __init__(self) -> None:
         self._running = KeptRows(
-            lambda: JobAttempt.objects.filter(state=AttemptState.RUNNING),
-            ["id", "started_at", KeyTransform("time_limit_s", KeyTransform("berth", F("job__spec")))],
+            lambda: JobAttempt.objects.filter(state=AttemptState.RUNNING).exclude(tasks__parked_at__isnull=False),
+            ["id", "started_at", "parked_s", KeyTransform("time_limit_s", KeyTransform("berth", F("job__spec")))],
             key=int,
             make=_Running._make,
         )
@@ -48,9 +49,9 @@ class TimeLimits:
     def enforce(self, *, now: datetime) -> None:
         """End those that are over; warn of those near, once per attempt."""
         over, near = [], []
-        for key, began, limit_s in self._running.read().values():
+        for key, began, parked_s, limit_s in self._running.read().values():
             if limit_s and began is not None:
-                left = limit_s - (now - began).total_seconds()
+                left = limit_s + parked_s - (now - began).total_seconds()
                 if left <= 0:
                     over.append(key)
                 elif left <= LONGEST_WARNING_S and left <= limit_s / 10 and limit_s >= SHORTEST_WARNED_S:
@@ -73,6 +74,7 @@ def _warn(near: Collection[int], now: datetime) -> None:
         with transaction.atomic():
             job_hold(attempt.job_id)
             if attempt.started_at is not None and not warnings.filter(job_attempt=attempt).exists():
-                ends = attempt.started_at + timedelta(seconds=attempt.job.spec["berth"]["time_limit_s"])
+                runs_s = attempt.job.spec["berth"]["time_limit_s"] + attempt.parked_s
+                ends = attempt.started_at + timedelta(seconds=runs_s)
                 message = wordings.LIMIT_NEAR(time=f"{ends:%Y-%m-%d %H:%M:%S}")
                 job_event(job=attempt.job, job_attempt=attempt, code=LIMIT_NEAR, message=message, now=now)

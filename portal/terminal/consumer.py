@@ -37,6 +37,7 @@ from portal.jobs.models import TaskAttempt
 from portal.jobs.selectors.visible import task_attempt_with_right
 from portal.jobs.services.read_audit import shell_open
 from portal.node_sessions.calling import SessionFailed
+from portal.parking.services.park import job_unpark
 from portal.terminal.shell import ShellSession
 
 log = logging.getLogger(__name__)
@@ -224,6 +225,8 @@ class ShellConsumer(SignedInConsumer):
 
         def note() -> TaskAttempt:
             row = self._row()
+            if job_unpark(job=row.task.job, actor=self.user.username, now=timezone.now()):
+                raise Conflict(gettext("The job is off its GPU and was resumed: open the terminal again once it runs."))
             shell_open(user=self.user, attempt=row, command=request.command, now=timezone.now())
             return row
 

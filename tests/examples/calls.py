@@ -165,6 +165,7 @@ def _changes() -> list[Call]:
         Call("job_move", "POST", "jobs/{sweep-2}/move", {"vc": "language"}, "bob"),
         Call("job_bulk", "POST", "jobs/bulk", {"jobs": list(two), "add_tags": ["baseline"]}, title="tag two"),
         Call("job_bulk", "POST", "jobs/bulk", {"jobs": list(two), "stop": True}, title="stop two"),
+        Call("job_park", "POST", "jobs/{detector}/park", by="alice"),
         Call("job_stop", "POST", "jobs/{detector}/stop", by="alice"),
         Call("template_create", "POST", "templates",
              {"name": "U-Net", "description": "one GPU, eight hours", "vc": "vision", "file": NEW}, "bob",

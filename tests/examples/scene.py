@@ -4,11 +4,13 @@ and files."""
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from nodes.protocol.logs import STDERR, STDOUT, LogRecord, record_encode
+from nodes.protocol.parking import SUSPEND
 from portal.accounts.models import ClusterRole, User
 from portal.accounts.services import user_create
 from portal.alerts.telling import alerts_look
@@ -84,7 +86,9 @@ class Scene:
             self.people[name] = user_create(username=name, password=None, email=f"{name}@example.org")
             member_set(vc=vc, user=self.people[name], role=role, now=self.clock.now)
         for name in ("gpu01", "gpu02"):
-            self.world.node(name, gpus=2, root=str(self.root))
+            node = self.world.node(name, gpus=2, root=str(self.root))
+            node.inventory = replace(node.inventory, capabilities=(SUSPEND,), park_mb=64_000)
+        VirtualCluster.objects.filter(pk=self.vision.pk).update(parking=True)
         for vc in (self.vision, self.language):
             quota_set(vc=vc, cell_type=CellType.objects.get(child__isnull=True), count=2, now=self.clock.now)
         member_set(vc=self.language, user=self.people["bob"], role="member", now=self.clock.now)

@@ -62,6 +62,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "why": jobs.why,
     "stop": jobs.stop,
     "pause": jobs.pause,
+    "park": jobs.park,
     "resume": jobs.resume,
     "move": jobs.move,
     "priority": job_changes.priority,

@@ -47,6 +47,8 @@ def _facts(job: JobDetail) -> Iterator[tuple[str, object]]:
     yield "state", job.state
     if job.waiting is not None:
         yield "why", waiting_line(job)
+    if is_off_gpu(job):
+        yield "parking", " ".join(parking_lines(job))
     if job.over:
         yield "end", ending_line(job)
         yield "exit code", job.exit_code
@@ -106,6 +108,9 @@ def _task_message(task: Task) -> str:
 
 def why_lines(job: JobDetail) -> Iterator[str]:
     """Why it waits with all that is known of it, or why it does not."""
+    if is_off_gpu(job):
+        yield from parking_lines(job)
+        return
     if job.waiting is None:
         yield ending_line(job) if job.over else f"job {job.label} does not wait: it is {job.state}"
         return
@@ -118,6 +123,25 @@ def why_lines(job: JobDetail) -> Iterator[str]:
     if waiting.not_before is not None:
         yield f"It is tried again from {when(waiting.not_before)} on."
     yield from start_lines(waiting.start, waiting.score, waiting.no_start)
+
+
+def is_off_gpu(job: JobDetail) -> bool:
+    """Whether it is parked, or on its way there or back."""
+    return job.parking is not None and job.parking.state != "held"
+
+
+def parking_lines(job: JobDetail) -> Iterator[str]:
+    """Where a job is that is off its GPU, and how it goes on."""
+    parking = job.parking
+    if parking is None:
+        return
+    yield f"It is {parking.state} since {when(parking.since)} on {parking.node}: {parking.cause}."
+    if parking.lent_to:
+        yield f"Its GPU is lent to {parking.lent_to}."
+    if parking.fault:
+        yield f"What was in the way: {parking.fault}."
+    if parking.state in ("parking", "parked"):
+        yield f"To have it go on: berth resume {job.id}"
 
 
 def _rivals(job: JobDetail) -> str:

@@ -247,8 +247,14 @@ def pause(ctx: typer.Context, job: JobName, as_json: AsJson = False) -> None:
         _changed([client.jobs.pause(job_id(client, job))], as_json=as_json)
 
 
+def park(ctx: typer.Context, job: JobName, as_json: AsJson = False) -> None:
+    """Take a running job off its GPU, which is lent until it is resumed."""
+    with session(ctx).client() as client:
+        _changed([client.jobs.park(job_id(client, job))], as_json=as_json)
+
+
 def resume(ctx: typer.Context, job: JobName, as_json: AsJson = False) -> None:
-    """Give a paused job its turn again."""
+    """Let a paused or parked job go on."""
     with session(ctx).client() as client:
         _changed([client.jobs.resume(job_id(client, job))], as_json=as_json)
 
@@ -365,4 +371,6 @@ def _changed(jobs: list[JobDetail], *, as_json: bool) -> None:
 
 
 def _paused(job: JobDetail) -> str:
+    if job.parking is not None and job.parking.state != "held":
+        return f", {job.parking.state}"
     return ", paused" if job.waiting is not None and job.waiting.paused else ""

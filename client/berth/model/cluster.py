@@ -80,6 +80,7 @@ class VirtualClusterDetail(VirtualCluster, frozen=True, kw_only=True):
     log_quota_gb: int | None = None
     default_profile: str
     host_network: bool
+    parking: bool
     doomed: list[Doomed]
     loan_limits: list[LoanLimit]
     firm_rights: list[FirmRight]

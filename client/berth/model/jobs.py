@@ -87,6 +87,18 @@ class Waiting(Answer, frozen=True, kw_only=True):
     not_before: datetime | None
 
 
+class Parking(Answer, frozen=True, kw_only=True):
+    """A job that is off its GPU, or on its way from it or back to it; ``lent_to`` has the GPU now."""
+
+    state: str
+    since: datetime
+    node: str
+    parked_mb: int
+    cause: str
+    fault: str
+    lent_to: str
+
+
 class Role(Answer, frozen=True, kw_only=True):
     """A task role with the amounts of one task; ``tasks`` counts its tasks by state. ``least``: so many of an elastic
     role's instances are its gang, the others extra tasks; None: it is not elastic."""
@@ -144,13 +156,15 @@ class Folder(Answer, frozen=True, kw_only=True):
 
 
 class JobDetail(Job, frozen=True, kw_only=True):
-    """A job in full; ``attempt`` is its newest. ``folder`` is None from a server that does not report it."""
+    """A job in full; ``attempt`` is its newest. ``folder`` is None from a server that does not report it,
+    ``parking`` where the attempt was never parked."""
 
     waiting: Waiting | None
     roles: list[Role]
     attempt: Attempt | None
     code: Code | None
     folder: Folder | None = None
+    parking: Parking | None = None
 
 
 class Moved(Answer, frozen=True, kw_only=True):

@@ -16,11 +16,12 @@ from nodes.protocol.messages import GpuInfo, Inventory, Report
 from portal.cluster import wordings
 from portal.cluster.services.topology import gpu_settle, gpu_type_before_topology, topology_take_first
 from portal.common.prepared import Prepared, Slot
+from portal.common.sentences import said_by_node
 from portal.common.wake import scheduler_wake
 from portal.hardware.acceptance import growth, offer_of, offer_within
 from portal.hardware.agents import UNREAD
 from portal.hardware.clocks import BELIEVED_MS, clock_fault, clock_said, skew_after
-from portal.hardware.inventories import SENTENCE, UNGUARDED, inventory_believed, ports_fit, too_many
+from portal.hardware.inventories import PARK_FAULT, SENTENCE, UNGUARDED, inventory_believed, ports_fit, too_many
 from portal.hardware.listeners import LISTENERS
 from portal.hardware.models import CellType, Gpu, Node, NodeEvent
 from portal.hardware.services.cards import cards_take
@@ -148,6 +149,7 @@ def _inventory_take(node: Node, reported: Inventory, now: datetime) -> None:
             "agent": found.agent,
             "capabilities": list(found.capabilities),
             "rack": found.rack,
+            **_parking(found),
             **({"ports_busy": list(found.ports_busy)} if found.ports_busy else {}),
             **({UNGUARDED: dict(found.storages_unguarded)} if found.storages_unguarded else {}),
             **_listeners(found),
@@ -199,6 +201,13 @@ def _growth_tell(node: Node, now: datetime) -> None:
 def _listeners(found: Inventory) -> dict[str, object]:
     told = [[one.kind, one.address, one.port] for one in found.listeners]
     return {LISTENERS: told} if told else {}
+
+
+def _parking(found: Inventory) -> dict[str, Any]:
+    """Its memory for parked tasks, and why none can be parked there."""
+    fault = found.park_fault
+    said = {PARK_FAULT: said_by_node(fault.message, fault.said).stored()} if fault is not None else {}
+    return said | ({"park_mb": found.park_mb} if found.park_mb else {})
 
 
 def _there(found: Inventory) -> dict[str, dict[str, int]]:

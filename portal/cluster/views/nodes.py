@@ -33,6 +33,7 @@ from portal.hardware.services.nodes import node_set_intent
 from portal.hardware.silences import node_silent_long
 from portal.hardware.states import INTENT_MOVES, NodeHealth, NodeIntent
 from portal.joining.services.acceptance import node_accept, node_set_cpu_tasks
+from portal.parking.selectors import cannot_park, node_parked_mb
 from portal.storages.selectors.storages import storages_exported, storages_of_node
 from portal.teams.selectors.visible import JobSight, cluster_right, job_sight, node_add_right, node_get, node_with_right
 
@@ -146,6 +147,7 @@ def _node_page(request: PageRequest, row: Node, *, status: int = 200, **more: An
         "gpus": _gpu_lines(load, sight),
         "tasks": [_task_line(task, sight, drain) for task in tasks],
         "cpu_running": _without_gpus(tasks, load),
+        "parks": {"mb": row.inventory.get("park_mb", 0), "taken_mb": node_parked_mb(row), "why_not": cannot_park(row)},
         "drain": drain,
         "largest": node_largest(row, names=allowed_everywhere(request.user, Action.ALERT_READ)),
         "strangers": strangers,

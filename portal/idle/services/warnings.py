@@ -27,6 +27,7 @@ from portal.jobs.services.allocation import job_lend
 from portal.jobs.services.attempts import LIVE, attempt_end
 from portal.jobs.services.transitions import job_event, job_hold
 from portal.jobs.states import AttemptState, EndReason, IdleAction, IdleEnd
+from portal.parking.services.park import job_park, park_refusal
 from portal.usage.models import UsageProgress
 
 
@@ -139,9 +140,23 @@ def _opportunistic(attempt: JobAttempt, warning: IdleWarning, now: datetime) -> 
     job_event(job=job, job_attempt=attempt, code="idle_opportunistic", message=message, now=now)
 
 
+def _park(attempt: JobAttempt, warning: IdleWarning, now: datetime) -> None:
+    """Parks it; one that cannot be parked stays warned."""
+    job = attempt.job
+    if why := park_refusal(job):
+        IdleWarning.objects.filter(pk=warning.pk).update(due_at=None)
+        message = wordings.NOT_PARKED(why=why)
+        job_event(job=job, job_attempt=attempt, code="idle_not_parked", message=message, now=now)
+        return
+    IdleWarning.objects.filter(pk=warning.pk).update(acted_at=now, ended_at=now, end=IdleEnd.PARKED)
+    GpuActivity.objects.filter(job_attempt=attempt).delete()
+    job_park(job=job, actor="", now=now, cause=_why(warning, now))
+
+
 ACTS: Mapping[IdleAction, Callable[[JobAttempt, IdleWarning, datetime], None]] = {
     IdleAction.STOP: _stop,
     IdleAction.OPPORTUNISTIC: _opportunistic,
+    IdleAction.PARK: _park,
 }
 
 

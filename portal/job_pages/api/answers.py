@@ -13,6 +13,7 @@ from portal.common.shapes import Shape
 from portal.jobs.models import Standing
 from portal.jobs.states import AttemptState, EndReason, JobState, TaskState
 from portal.node_orders.selectors import ssh_way
+from portal.parking.models import ParkState
 from portal.queue.api.answers import StartAnswer
 from scheduling import Code
 
@@ -120,6 +121,20 @@ class WaitingAnswer(Shape):
     not_before = serializers.DateTimeField(allow_null=True, help_text="a retry waits until then")
 
 
+class ParkingAnswer(Shape):
+    """A job that is off its GPU, or on its way from it or back to it."""
+
+    state = serializers.ChoiceField(
+        ParkState.choices, help_text="`wanted`: whoever has its GPU on loan must leave first; `held`: it has it again"
+    )
+    since = serializers.DateTimeField(source="changed_at")
+    node = serializers.CharField(source="task_attempt.node.name")
+    parked_mb = serializers.IntegerField(help_text="MB of its GPU's memory that are in the server's")
+    cause = serializers.CharField(help_text="who parked it, or why")
+    fault = serializers.CharField(allow_blank=True, help_text="what stood in the way the last time")
+    lent_to = serializers.CharField(allow_blank=True, help_text="who has its GPU now; empty: nobody")
+
+
 class RoleAnswer(Shape):
     """A task role; amounts are those of one task."""
 
@@ -177,6 +192,7 @@ class JobDetailAnswer(JobAnswer):
     whole = True
 
     waiting = WaitingAnswer(allow_null=True)
+    parking = ParkingAnswer(allow_null=True, help_text="null: it was never parked in this attempt")
     roles = RoleAnswer(many=True)
     attempt = AttemptAnswer(allow_null=True, help_text="the newest")
     code = CodeAnswer(allow_null=True, help_text="the folder of code that comes with it")

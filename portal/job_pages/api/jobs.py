@@ -29,6 +29,7 @@ from portal.job_pages.api.answers import (
     JobAnswer,
     JobDetailAnswer,
     MovedAnswer,
+    ParkingAnswer,
     RoleAnswer,
     TaskAnswer,
     ValidationAnswer,
@@ -57,6 +58,8 @@ from portal.jobs.services.move_to_vc import job_change_vc
 from portal.jobs.services.pause import job_pause, job_resume
 from portal.jobs.services.stop import job_stop
 from portal.jobs.services.submit import job_submit
+from portal.parking.selectors import parking_told
+from portal.parking.services.park import job_park, job_unpark
 from portal.queue.selectors.queue import job_forecast, queue_places
 from portal.queue.wait_translations import no_start_words
 from portal.teams.selectors.visible import may, vc_key
@@ -126,6 +129,7 @@ def job_detail(job: Job) -> dict[str, Any]:
     return {
         **JobAnswer(job).data,
         "waiting": WaitingAnswer(waiting).data if (waiting := _waiting(job)) else None,
+        "parking": ParkingAnswer(parking).data if (parking := parking_told(job)) else None,
         "roles": RoleAnswer(job_roles(job=job), many=True).data,
         "attempt": AttemptAnswer(attempt).data if attempt else None,
         "code": CodeAnswer(job.code).data if job.code else None,
@@ -204,8 +208,24 @@ class PauseView(ApiView):
         return Response(job_detail(job_listed(user=self.user, job_id=job_id)))
 
 
+class ParkView(ApiView):
+    """Taking a running job off its GPU."""
+
+    scope = Scope.SUBMIT
+    problems = (409,)
+
+    @extend_schema(operation_id="job_park", request=None, responses={200: JobDetailAnswer})
+    def post(self, request: Request, job_id: int) -> Response:
+        """Moves what a running job has in its GPU's memory to its server's, and lends the GPU until the job is resumed;
+        its program stands still meanwhile. Parked already: no change; 409 with the reason when it cannot be parked. For
+        its owner, leads of its virtual cluster and administrators."""
+        job = job_with_right(user=self.user, job_id=job_id, action=Action.JOB_PAUSE)
+        job_park(job=job, **self.by)
+        return Response(job_detail(job_listed(user=self.user, job_id=job_id)))
+
+
 class ResumeView(ApiView):
-    """Letting a paused job go on."""
+    """Letting a paused or parked job go on."""
 
     scope = Scope.SUBMIT
     problems = (409,)
@@ -214,8 +234,11 @@ class ResumeView(ApiView):
     def post(self, request: Request, job_id: int) -> Response:
         """Gives a paused job its turn again, by its old time of submission. Not paused: no change; 409 when it does not
         wait. For its owner, leads of its virtual cluster and administrators. One that is held since its owner may not
-        run jobs there any more (reason `owner`) runs for the team once a lead or an administrator resumes it."""
+        run jobs there any more (reason `owner`) runs for the team once a lead or an administrator resumes it. A parked
+        job has its GPU back as soon as whoever has it on loan has left."""
         job = job_with_right(user=self.user, job_id=job_id, action=Action.JOB_PAUSE)
+        if job_unpark(job=job, **self.by):
+            return Response(job_detail(job_listed(user=self.user, job_id=job_id)))
         lead = may(user=self.user, vc=job.vc, action=Action.VC_ORDER)
         job_resume(job=job, lead=lead, **self.by)
         return Response(job_detail(job_listed(user=self.user, job_id=job_id)))

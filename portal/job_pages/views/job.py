@@ -35,6 +35,9 @@ from portal.jobs.views.frame import Frame
 from portal.logs.views import log_section
 from portal.metrics.advice import job_advice
 from portal.metrics.views import charts_shown
+from portal.parking.models import ParkState
+from portal.parking.selectors import parking_told
+from portal.parking.services.park import park_refusal
 from portal.queue.selectors.queue import job_forecast, queue_places
 from portal.queue.services.order import job_movable
 from portal.queue.views.placing import counted_words
@@ -116,11 +119,25 @@ def _frame_context(frame: Frame, shown: Section) -> dict[str, Any]:
         "leaving": preemptions_shown(rows=preemptions_leaving(job=job), job=job, user=frame.request.user),
         "code_wait": code_awaited(job=job) if frame.live and job.code_id else None,
         "loan": job_loan(job=job) if job.state == JobState.RUNNING else 0,
+        **_parking(frame),
         **_idle(frame),
         **({} if frame.live or shown.name == "charts" else {"advice": job_advice(job=job)}),
         "section": shown,
         "address": shown.address(job),
         "tabs": [(one, one.address(job)) for one in SECTIONS.values() if one is shown or one.offered(frame)],
+    }
+
+
+def _parking(frame: Frame) -> dict[str, Any]:
+    """How parking stands with it, and whether the reader may park it now."""
+    known = parking_told(frame.job)
+    off = known is not None and known.state != ParkState.HELD
+    asks = frame.may["may_pause"] and frame.job.state == JobState.RUNNING and frame.job.vc.parking and not off
+    return {
+        "parking": known,
+        "off_gpu": off,
+        "may_park": asks and not park_refusal(frame.job),
+        "may_unpark": off and frame.may["may_pause"],
     }
 
 

@@ -26,6 +26,7 @@ from portal.jobs.services.move_to_vc import job_change_vc
 from portal.jobs.services.pause import job_pause, job_resume
 from portal.jobs.services.stop import job_stop
 from portal.jobs.states import JOB_OVER, JobState
+from portal.parking.services.park import job_park, job_unpark
 from portal.teams.selectors.shares import sku_totals
 from portal.teams.selectors.visible import job_sight, may
 
@@ -74,16 +75,24 @@ def job_pause_page(request: PageRequest, job_id: int) -> HttpResponse:
 
 
 @post_view
-def job_resume_page(request: PageRequest, job_id: int) -> HttpResponse:
-    """Resumes a job that is paused, or whose owner is gone."""
+def job_park_page(request: PageRequest, job_id: int) -> HttpResponse:
+    """Parks a running job."""
+    return _hold(request, job_id, job_park)
 
-    def resume(*, job: Job, actor: str, now: datetime) -> Job:
-        return job_resume(job=job, actor=actor, now=now, lead=may(user=request.user, vc=job.vc, action=Action.VC_ORDER))
+
+@post_view
+def job_resume_page(request: PageRequest, job_id: int) -> HttpResponse:
+    """Resumes a job that is paused or parked, or whose owner is gone."""
+
+    def resume(*, job: Job, actor: str, now: datetime) -> object:
+        return job_unpark(job=job, actor=actor, now=now) or job_resume(
+            job=job, actor=actor, now=now, lead=may(user=request.user, vc=job.vc, action=Action.VC_ORDER)
+        )
 
     return _hold(request, job_id, resume)
 
 
-def _hold(request: PageRequest, job_id: int, change: Callable[..., Job]) -> HttpResponse:
+def _hold(request: PageRequest, job_id: int, change: Callable[..., object]) -> HttpResponse:
     job = job_with_right(user=request.user, job_id=job_id, action=Action.JOB_PAUSE)
     try:
         change(job=job, **by(request))

@@ -251,6 +251,14 @@ class Migration(migrations.Migration):
                 ("end_behaviour", models.CharField(blank=True, max_length=10)),
                 ("exit_code", models.IntegerField(blank=True, null=True)),
                 (
+                    "parked_s",
+                    models.PositiveIntegerField(
+                        db_default=0,
+                        default=0,
+                        help_text="seconds parked, until it was last resumed: no part of its time limit",
+                    ),
+                ),
+                (
                     "own_priority",
                     models.SmallIntegerField(
                         blank=True,
@@ -382,6 +390,12 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("virtual_cell", models.CharField(blank=True, max_length=200)),
+                (
+                    "parked",
+                    models.BooleanField(
+                        db_default=False, default=False, help_text="the claimant is parked there, and lends the GPU"
+                    ),
+                ),
                 ("created_at", models.DateTimeField()),
                 (
                     "leaf",
@@ -497,6 +511,14 @@ class Migration(migrations.Migration):
                     models.DateTimeField(blank=True, help_text="when it last saved its work, as it tells", null=True),
                 ),
                 ("lost_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "parked_at",
+                    models.DateTimeField(
+                        blank=True,
+                        help_text="since when it has been off its GPUs, which its job claims; empty: it is not",
+                        null=True,
+                    ),
+                ),
                 ("released_at", models.DateTimeField(blank=True, null=True)),
                 ("removed_at", models.DateTimeField(blank=True, null=True)),
                 ("stop_reason", models.CharField(blank=True, max_length=16)),

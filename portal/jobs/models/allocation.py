@@ -73,6 +73,9 @@ class Claim(models.Model):
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="claims")
     virtual_cell = models.CharField(max_length=200, blank=True)
     victim = models.ForeignKey(Job, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    parked = models.BooleanField(
+        default=False, db_default=False, help_text="the claimant is parked there, and lends the GPU"
+    )
     created_at = models.DateTimeField()
 
     class Meta:

@@ -28,6 +28,9 @@ class JobAttempt(models.Model):
     end_message = SentenceField()
     end_behaviour = models.CharField(max_length=10, blank=True)
     exit_code = models.IntegerField(null=True, blank=True)
+    parked_s = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="seconds parked, until it was last resumed: no part of its time limit"
+    )
     own_priority = models.SmallIntegerField(
         null=True, blank=True, help_text="the priority that the job has again at its end, where it was lowered"
     )
@@ -89,6 +92,9 @@ class TaskAttempt(models.Model):
     ended_at = models.DateTimeField(null=True, blank=True)
     checkpoint_at = models.DateTimeField(null=True, blank=True, help_text="when it last saved its work, as it tells")
     lost_at = models.DateTimeField(null=True, blank=True)
+    parked_at = models.DateTimeField(
+        null=True, blank=True, help_text="since when it has been off its GPUs, which its job claims; empty: it is not"
+    )
     released_at = models.DateTimeField(null=True, blank=True)
     removed_at = models.DateTimeField(null=True, blank=True)
 

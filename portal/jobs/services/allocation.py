@@ -130,7 +130,15 @@ def rights_lose(*, leaves: Collection[int], virtual_cells: Collection[str], now:
     right = Q(leaf__in=leaves) | Q(virtual_cell__in=virtual_cells)
     lost = Allocation.objects.filter(right, released_at__isnull=True, standing=Standing.GUARANTEED)
     rows = TaskAttempt.objects.filter(pk__in=lost.values("task_attempt")).select_related("job_attempt__job")
-    columns = ("started_at", "created_at", "cpu_milli", "memory_mb", "job_attempt__job__vc", "job_attempt__job__user")
+    columns = (
+        "started_at",
+        "created_at",
+        "parked_at",
+        "cpu_milli",
+        "memory_mb",
+        "job_attempt__job__vc",
+        "job_attempt__job__user",
+    )
     if losers := list(rows.only(*columns)):
         usage_charge(rows=losers, until=now)
     _turn(lost, virtual_cell="", now=now)

@@ -62,13 +62,13 @@ def _check_waiting(jobs: Sequence[Job]) -> None:
 
 def claims_convert(starts: Mapping[int, Sequence[Placed]]) -> None:
     """Deletes the claims of starting jobs (row ids) for these tasks: they are fulfilled. Raises Overtaken where another
-    job has claimed one of the leaves."""
+    job has claimed one of the leaves, and does not lend it while it is parked."""
     own = {leaf.gpu_id: job for job, placed in starts.items() for place in placed for leaf in place.leaves}
     tasks = {place.task_id for placed in starts.values() for place in placed}
     found = _CLAIMS(leaves=own, tasks=tasks)
-    if any(own.get(leaf, claimant) != claimant for _, leaf, claimant, _ in found):
+    if any(own.get(leaf, claimant) != claimant and not parked for _, leaf, claimant, _, parked in found):
         raise Overtaken
-    if done := [key for key, _, _, task in found if task in tasks]:
+    if done := [key for key, _, _, task, _ in found if task in tasks]:
         Claim.objects.filter(pk__in=done).delete()
 
 
@@ -76,7 +76,7 @@ _CLAIMS = Prepared(
     lambda: (
         Claim.objects.filter(Q(Among("leaf", "leaves")) | Q(Among("task", "tasks")))
         .order_by()
-        .values_list("pk", "leaf_id", "claimant_id", "task_id")
+        .values_list("pk", "leaf_id", "claimant_id", "task_id", "parked")
     )
 )
 

@@ -37,11 +37,13 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Preempting:
-    """A job, with the columns of ``NAMED``, the places that it is owed, and the victims that must end for them."""
+    """A job, with the columns of ``NAMED``, the places that it is owed, and the victims that must end for them.
+    ``parked``: it claims these places already, and lent them."""
 
     job: Job
     placed: Sequence[Placed]
     victims: Sequence[Taken]
+    parked: bool = False
 
 
 def jobs_preempt(*, wants: Sequence[Preempting], now: datetime) -> None:
@@ -52,7 +54,7 @@ def jobs_preempt(*, wants: Sequence[Preempting], now: datetime) -> None:
     A victim that is ending or has ended is told nothing: its GPUs are claimed all the same. Raises Overtaken when one
     of the jobs no longer waits.
     """
-    claims_make([(one.job, one.placed) for one in wants], now=now)
+    claims_make([(one.job, one.placed) for one in wants if not one.parked], now=now)
     told = _victims_end(wants, now)
     leaves = [leaf for one in wants for place in one.placed for leaf in place.leaves]
     rights_lose(leaves=[leaf.gpu_id for leaf in leaves], virtual_cells=[leaf.virtual_cell for leaf in leaves], now=now)

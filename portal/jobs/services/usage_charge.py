@@ -20,8 +20,8 @@ from scheduling.queue.usage_history import HOUR_MS, amounts_of, hourly
 
 def usage_charge(*, rows: Collection[TaskAttempt], until: datetime, back: bool = False) -> None:
     """Charges what these task attempts have taken by their present right up to ``until``; inside the transaction that
-    ends it. They need job attempt and job loaded. A fixed number of queries. The scheduler's own rule says what counts.
-    ``back``: subtracts it again."""
+    ends it. They need job attempt and job loaded. Parked ones were charged when they left their GPUs. A fixed number of
+    queries. The scheduler's own rule says what counts. ``back``: subtracts it again."""
     held: dict[UUID, list[_Held]] = defaultdict(list)
     live = Allocation.objects.filter(task_attempt__in=[row.pk for row in rows], released_at__isnull=True).order_by()
     columns = ("task_attempt", "leaf__cell_type__name", "virtual_cell", "standing", "since")
@@ -29,6 +29,8 @@ def usage_charge(*, rows: Collection[TaskAttempt], until: datetime, back: bool =
         held[key].append(_Held(*columns_of))
     taken: Counter[_Key] = Counter()
     for row in rows:
+        if row.parked_at is not None:
+            continue
         job = row.job_attempt.job
         for one in _taken(row, held[row.pk], until):
             taken[_Key(job.vc_id, job.user_id, one.resource, one.hour_ms // HOUR_MS)] += (

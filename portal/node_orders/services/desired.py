@@ -17,6 +17,7 @@ from django.db.models.sql.compiler import SQLCompiler
 from nodes.protocol.envelope import Envelope, PortalKey, envelope_seal
 from nodes.protocol.messages import Desired, Order, SshAccess, Stop, StorageWish, encode
 from nodes.protocol.names import DESIRED_TASK, node_queue
+from nodes.protocol.parking import GpuWish
 from nodes.protocol.states import ContainerState, Phase, StopReason, reached
 from portal.code.tickets import Ticket, ticket_address
 from portal.common.prepared import Among, Prepared
@@ -28,6 +29,7 @@ from portal.jobs.services.attempts import LIVE
 from portal.node_orders.services.container_spec import NEEDS_SPEC
 from portal.node_orders.services.sealed_specs import specs_store
 from portal.node_orders.services.ssh import ssh_accesses
+from portal.parking.models import OFF
 from portal.storages.selectors.storages import storage_wishes, storages_granted
 
 log = logging.getLogger(__name__)
@@ -169,13 +171,16 @@ class _Row(NamedTuple):
     job_attempt: int
     role: int
     least: int | None  # of an elastic role
+    turn: int | None
+    parking: str | None
     code: str | None  # SHA-256 of the code that comes with its job
 
 
 def _rows() -> QuerySet[TaskAttempt, Any]:
     there = TaskAttempt.objects.filter(Among("node", "nodes"), removed_at=None).order_by("created_at", "id")
     of_role = ("job_attempt_id", "task__role_id", "task__role__least")
-    return there.values_list("node_id", *_Row._fields[:-4], *of_role, "job_attempt__job__code__sha256")
+    others = (*of_role, "parking__turn", "parking__state", "job_attempt__job__code__sha256")
+    return there.values_list("node_id", *_Row._fields[: -len(others)], *others)
 
 
 _ROWS = Prepared(_rows)
@@ -239,6 +244,8 @@ def _order(
         code=_code(row, node),
         ssh=ssh,
         peers=peers.get((row.job_attempt, row.role), ()) if row.least is not None else (),
+        turn=row.turn or 0,
+        gpu=GpuWish.PARK if row.parking in OFF else GpuWish.HOLD,
         begun=reached(ContainerState(row.state), ContainerState.STARTING),
     )
 

@@ -16,9 +16,8 @@ from django.db.models import F, QuerySet
 
 from nodes.protocol.messages import ContainerReport, Exit
 from nodes.protocol.states import Cause, ContainerState, Phase, moves_forward, reached
-from nodes.protocol.wording import Sentence, heard
-from nodes.protocol.wordings import WORDS
 from portal.common.prepared import Prepared, Slot
+from portal.common.sentences import said_by_node
 from portal.common.told import LONGEST_LOG, amount_believed, perhaps_believed
 from portal.hardware.models import Node
 from portal.hardware.services.generations import nodes_bump
@@ -37,6 +36,8 @@ from portal.jobs.states import TaskState
 from portal.node_orders.services.returned import came_too_late, lost_tasks_return
 from portal.node_orders.services.ssh import ssh_hint, ssh_reported
 from portal.node_orders.services.unknown_containers import strangers_take
+from portal.parking.models import Parking
+from portal.parking.services.moves import parking_news, parking_reported
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ def containers_report(*, node: Node, generation: int, containers: Iterable[Conta
 
 def _believed(told: ContainerReport) -> ContainerReport:
     """The report with numbers that fit columns, and texts that fit pages."""
-    end, progress = told.exit, told.progress
+    end, progress, fault = told.exit, told.progress, told.fault
     return replace(
         told,
         isolation=told.isolation[:WORD],
@@ -78,6 +79,7 @@ def _believed(told: ContainerReport) -> ContainerReport:
             end, code=perhaps_believed(end.code), signal=perhaps_believed(end.signal), message=end.message[:SENTENCE],
             log_tail=end.log_tail[-TAIL:],
         ),
+        fault=fault and replace(fault, code=fault.code[:WORD], message=fault.message[:SENTENCE]),
         progress=progress and replace(
             progress, code=progress.code[:WORD], percent=perhaps_believed(progress.percent),
             message=progress.message[:SENTENCE],
@@ -97,7 +99,7 @@ def _alone(node: Node, what: str) -> Iterator[None]:
 
 
 def _rows() -> QuerySet[TaskAttempt]:
-    rows = TaskAttempt.objects.select_related("task__role", "node", "job_attempt__job__user")
+    rows = TaskAttempt.objects.select_related("task__role", "node", "job_attempt__job__user", "parking")
     return rows.defer("spec_sealed")  # large: each names all of its job's tasks
 
 
@@ -128,6 +130,8 @@ def container_report(*, row: TaskAttempt, report: ContainerReport, now: datetime
                 job=row.job_attempt.job, job_attempt=row.job_attempt, task_attempt=row, code="hint", message=hint,
                 now=now,
             )  # fmt: skip
+        if parking_news(_parking(row), report):
+            parking_reported(row=row, report=report, now=now)
         if forward:
             _reached(row, report, now)
         else:
@@ -143,7 +147,11 @@ def _news(row: TaskAttempt, report: ContainerReport, now: datetime) -> bool:
     if not reached(report.state, ContainerState.STARTING) and report.spec_hash != row.spec_hash:
         return False
     forward = moves_forward(ContainerState(row.state), report.state)
-    return forward or _let_go(row, report) or bool(_changed(row, report, now))
+    return forward or _let_go(row, report) or parking_news(_parking(row), report) or bool(_changed(row, report, now))
+
+
+def _parking(row: TaskAttempt) -> Parking | None:
+    return getattr(row, "parking", None)
 
 
 def _let_go(row: TaskAttempt, report: ContainerReport) -> bool:
@@ -220,8 +228,7 @@ def _exit_message(row: TaskAttempt, end: Exit) -> str:
         return ""
     if end.message == stopped:
         return stopped
-    message = heard(end.message, end.said)
-    return message if isinstance(message, Sentence) else WORDS(text=message)
+    return said_by_node(end.message, end.said)
 
 
 def _ms(moment: datetime) -> int:

@@ -81,6 +81,13 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "parking",
+                    models.BooleanField(
+                        default=False,
+                        help_text="its jobs of one GPU can be parked where a server can do it: off their GPU, which is lent until they are resumed",
+                    ),
+                ),
+                (
                     "host_network",
                     models.BooleanField(
                         default=False,

@@ -124,6 +124,20 @@ class VirtualCluster(models.Model):
         words={False: _("refused: they need the host network"), True: _("accepted, on the host network")},
         event=Wording("rule_host_network", "host network for jobs of several tasks"), row=_("Jobs of several tasks"),
     )  # fmt: skip
+    parking = rule(
+        models.BooleanField(
+            default=False,
+            help_text="its jobs of one GPU can be parked where a server can do it: off their GPU, which is lent until "
+            "they are resumed",
+        ),
+        _("Jobs are parked"),
+        _(
+            "A job of one task with one GPU can be moved off it, into its server's memory; the GPU is lent until "
+            "somebody resumes it."
+        ),
+        words={False: _("never"), True: _("where the server can do it")},
+        event=Wording("rule_parking", "jobs are parked"), row=_("Jobs are parked"), by_leads=True,
+    )  # fmt: skip
     created_at = models.DateTimeField(auto_now_add=True)
     removed_at = models.DateTimeField(null=True, blank=True)
 

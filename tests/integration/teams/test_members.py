@@ -87,7 +87,7 @@ def test_an_administrator_sets_what_it_borrows_and_lends_with_its_rules(world: W
     admin, sku = Browser(person("root", ClusterRole.ADMIN)), Sku.objects.get()
     rules: dict[str, Any] = {
         "default_borrow": "never", "member_class": "prod", "lead_class": "crit", "weight": 2,
-        "default_profile": "root", "host_network": "True",
+        "default_profile": "root", "host_network": "True", "parking": "False",
         f"max_borrow-{sku.pk}": 2, f"max_lend-{sku.pk}": "",
     }  # fmt: skip
     page = admin.send(f"{VC}/rules", **rules)

@@ -44,6 +44,7 @@ RULES: dict[str, Any] = {
     "log_quota_gb": 20,
     "default_profile": "user",
     "host_network": False,
+    "parking": True,
     "loan_limits": [{"sku": "A100", "max_borrow": 4, "max_lend": None}],
 }
 
@@ -68,7 +69,7 @@ def test_a_limit_is_taken_away_by_null(world: World, admin: Api) -> None:
 def test_a_lead_sets_what_one_user_may_hold_but_nothing_of_the_cluster(world: World) -> None:
     lead = Api(cast_of(world.vc, world.user)["lead"])
     assert lead.call("PATCH", VC, {"user_gpus": 2, "default_borrow": "auto"}).status_code == 200
-    for name in RULES.keys() - {"user_gpus", "user_factor", "default_borrow"}:
+    for name in RULES.keys() - {"user_gpus", "user_factor", "default_borrow", "parking"}:
         assert lead.call("PATCH", VC, {"user_gpus": 3, name: RULES[name]}).status_code == 403
     assert VirtualCluster.objects.get(name="vision").user_gpus == 2
 
@@ -125,7 +126,7 @@ def test_the_page_says_all_that_is_wrong_beside_the_fields_and_keeps_what_was_ty
     browser = Browser(person("root", ClusterRole.ADMIN))
     typed = {
         "default_borrow": "auto", "member_class": "crit", "lead_class": "test", "weight": "7", "user_gpus": "5",
-        "default_profile": "root", "host_network": "True",
+        "default_profile": "root", "host_network": "True", "parking": "False",
     }  # fmt: skip
     page = browser.send("/virtual-clusters/vision/rules", **typed)
     assert page.status == 400
@@ -138,7 +139,7 @@ def test_the_page_says_all_that_is_wrong_beside_the_fields_and_keeps_what_was_ty
 
 def test_on_its_page_an_administrator_takes_root_and_the_host_network_away(world: World) -> None:
     browser = Browser(person("root", ClusterRole.ADMIN))
-    typed = {"default_borrow": "never", "member_class": "prod", "lead_class": "crit", "weight": "1"}
+    typed = {"default_borrow": "never", "member_class": "prod", "lead_class": "crit", "weight": "1", "parking": "False"}
     before = browser.get("/virtual-clusters/vision").text
     assert "Containers run as root, unless the job says user" in before
     assert "Jobs of several tasks accepted, on the host network" in before

@@ -157,7 +157,7 @@ def test_a_change_for_a_time_shows_its_return_and_is_withdrawn(world: World, adm
 def test_a_lead_changes_what_one_user_may_hold_and_nothing_else(world: World) -> None:
     lead = Browser(cast_of(world.vc, world.user)["lead"])
     assert "Weight" not in lead.get(f"{VC}/rules").text
-    page = lead.send(f"{VC}/rules", user_gpus=2, user_factor="", default_borrow="auto", weight=9)
+    page = lead.send(f"{VC}/rules", user_gpus=2, user_factor="", default_borrow="auto", parking="True", weight=9)
     assert "The rules of vision are changed." in page.text
     vc = VirtualCluster.objects.get(name="vision")
     assert (vc.user_gpus, vc.default_borrow, vc.weight) == (2, "auto", 1)

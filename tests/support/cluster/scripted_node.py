@@ -23,6 +23,7 @@ from nodes.protocol.messages import (
     decode,
     encode,
 )
+from nodes.protocol.parking import GpuState, GpuWish
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
 from portal.hardware.models import Node
 from portal.hardware.services.nodes import node_add
@@ -31,6 +32,8 @@ from portal.node_orders.services.desired import desired_build
 from portal.scheduler.reports import report_take
 
 DIGEST = "sha256:" + "ab" * 32
+PARKED_MB = 20_000
+"""Of GPU memory that each of its tasks has, and moves to the server's when it is parked."""
 
 
 class ScriptedNode:
@@ -105,14 +108,16 @@ class ScriptedNode:
             self.report(now=now)
         return self._states() != before
 
-    def _states(self) -> dict[str, ContainerState]:
-        return {attempt: container.state for attempt, container in self.containers.items()}
+    def _states(self) -> dict[str, tuple[ContainerState, GpuState]]:
+        return {attempt: (container.state, container.gpu) for attempt, container in self.containers.items()}
 
     def carry_out(self, order: Order) -> None:
         if order.phase is Phase.PREPARE:
             self.set(order, ContainerState.PREPARED, digest=DIGEST)
         elif order.phase is Phase.RUN:
-            self.set(order, ContainerState.RUNNING, digest=DIGEST)
+            parks = order.gpu is GpuWish.PARK
+            gpu, mb = (GpuState.PARKED, PARKED_MB) if parks else (GpuState.HELD, 0)
+            self.set(order, ContainerState.RUNNING, digest=DIGEST, turn=order.turn, gpu=gpu, parked_mb=mb)
         elif order.phase is Phase.STOP:
             reason = order.stop.reason if order.stop else StopReason.USER
             self.end(order, Exit(cause=Cause.STOPPED, code=143, stop_reason=reason))

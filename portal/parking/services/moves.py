@@ -1,0 +1,169 @@
+"""What follows once a node has emptied a GPU, or a parked job has its GPU again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import F
+
+from nodes.protocol.messages import ContainerReport
+from nodes.protocol.parking import GpuState, ParkFault
+from nodes.protocol.states import Phase, StopReason
+from portal.common.bulk import rows_insert
+from portal.common.sentences import said_by_node
+from portal.common.told import amount_believed
+from portal.common.wake import scheduler_wake
+from portal.hardware.models import Node
+from portal.hardware.services.generations import nodes_bump, nodes_hold
+from portal.jobs.models import Allocation, Claim, JobAttempt, TaskAttempt
+from portal.jobs.services.attempts import attempt_end
+from portal.jobs.services.placement import Overtaken, Placed
+from portal.jobs.services.transitions import job_event, job_hold
+from portal.jobs.services.usage_charge import usage_charge
+from portal.jobs.states import EndReason
+from portal.parking import wordings
+from portal.parking.models import Parking, ParkState
+from portal.parking.selectors import OFF_GPU
+from portal.parking.services.park import take_back
+
+MOST_TURNS = 1_000_000_000
+"""A node that names a later turn is not believed: no portal has given it."""
+FOR_GOOD = {ParkFault.PROCESSES, ParkFault.REFUSED}
+"""Faults of the process itself, by which it cannot be parked later either."""
+
+
+def parking_news(known: Parking | None, report: ContainerReport) -> bool:
+    """Whether the report says anything new of a turn that its task was given, or of a later one."""
+    turn = known.turn if known is not None else 0
+    if known is None or report.turn != turn:
+        return turn < report.turn <= MOST_TURNS
+    if known.state == ParkState.PARKING:
+        return report.gpu is GpuState.PARKED or (report.gpu is GpuState.HELD and report.fault is not None)
+    if known.state == ParkState.RESUMING:
+        return report.gpu is GpuState.HELD or _fault(report) != known.fault
+    return False
+
+
+def parking_reported(*, row: TaskAttempt, report: ContainerReport, now: datetime) -> None:
+    """Takes in such a report, inside the caller's transaction, which holds the job's row. The row needs node, job
+    attempt and job loaded."""
+    known: Parking | None = getattr(row, "parking", None)
+    if not parking_news(known, report) or row.phase != Phase.RUN:
+        return
+    if known is None or report.turn > known.turn:
+        _overtake(row, known, report.turn, now)
+    elif known.state == ParkState.RESUMING:
+        _resuming(row, known, report, now)
+    elif report.gpu is GpuState.PARKED:
+        _parked(row, known, report, now)
+    else:
+        known.never = report.fault is not None and report.fault.code in FOR_GOOD
+        _end(row, known, ParkState.HELD, wordings.NOT_PARKED(why=_fault(report)), report, now)
+        known.turn += 1  # so that its node holds the GPU by the newest order, too
+        Parking.objects.filter(pk=known.pk).update(turn=known.turn)
+        nodes_bump([row.node_id])
+
+
+def _overtake(row: TaskAttempt, known: Parking | None, turn: int, now: datetime) -> None:
+    """Says anew, by a higher turn than its node knows, what is wanted of the GPU: this portal was restored to before
+    that turn."""
+    known = known or Parking(task_attempt=row, state=ParkState.HELD)
+    known.turn = turn
+    if row.parked_at is None:
+        take_back(known, now)
+        return
+    known.turn += 1
+    known.save(update_fields=["turn"])
+    nodes_bump([row.node_id])
+
+
+def _parked(row: TaskAttempt, known: Parking, report: ContainerReport, now: datetime) -> None:
+    """Gives its GPU up and claims it, in one step. A GPU that is no right of its job any more is taken back at once."""
+    held = Allocation.objects.filter(task_attempt=row, released_at__isnull=True)
+    leaves = list(held.values_list("leaf", "virtual_cell"))
+    if not leaves or not all(cell for _, cell in leaves) or Claim.objects.filter(leaf__in=dict(leaves)).exists():
+        take_back(known, now)
+        return
+    job = row.job_attempt.job
+    usage_charge(rows=[row], until=now)
+    held.update(released_at=now)
+    columns = ("leaf", "claimant", "task", "virtual_cell", "victim", "parked", "created_at")
+    rows_insert(Claim, columns, [(leaf, job.pk, row.task_id, cell, None, True, now) for leaf, cell in leaves])
+    TaskAttempt.objects.filter(pk=row.pk).update(parked_at=now)
+    nodes_hold([row.node_id])
+    Node.objects.filter(pk=row.node_id).update(placement_version=F("placement_version") + 1)
+    known.parked_mb = amount_believed(report.parked_mb)
+    message = wordings.PARKED(mb=known.parked_mb, node=row.node.name)
+    _end(row, known, ParkState.PARKED, message, report, now)
+    transaction.on_commit(scheduler_wake)
+
+
+def _resuming(row: TaskAttempt, known: Parking, report: ContainerReport, now: datetime) -> None:
+    if report.gpu is GpuState.HELD:
+        lasted = wordings.SECONDS(number=round((now - known.changed_at).total_seconds()))
+        _end(row, known, ParkState.HELD, wordings.GOES_ON(time=lasted), report, now)
+    elif report.fault is not None:
+        _end(row, known, ParkState.RESUMING, wordings.WAITS(why=_fault(report)), report, known.changed_at, at=now)
+
+
+def _end(
+    row: TaskAttempt,
+    known: Parking,
+    state: ParkState,
+    message: str,
+    report: ContainerReport,
+    changed_at: datetime,
+    at: datetime | None = None,
+) -> None:
+    known.state, known.fault, known.changed_at = state, _fault(report), changed_at
+    known.save()
+    attempt = row.job_attempt
+    job_event(
+        job=attempt.job, job_attempt=attempt, task_attempt=row, code="parking", message=message, now=at or changed_at
+    )
+
+
+def _fault(report: ContainerReport) -> str:
+    return said_by_node(report.fault.message, report.fault.said) if report.fault is not None else ""
+
+
+def tasks_resume(*, starts: Iterable[tuple[int, Placed]], now: datetime) -> None:
+    """Gives these parked jobs (row ids) the GPUs that they claim, and orders their nodes to put them back there; inside
+    the scheduler's transaction. Raises Overtaken when one is no longer parked, or does not want its GPU."""
+    for job, placed in starts:
+        row = _PARKED.filter(task=placed.task_id, job_attempt__job=job).first()
+        if row is None or row.parking.state != ParkState.WANTED or row.parked_at is None:
+            raise Overtaken
+        if Claim.objects.filter(claimant=job, parked=True).delete()[0] != len(placed.leaves):
+            raise Overtaken
+        columns = ("task_attempt", "leaf", "virtual_cell", "standing", "since", "created_at", "released_at", "turns")
+        rows_insert(
+            Allocation, columns,
+            [(row.pk, leaf.gpu_id, leaf.virtual_cell, leaf.standing, now, now, None, "") for leaf in placed.leaves],
+        )  # fmt: skip
+        off = round((now - row.parked_at).total_seconds())
+        TaskAttempt.objects.filter(pk=row.pk).update(parked_at=None)
+        JobAttempt.objects.filter(pk=row.job_attempt_id).update(parked_s=F("parked_s") + max(0, off))
+        take_back(row.parking, row.parked_at)
+        message = wordings.RESUMED(node=row.node.name)
+        attempt = row.job_attempt
+        job_event(job=attempt.job, job_attempt=attempt, task_attempt=row, code="parking", message=message, now=now)
+
+
+_PARKED = TaskAttempt.objects.filter(OFF_GPU).select_related("parking__task_attempt", "node", "job_attempt__job")
+
+
+def parked_without_place(*, now: datetime) -> None:
+    """Ends the attempts of parked jobs whose claim is gone: a higher priority of their team or a quota cut took their
+    right. Two queries, and a transaction for each such attempt."""
+    rows = _PARKED.exclude(job_attempt__job__claims__parked=True)
+    for row in rows.filter(job_attempt__end_reason=""):
+        with transaction.atomic():
+            job_hold(row.job_attempt.job_id)
+            if _PARKED.filter(pk=row.pk).exclude(job_attempt__job__claims__parked=True).exists():
+                attempt_end(
+                    attempt=row.job_attempt, reason=EndReason.PREEMPTED, message=wordings.PLACE_LOST(), now=now,
+                    stop=StopReason.PREEMPTED,
+                )  # fmt: skip
