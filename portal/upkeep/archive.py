@@ -126,7 +126,7 @@ class ArchiveReader:
             if told is not None:
                 raise ArchiveInvalid(f"{self.path} has something behind its end.")
             if name == SUMS:
-                told = self._decode(file.read())
+                told = self._decode(b"".join(_pieces(file)))
             elif name in found:
                 raise ArchiveInvalid(f"{self.path} holds {name} twice.")
             else:
@@ -182,13 +182,19 @@ class _Hashed:
 
 
 def _sum_of(file: IO[bytes]) -> str:
-    hashed = _Hashed(file)
+    found = hashlib.sha256()
+    for piece in _pieces(file):
+        found.update(piece)
+    return found.hexdigest()
+
+
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    """An entry's content. Raises ArchiveInvalid where it ends too early."""
     try:
-        while hashed.read(PIECE):
-            pass
+        while piece := file.read(PIECE):
+            yield piece
     except (tarfile.TarError, EOFError) as error:
         raise ArchiveInvalid(f"The backup was cut off: {error}.") from error
-    return hashed.sum.hexdigest()
 
 
 def _is_ours(name: str) -> bool:

@@ -120,6 +120,13 @@ def test_a_file_that_was_cut_off_is_told_so(file: Path, part: float) -> None:
         ArchiveReader(file).check()
 
 
+def test_a_file_that_was_cut_off_in_its_sums_is_told_so(file: Path) -> None:
+    whole = file.read_bytes()
+    file.write_bytes(whole[: whole.index(b'{"backup.json"') + 9])
+    with pytest.raises(ArchiveInvalid, match="cut off"):
+        ArchiveReader(file).check()
+
+
 def test_a_changed_byte_is_found(file: Path) -> None:
     whole = bytearray(file.read_bytes())
     whole[whole.index(b"rowsrows") + 999] ^= 1
