@@ -169,6 +169,7 @@ def _berth(given: Raw) -> model.BerthExtras:
         code=given.get("code"),
         nodes_only=tuple(raw.texts(nodes.get("only"))),
         nodes_not=tuple(raw.texts(nodes.get("not"))),
+        park=given.get("park"),
         profile=given.get("profile"),
     )
 

@@ -16,6 +16,7 @@ from portal.job_file import codec, raw
 DEFAULT_VIRTUAL_CLUSTER = "default"
 
 Borrow = Literal["never", "auto"]
+Park = Literal["idle", "never"]
 Profile = Literal["user", "root"]
 FailurePolicy = Literal["ignore", "fail"]
 CallbackEvent = Literal["taskStarts", "taskSucceeds"]
@@ -186,6 +187,7 @@ class BerthExtras:
     code: str | None = None
     nodes_only: tuple[str, ...] = ()
     nodes_not: tuple[str, ...] = ()
+    park: Park | None = None
     profile: Profile | None = None
 
 

@@ -285,6 +285,18 @@ def _checkpoint_findable(job: Raw, file: str) -> Iterator[Finding]:
         yield Finding(path, message, "path")
 
 
+def parked_jobs_have_one_gpu(job: Raw) -> Iterator[Finding]:
+    """A job that asks to be parked when idle is one that can be."""
+    if raw.mapping(raw.mapping(job, "extras"), "berth").get("park") != "idle":
+        return
+    asked = [
+        (raw.task_range(job, name, role)[1], raw.whole(raw.mapping(role, "resourcePerInstance").get("gpu")))
+        for name, role in raw.roles(job)
+    ]
+    if asked != [(1, 1)]:
+        yield Finding((*_BERTH, "park"), "only a job of one task with one GPU can be parked", "exclusive")
+
+
 def elastic_roles_can_grow(job: Raw) -> Iterator[Finding]:
     """Elastic roles exist, have GPUs, and `instances` lies between their `min` and `max`; the job is a preemptible
     gang."""
@@ -372,6 +384,7 @@ RULES: tuple[Rule, ...] = (
     ssh_keys_are_keys,
     berth_durations_agree,
     berth_wishes_agree,
+    parked_jobs_have_one_gpu,
     elastic_roles_can_grow,
     steps_are_found,
     no_rights_asked,

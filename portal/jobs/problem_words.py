@@ -154,6 +154,8 @@ SENTENCES = (
         "%(tasks)s tasks need the host network, which %(vc)s may not use; ask an administrator, or put the work into "
         "one task"
     ),
+    gettext_noop("only a job of one task with one GPU can be parked"),
+    gettext_noop("%(vc)s has no jobs parked; remove it, or ask a lead of %(of)s to allow it"),
     gettext_noop("containers run as their user in %(vc)s, never as root; remove it, or ask an administrator"),
     gettext_noop("%(image)s runs as its user in %(vc)s, never as root; remove it, or ask an administrator"),
     gettext_noop("there is no node %(name)s"),

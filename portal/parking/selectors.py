@@ -12,6 +12,7 @@ from nodes.protocol.wording import told
 from portal.common.prepared import Prepared
 from portal.hardware.inventories import PARK_FAULT
 from portal.hardware.models import Node
+from portal.job_file.model import JobSpec
 from portal.jobs.models import Allocation, Job, Task, TaskAttempt
 from portal.jobs.services.words import job_named
 from portal.jobs.states import AttemptState, JobState
@@ -76,6 +77,8 @@ def task_to_park(job: Job) -> TaskAttempt | str:
     cells = list(held.values_list("virtual_cell", flat=True))
     if not job.vc.parking:
         return wordings.NOT_HERE(vc=job.vc.name)
+    if JobSpec.from_json(job.spec).berth.park == "never":
+        return wordings.NEVER()
     if len(live) != 1 or len(cells) != 1 or Task.objects.filter(job=job).count() != 1:
         return wordings.NOT_ONE()
     row = live[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from nodes.protocol.wording import Wording
 
 NOT_HERE = Wording("parking_not_here", "virtual cluster %(vc)s has no jobs parked, which its leads may change")
+NEVER = Wording("parking_never", "its job file says park: never")
 NOT_ONE = Wording("parking_not_one", "only a job of one task with one GPU can be parked")
 NOT_RUNNING = Wording("parking_not_running", "its task does not run")
 ON_LOAN = Wording("parking_on_loan", "its GPU is on loan, and who has the right to it may take it at any time")

@@ -64,6 +64,7 @@ def job_check(
         *_storages(spec),
         *_images(spec, text),
         *_container(spec),
+        *_parking(spec),
         *_times(spec),
         *_nodes(spec),
         *_ports(spec),
@@ -151,6 +152,15 @@ def _container(spec: JobSpec) -> Iterator[Problem]:
             "ask an administrator, or put the work into one task"
         )
         yield Problem("taskRoles", message, "host_network")
+
+
+def _parking(spec: JobSpec) -> Iterator[Problem]:
+    """That a job which asks to be parked when idle can be, where it runs."""
+    if spec.berth.park != "idle":
+        return
+    if not VirtualCluster.objects.values_list("parking", flat=True).get(name=spec.vc):
+        message = f"{spec.vc} has no jobs parked; remove it, or ask a lead of {spec.vc} to allow it"
+        yield Problem(f"{EXTRAS}.park", message, "parking")
 
 
 def _root_images(spec: JobSpec, patterns: list[str] | None) -> Iterator[Problem]:

@@ -11,6 +11,7 @@ from django.utils import timezone
 from nodes.protocol.parking import SUSPEND, GpuFault, GpuState, GpuWish, ParkFault
 from nodes.protocol.wordings import PARK_BUSY, PARK_REFUSED
 from portal.common.errors import Conflict
+from portal.job_file.problems import SpecInvalid
 from portal.jobs.models import Allocation, Claim, Job, JobAttempt, JobEvent, TaskAttempt, Usage
 from portal.jobs.services.stop import job_stop
 from portal.jobs.states import EndReason, JobState
@@ -209,6 +210,7 @@ def test_a_fault_in_its_nodes_own_words_is_told_as_it_is(world: World, job: Job,
         ({"capabilities": ()}, "Server gpu01 parks nothing: its agent is of an older release"),
         ({"instances": 2, "gpu": 0}, "Only a job of one task with one GPU can be parked"),
         ({"extras": CHEAP}, "Its GPU is on loan"),
+        ({"berth": {"park": "never"}}, "Its job file says park: never"),
     ],
 )
 def test_what_cannot_be_parked_is_refused_with_the_reason(
@@ -265,3 +267,13 @@ def test_its_time_limit_stands_still_and_its_usage_is_charged_once(world: World,
     assert JobAttempt.objects.get().end_reason == ""
     world.cycle(timezone.now() + timedelta(minutes=8))
     assert JobAttempt.objects.get().end_reason == EndReason.TIME_LIMIT
+
+
+def test_a_job_that_asks_to_be_parked_is_refused_where_no_job_is(world: World, node: ScriptedNode) -> None:
+    running(world, "asks", berth={"park": "idle"})
+    VirtualCluster.objects.update(parking=False)
+    with pytest.raises(SpecInvalid) as refused:
+        world.submit(name="again", berth={"park": "idle"})
+    assert [(one.path, one.message) for one in refused.value.problems] == [
+        ("extras.berth.park", "vision has no jobs parked; remove it, or ask a lead of vision to allow it")
+    ]

@@ -211,6 +211,8 @@ WRONG: list[tuple[Change, str, str]] = [
     (("extras/berth/nodes", {"only": []}), "extras.berth.nodes.only", "must have at least 1"),
     (("extras/berth/nodes", {"only": ["a"], "not": ["a"]}), "extras.berth.nodes.only", "under `not` as well"),
     (("extras/berth/notify", ["started"]), "extras.berth.notify[0]", "must be one of running, succeeded"),
+    (("extras/berth/park", "keep"), "extras.berth.park", "must be one of idle, never"),
+    (("extras/berth/park", "idle"), "extras.berth.park", "only a job of one task with one GPU can be parked"),
     (("extras/berth/profile", "admin"), "extras.berth.profile", "must be one of user, root"),
 ]
 

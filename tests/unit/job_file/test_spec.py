@@ -49,6 +49,7 @@ EVERYTHING: list[Change] = [
             "code": "sha256:" + "0" * 64,
             "nodes": {"only": ["gpu01", "gpu02"], "not": ["gpu02"]},
             "notify": ["succeeded"],
+            "park": "never",
             "profile": "user",
         },
     ),
@@ -108,6 +109,7 @@ def test_every_word_of_a_file_arrives() -> None:
         code="sha256:" + "0" * 64,
         nodes_only=("gpu01", "gpu02"),
         nodes_not=("gpu02",),
+        park="never",
         profile="user",
     )
     (data,) = job.prerequisites
