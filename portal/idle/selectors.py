@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from django.conf import settings
-from django.db.models import F, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils.translation import gettext
 
 from portal.accounts.models import User
@@ -22,6 +22,7 @@ from portal.jobs.models import Job, JobTag
 from portal.jobs.selectors.lists import with_sizes
 from portal.jobs.selectors.visible import HEAVY, job_restrict
 from portal.jobs.states import AttemptState, IdleAction, IdleEnd, JobState
+from portal.parking.selectors import parking_in
 from portal.teams.models import VirtualCluster
 from portal.teams.selectors.visible import may, vc_restrict
 from portal.usage.models import UsageProgress
@@ -83,12 +84,13 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A running attempt with known minutes."""
+    """A running attempt with known minutes. ``parks``: it is parked, or on its way there or back."""
 
     holder: Holder
     attempt: int
     activity: Activity
     left_alone: bool
+    parks: bool
 
 
 def idle_judged(*, folded_to: datetime, now: datetime) -> list[Judged]:
@@ -126,10 +128,13 @@ def _known(now: datetime) -> list[_Known]:
     columns = ("job_attempt__job", "job_attempt__job__name", "job_attempt__job__user", "job_attempt__job__vc")
     tags = _tags_of_running({one.tag for one in exemptions if one.tag})
     found = []
-    for attempt, told, last, steps, job, name, user, vc in rows.values_list("pk", "told", "last", "steps", *columns):
+    rows = rows.annotate(parks=Exists(parking_in(OuterRef("pk"))))
+    for attempt, told, last, steps, parks, job, name, user, vc in rows.values_list(
+        "pk", "told", "last", "steps", "parks", *columns
+    ):
         holder = Holder(job, name, user, vc, tags.get(job, frozenset()))
         activity = activity_of(GpuActivity(told=told, last=last, steps=steps))
-        found.append(_Known(holder, attempt, activity, exempt(holder, exemptions, now)))
+        found.append(_Known(holder, attempt, activity, exempt(holder, exemptions, now), parks))
     return found
 
 
@@ -146,12 +151,17 @@ def _tags_of_running(names: set[str]) -> dict[int, frozenset[str]]:
 
 def _judged(one: _Known, terms: Terms, warning: IdleWarning | None, folded_to: datetime, now: datetime) -> Judged:
     warned = _warned(warning) if warning else None
-    verdict = judge(
+    verdict = _off_gpu(warned) if one.parks else judge(
         terms=terms, left_alone=one.left_alone, activity=one.activity, warned=warned, folded_to=folded_to, now=now
-    )
+    )  # fmt: skip
     since = datetime.fromtimestamp(one.activity.below(terms.percent).since * 60, tz=now.tzinfo)
     seen = (warning.pk, warning.due_at, warning.acted_at) if warning else None
     return Judged(one.holder, one.attempt, verdict, terms, since, seen)
+
+
+def _off_gpu(warned: Warned | None) -> Verdict | IdleEnd:
+    """A job that is off its GPU, or on its way, keeps none idle, whatever its readings of before say."""
+    return Verdict.NOTHING if warned is None or warned.acted else IdleEnd.PARKED
 
 
 def _warned(row: IdleWarning) -> Warned:

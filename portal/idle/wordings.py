@@ -67,6 +67,7 @@ BECAUSE = {
     IdleEnd.UNKNOWN: Wording("idle_unknown", "nothing was heard of its GPUs for some minutes"),
     IdleEnd.EXEMPT: Wording("idle_exempt", "it is excepted from the idle policy now"),
     IdleEnd.POLICY: Wording("idle_policy", "the idle policy was changed"),
+    IdleEnd.PARKED: Wording("idle_off_gpu", "it is parked"),
 }
 """Why a warning is withdrawn."""
 STAYS = {

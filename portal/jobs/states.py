@@ -146,7 +146,7 @@ class IdleEnd(models.TextChoices):
     EXEMPT = "exempt", _("It was exempted")
     POLICY = "policy", _("The policy was changed")
     STOPPED = "stopped", _("It was stopped for it")
-    PARKED = "parked", _("It was parked for it")
+    PARKED = "parked", _("It was parked")
     OVER = "over", _("The attempt ended")
 
 

@@ -47,10 +47,16 @@ _PARKED = Prepared(_parked)
 
 
 def parking_of(job: Job) -> Parking | None:
-    """How parking stands with the job's running attempt; None: nobody has asked for it."""
+    """How parking stands with the job's task, while that is to run on; None: nobody has asked for it."""
     found = Parking.objects.filter(task_attempt__job_attempt__job=job, task_attempt__released_at__isnull=True)
-    live = found.exclude(task_attempt__job_attempt__state=AttemptState.ENDED)
+    live = found.filter(task_attempt__lost_at__isnull=True, task_attempt__phase=Phase.RUN)
     return live.select_related("task_attempt__node").first()
+
+
+def parking_in(attempt: Any) -> QuerySet[Parking]:
+    """What is parked in this job attempt (row id, or a reference to one), or on its way there or back."""
+    there = Parking.objects.filter(task_attempt__job_attempt=attempt, task_attempt__released_at__isnull=True)
+    return there.exclude(state=ParkState.HELD)
 
 
 def gpu_lent_to(job: Job) -> str:

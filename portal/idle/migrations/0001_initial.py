@@ -267,7 +267,7 @@ class Migration(migrations.Migration):
                             ("exempt", "It was exempted"),
                             ("policy", "The policy was changed"),
                             ("stopped", "It was stopped for it"),
-                            ("parked", "It was parked for it"),
+                            ("parked", "It was parked"),
                             ("over", "The attempt ended"),
                         ],
                         max_length=10,

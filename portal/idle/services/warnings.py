@@ -27,6 +27,7 @@ from portal.jobs.services.allocation import job_lend
 from portal.jobs.services.attempts import LIVE, attempt_end
 from portal.jobs.services.transitions import job_event, job_hold
 from portal.jobs.states import AttemptState, EndReason, IdleAction, IdleEnd
+from portal.parking.selectors import parking_in
 from portal.parking.services.park import job_park, park_refusal
 from portal.usage.models import UsageProgress
 
@@ -57,6 +58,8 @@ def _carry_out(one: Judged, now: datetime) -> None:
         warning = IdleWarning.objects.filter(job_attempt=one.attempt, ended_at__isnull=True).first()
         if attempt is None or (warning and (warning.pk, warning.due_at, warning.acted_at)) != one.seen:
             return
+        if isinstance(one.verdict, Verdict) and parking_in(one.attempt).exists():
+            return  # somebody has just parked it
         if one.verdict is Verdict.WARN:
             _warn(attempt, one, now)
         elif warning is not None and isinstance(one.verdict, IdleEnd):

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from nodes.protocol.parking import SUSPEND
 from portal.common.errors import Conflict
 from portal.idle.models import GpuActivity, IdleWarning
 from portal.idle.services.policy import idle_exemption_add
 from portal.idle.services.warnings import idle_extend, idle_judge
 from portal.jobs.models import Allocation, Job, JobEvent
+from portal.parking.models import Parking, ParkState
+from portal.parking.services.park import job_park
+from portal.teams.models import VirtualCluster
 from tests.support.cluster.idle_scenes import MINUTE, Scene, clock
 
 pytestmark = pytest.mark.django_db
@@ -79,6 +84,30 @@ def test_who_works_again_is_told_so_and_the_next_stretch_is_warned_of_anew(scene
     scene.judge()
     assert len(scene.told()) == 3
     assert scene.warning().due_at == scene.now + 30 * MINUTE
+
+
+@pytest.mark.parametrize("action", ["stop", "park", "opportunistic"])
+def test_a_job_that_somebody_parked_keeps_no_gpu_idle_and_nothing_more_is_done_to_it(scene: Scene, action: str) -> None:
+    node = scene.world.nodes["gpu01"]
+    node.inventory = replace(node.inventory, capabilities=(SUSPEND,), park_mb=64_000)
+    node.report()
+    VirtualCluster.objects.update(parking=True)
+    job = scene.run(name="notebook")
+    scene.policy(action)
+    scene.idle(10, job)
+    scene.judge()
+    scene.now += 29 * MINUTE
+    scene.idle(39, job)
+    job_park(job=job, actor="alice", now=scene.now)
+    scene.world.settle()
+    scene.judge(1)
+    scene.idle(60, job)
+    scene.judge()
+    scene.world.settle()
+    assert Parking.objects.get().state == ParkState.PARKED
+    assert state(job) == "running"
+    assert len(scene.told(job)) == 2
+    assert scene.told(job)[1].endswith("is withdrawn: it is parked.")
 
 
 def test_nothing_is_done_to_a_job_of_which_nothing_is_heard(scene: Scene) -> None:
