@@ -170,15 +170,15 @@ def _jobs(builder: JobBuilder, reading: _Reading, ports: Mapping[int, Short]) ->
 
 
 def _parked(jobs: Mapping[int, scheduling.Job]) -> dict[int, scheduling.Job]:
-    """Parked jobs as the engine sees them: each waits for the GPU that it claims, paused until it wants it back, and
-    takes memory for what was on it."""
+    """Parked jobs as the engine sees them: each waits for the GPU that it claims, paused until it wants it back. Until
+    then it takes memory for what was on it; afterwards it must not wait for memory that it is about to give back."""
     return {key: _off_gpu(jobs[key], task) for key, task in parked_tasks().items() if key in jobs}
 
 
 def _off_gpu(job: scheduling.Job, task: ParkedTask) -> scheduling.Job:
+    more_mb = 0 if task.wanted else task.parked_mb
     roles = tuple(
-        replace(role, memory_mb=role.memory_mb + task.parked_mb) if role.name == task.role else role
-        for role in job.roles
+        replace(role, memory_mb=role.memory_mb + more_mb) if role.name == task.role else role for role in job.roles
     )
     return job._replace(roles=roles, wanted=(scheduling.TaskRef(task.role, task.number),), paused=not task.wanted)
 

@@ -7,23 +7,25 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import Exists, F, OuterRef
 from django.db.models.fields.json import KeyTransform
 
 from nodes.protocol.states import StopReason
 from portal.common.row_versions import KeptRows
 from portal.jobs import wordings
 from portal.jobs.container import grace_seconds
-from portal.jobs.models import JobAttempt, JobEvent
+from portal.jobs.models import JobAttempt, JobEvent, TaskAttempt
 from portal.jobs.services.attempts import attempt_end
 from portal.jobs.services.transitions import job_event, job_hold
 from portal.jobs.states import AttemptState, EndReason
+from portal.parking.selectors import OFF_GPU
 from portal.scheduler.reconcile import attempts_read
 
 LIMIT_NEAR = "time_limit_near"
 LONGEST_WARNING_S, SHORTEST_WARNED_S = 900, 600
 """A job is warned when a tenth of its time limit is left, at most 15 minutes before; a limit under 10 minutes:
 never."""
+_PARKED = TaskAttempt.objects.filter(OFF_GPU, job_attempt=OuterRef("pk"))
 
 
 class _Running(NamedTuple):
@@ -40,7 +42,7 @@ class TimeLimits:
 
     def __init__(self) -> None:
         self._running = KeptRows(
-            lambda: JobAttempt.objects.filter(state=AttemptState.RUNNING).exclude(tasks__parked_at__isnull=False),
+            lambda: JobAttempt.objects.filter(~Exists(_PARKED), state=AttemptState.RUNNING),
             ["id", "started_at", "parked_s", KeyTransform("time_limit_s", KeyTransform("berth", F("job__spec")))],
             key=int,
             make=_Running._make,

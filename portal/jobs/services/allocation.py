@@ -32,9 +32,17 @@ def task_attempt_release(*, row: TaskAttempt, now: datetime) -> None:
 def task_attempt_free(*, row: TaskAttempt, now: datetime) -> None:
     """Frees a task attempt that is already charged, once its last process is gone. Idempotent."""
     freed = TaskAttempt.objects.filter(pk=row.pk, released_at__isnull=True).update(released_at=now)
+    if freed and row.parked_at is not None:
+        parked_count(attempt=row.job_attempt_id, since=row.parked_at, now=now)
     Allocation.objects.filter(task_attempt=row, released_at__isnull=True).update(released_at=now)
     if freed:
         transaction.on_commit(scheduler_wake)
+
+
+def parked_count(*, attempt: int, since: datetime, now: datetime) -> None:
+    """Takes the time since then, in which a task was parked, out of the time limit of its job attempt (row id)."""
+    off = max(0, round((now - since).total_seconds()))
+    JobAttempt.objects.filter(pk=attempt).update(parked_s=F("parked_s") + off)
 
 
 def task_attempt_uncharge(*, row: TaskAttempt, now: datetime) -> None:

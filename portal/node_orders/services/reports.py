@@ -36,7 +36,6 @@ from portal.jobs.states import TaskState
 from portal.node_orders.services.returned import came_too_late, lost_tasks_return
 from portal.node_orders.services.ssh import ssh_hint, ssh_reported
 from portal.node_orders.services.unknown_containers import strangers_take
-from portal.parking.models import Parking
 from portal.parking.services.moves import parking_news, parking_reported
 
 log = logging.getLogger(__name__)
@@ -130,8 +129,7 @@ def container_report(*, row: TaskAttempt, report: ContainerReport, now: datetime
                 job=row.job_attempt.job, job_attempt=row.job_attempt, task_attempt=row, code="hint", message=hint,
                 now=now,
             )  # fmt: skip
-        if parking_news(_parking(row), report):
-            parking_reported(row=row, report=report, now=now)
+        parking_reported(row=row, report=report, now=now)
         if forward:
             _reached(row, report, now)
         else:
@@ -147,11 +145,7 @@ def _news(row: TaskAttempt, report: ContainerReport, now: datetime) -> bool:
     if not reached(report.state, ContainerState.STARTING) and report.spec_hash != row.spec_hash:
         return False
     forward = moves_forward(ContainerState(row.state), report.state)
-    return forward or _let_go(row, report) or parking_news(_parking(row), report) or bool(_changed(row, report, now))
-
-
-def _parking(row: TaskAttempt) -> Parking | None:
-    return getattr(row, "parking", None)
+    return forward or _let_go(row, report) or parking_news(row, report) or bool(_changed(row, report, now))
 
 
 def _let_go(row: TaskAttempt, report: ContainerReport) -> bool:

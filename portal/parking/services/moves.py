@@ -10,14 +10,15 @@ from django.db.models import F
 
 from nodes.protocol.messages import ContainerReport
 from nodes.protocol.parking import GpuState, ParkFault
-from nodes.protocol.states import Phase, StopReason
+from nodes.protocol.states import ContainerState, Phase, StopReason
 from portal.common.bulk import rows_insert
 from portal.common.sentences import said_by_node
 from portal.common.told import amount_believed
 from portal.common.wake import scheduler_wake
 from portal.hardware.models import Node
 from portal.hardware.services.generations import nodes_bump, nodes_hold
-from portal.jobs.models import Allocation, Claim, JobAttempt, TaskAttempt
+from portal.jobs.models import Allocation, Claim, TaskAttempt
+from portal.jobs.services.allocation import parked_count
 from portal.jobs.services.attempts import attempt_end
 from portal.jobs.services.placement import Overtaken, Placed
 from portal.jobs.services.transitions import job_event, job_hold
@@ -34,24 +35,33 @@ FOR_GOOD = {ParkFault.PROCESSES, ParkFault.REFUSED}
 """Faults of the process itself, by which it cannot be parked later either."""
 
 
-def parking_news(known: Parking | None, report: ContainerReport) -> bool:
-    """Whether the report says anything new of a turn that its task was given, or of a later one."""
+def parking_news(row: TaskAttempt, report: ContainerReport) -> bool:
+    """Whether the report says anything new of a turn that its task was given, or of a later one. Only a task that runs,
+    and is to run on, goes off its GPU or back."""
+    ended = row.state == ContainerState.TERMINATED
+    if report.state is not ContainerState.RUNNING or ended or row.phase != Phase.RUN:
+        return False
+    known = _known(row)
     turn = known.turn if known is not None else 0
     if known is None or report.turn != turn:
         return turn < report.turn <= MOST_TURNS
     if known.state == ParkState.PARKING:
         return report.gpu is GpuState.PARKED or (report.gpu is GpuState.HELD and report.fault is not None)
     if known.state == ParkState.RESUMING:
-        return report.gpu is GpuState.HELD or _fault(report) != known.fault
+        return report.gpu is GpuState.HELD or (report.fault is not None and _fault(report) != known.fault)
     return False
+
+
+def _known(row: TaskAttempt) -> Parking | None:
+    return getattr(row, "parking", None)
 
 
 def parking_reported(*, row: TaskAttempt, report: ContainerReport, now: datetime) -> None:
     """Takes in such a report, inside the caller's transaction, which holds the job's row. The row needs node, job
     attempt and job loaded."""
-    known: Parking | None = getattr(row, "parking", None)
-    if not parking_news(known, report) or row.phase != Phase.RUN:
+    if not parking_news(row, report):
         return
+    known = _known(row)
     if known is None or report.turn > known.turn:
         _overtake(row, known, report.turn, now)
     elif known.state == ParkState.RESUMING:
@@ -94,7 +104,7 @@ def _parked(row: TaskAttempt, known: Parking, report: ContainerReport, now: date
     TaskAttempt.objects.filter(pk=row.pk).update(parked_at=now)
     nodes_hold([row.node_id])
     Node.objects.filter(pk=row.node_id).update(placement_version=F("placement_version") + 1)
-    known.parked_mb = amount_believed(report.parked_mb)
+    known.parked_mb = min(amount_believed(report.parked_mb), row.node.memory_mb)
     message = wordings.PARKED(mb=known.parked_mb, node=row.node.name)
     _end(row, known, ParkState.PARKED, message, report, now)
     transaction.on_commit(scheduler_wake)
@@ -104,7 +114,10 @@ def _resuming(row: TaskAttempt, known: Parking, report: ContainerReport, now: da
     if report.gpu is GpuState.HELD:
         lasted = wordings.SECONDS(number=round((now - known.changed_at).total_seconds()))
         _end(row, known, ParkState.HELD, wordings.GOES_ON(time=lasted), report, now)
-    elif report.fault is not None:
+    elif known.fault:  # what it waits for, told already, in newer numbers
+        known.fault = _fault(report)
+        known.save(update_fields=["fault"])
+    else:
         _end(row, known, ParkState.RESUMING, wordings.WAITS(why=_fault(report)), report, known.changed_at, at=now)
 
 
@@ -143,9 +156,8 @@ def tasks_resume(*, starts: Iterable[tuple[int, Placed]], now: datetime) -> None
             Allocation, columns,
             [(row.pk, leaf.gpu_id, leaf.virtual_cell, leaf.standing, now, now, None, "") for leaf in placed.leaves],
         )  # fmt: skip
-        off = round((now - row.parked_at).total_seconds())
         TaskAttempt.objects.filter(pk=row.pk).update(parked_at=None)
-        JobAttempt.objects.filter(pk=row.job_attempt_id).update(parked_s=F("parked_s") + max(0, off))
+        parked_count(attempt=row.job_attempt_id, since=row.parked_at, now=now)
         take_back(row.parking, row.parked_at)
         message = wordings.RESUMED(node=row.node.name)
         attempt = row.job_attempt

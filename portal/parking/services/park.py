@@ -77,7 +77,7 @@ def job_unpark(*, job: Job, actor: str, now: datetime) -> bool:
 
 def take_back(known: Parking, now: datetime) -> None:
     """Orders the task to hold its GPU again, which is its own now; inside the caller's transaction."""
-    known.turn += 1
+    known.turn, known.fault = known.turn + 1, ""
     _set(known, ParkState.RESUMING, now)
     nodes_bump([known.task_attempt.node_id])
 

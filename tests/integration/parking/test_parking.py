@@ -8,11 +8,13 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from nodes.protocol.messages import Exit
 from nodes.protocol.parking import SUSPEND, GpuFault, GpuState, GpuWish, ParkFault
-from nodes.protocol.wordings import PARK_BUSY, PARK_REFUSED
+from nodes.protocol.states import Cause, ContainerState
+from nodes.protocol.wordings import PARK_BUSY, PARK_GPU_FULL, PARK_REFUSED
 from portal.common.errors import Conflict
 from portal.job_file.problems import SpecInvalid
-from portal.jobs.models import Allocation, Claim, Job, JobAttempt, JobEvent, TaskAttempt, Usage
+from portal.jobs.models import Allocation, Claim, Job, JobAttempt, JobEvent, Task, TaskAttempt, Usage
 from portal.jobs.services.stop import job_stop
 from portal.jobs.states import EndReason, JobState
 from portal.parking.models import Parking, ParkState
@@ -109,6 +111,18 @@ def test_what_it_has_in_its_servers_memory_is_kept_from_others(world: World, job
     node.report()
     world.settle()
     assert holders() == {"cheap"}
+
+
+def test_a_job_does_not_wait_for_memory_that_it_gives_back_when_it_is_resumed(world: World) -> None:
+    node = world.node("gpu01", gpus=2)
+    node.inventory = replace(node.inventory, capabilities=(SUSPEND,), memory_mb=2048 + PARKED_MB - 1)
+    node.report()
+    VirtualCluster.objects.update(parking=True)
+    job, _ = running(world, "notebook"), running(world, "neighbour")
+    park(world, job)
+    job_unpark(job=job, actor="alice", now=timezone.now())
+    world.settle()
+    assert holders() == {"notebook", "neighbour"}
 
 
 def test_a_job_goes_back_to_a_server_that_takes_no_new_tasks(world: World, job: Job, node: ScriptedNode) -> None:
@@ -225,6 +239,44 @@ def test_what_cannot_be_parked_is_refused_with_the_reason(
         job_park(job=job, actor="alice", now=timezone.now())
 
 
+def test_what_a_job_waits_for_on_its_way_back_is_an_event_once_and_kept_up_to_date(
+    world: World, job: Job, node: ScriptedNode
+) -> None:
+    park(world, job)
+    job_unpark(job=job, actor="alice", now=timezone.now())
+    world.cycle()
+    attempt, (order,) = str(TaskAttempt.objects.get().pk), node.desired().orders
+    for free in (10, 20, 30):
+        fault = GpuFault(code=ParkFault.GPU_FULL, message=PARK_GPU_FULL(free=free, mb=9000))
+        node.containers[attempt] = replace(
+            node.containers[attempt], turn=order.turn, gpu=GpuState.RESUMING, fault=fault
+        )
+        node.report()
+    assert [one for one in said(job) if "30 MB free" in one or "20 MB free" in one] == []
+    assert said(job)[-1].startswith("It is not back on its GPU yet: its GPU has 10 MB free")
+    assert Parking.objects.get().fault.startswith("its GPU has 30 MB free")
+
+
+def test_a_task_that_ended_is_not_parked_any_more_and_charged_once(world: World, job: Job, node: ScriptedNode) -> None:
+    job_park(job=job, actor="alice", now=timezone.now())
+    node.desired()
+    (attempt,) = node.containers
+    node.containers[attempt] = replace(
+        node.containers[attempt], turn=1, gpu=GpuState.PARKED, state=ContainerState.TERMINATED,
+        exit=Exit(cause=Cause.OOM, code=137), ended_ms=node.boot,
+    )  # fmt: skip
+    node.report()
+    assert len(said(job)) == 1
+    assert not Claim.objects.exists()
+    assert not Usage.objects.filter(resource="cpu without gpu").exists()
+
+
+def test_a_job_that_is_told_to_end_is_not_resumed(world: World, job: Job) -> None:
+    park(world, job)
+    job_stop(job=job, actor=job.user, now=timezone.now())
+    assert not job_unpark(job=job, actor="alice", now=timezone.now())
+
+
 def test_a_parked_job_that_is_stopped_ends_and_leaves_no_claim(world: World, job: Job) -> None:
     park(world, job)
     job_stop(job=job, actor=job.user, now=timezone.now())
@@ -277,3 +329,24 @@ def test_a_job_that_asks_to_be_parked_is_refused_where_no_job_is(world: World, n
     assert [(one.path, one.message) for one in refused.value.problems] == [
         ("extras.berth.park", "vision has no jobs parked; remove it, or ask a lead of vision to allow it")
     ]
+
+
+def test_a_task_that_ended_while_it_was_parked_does_not_keep_the_next_one_from_its_time_limit(
+    world: World, node: ScriptedNode
+) -> None:
+    job = running(world, "alone", gang=False, berth={"timeLimit": "10m"}, role={"taskRetryCount": 1})
+    park(world, job)
+    TaskAttempt.objects.update(parked_at=timezone.now() - timedelta(minutes=5))
+    (attempt,) = node.containers
+    node.containers[attempt] = replace(
+        node.containers[attempt], state=ContainerState.TERMINATED, exit=Exit(cause=Cause.EXITED, code=1),
+        ended_ms=node.boot, log_complete=True,
+    )  # fmt: skip
+    node.report()
+    Task.objects.update(not_before=None)
+    world.settle()
+    assert TaskAttempt.objects.filter(state=ContainerState.RUNNING, parked_at=None).exists()
+    world.cycle(timezone.now() + timedelta(minutes=14))
+    assert JobAttempt.objects.get().end_reason == ""
+    world.cycle(timezone.now() + timedelta(minutes=16))
+    assert JobAttempt.objects.get().end_reason == EndReason.TIME_LIMIT
