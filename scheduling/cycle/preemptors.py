@@ -113,12 +113,14 @@ class Preemptors:
             self.cycle.start(Start(job, powered, self.cycle.now), charged=True)
 
     def _takes_back(self, job: Job, claims: Mine) -> bool:
-        """Whether others are told now to leave GPUs that the job, which is parked there, wants back."""
+        """Whether others are told now to leave GPUs that the job, which is parked there, wants back. Who is leaving for
+        somebody else already becomes its victim, too."""
         running, lent = self.state.running, []
         for leaf in parked_in(claims.values()):
             holder = self.state.placer.allocator.holder(leaf)
             for task in running[holder].tasks if holder is not None else ():
-                if not task.leaving and any(use.leaf == leaf for use in task.placement.leaves):
+                known = task.leaving and claims[leaf].victim == holder
+                if not known and any(use.leaf == leaf for use in task.placement.leaves):
                     lent.append((holder or "", task.placement.task))
         if lent:
             self.cycle.take_back(Preempt(job, self._claimed(job, claims), victims(running, lent), self.cycle.now))

@@ -164,6 +164,24 @@ def running(described: Cluster, *jobs: Job) -> Engine:
     return made
 
 
+def park(made: Engine, name: str) -> Job:
+    """The job leaves its GPUs, keeps its claim on them and its container there."""
+    known = next(one for one in made.snapshot().running if one.job.id == name)
+    tasks = tuple(task.placement for task in known.tasks)
+    parked = known.job.wanting(tuple(one.task for one in tasks))._replace(paused=True)
+    made.finish(name, [one.task for one in tasks])
+    made.submit(parked)
+    for one in tasks:
+        for use in one.leaves:
+            made.claim(Claim(use.leaf, name, None, use.virtual_cell or "", one.task, parked=True))
+    return parked
+
+
+def resume(made: Engine, parked: Job) -> None:
+    """Its person is back."""
+    made.submit(parked._replace(paused=False))
+
+
 def nodes_of(start: Start) -> dict[str, int]:
     """Tasks of a start per node."""
     counts: dict[str, int] = {}

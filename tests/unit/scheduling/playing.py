@@ -1,11 +1,12 @@
 """An event loop that plays jobs through an engine to their end: starts, ends, preemptions, and what became of all."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from scheduling import Engine, Job, Plan, Start, TaskRef, Victim, refusals
 from scheduling.queue.usage_history import amounts_of, hourly
+from tests.unit.scheduling.builders import park, resume
 
 GROW_EVERY = 3
 """A job that has grown starts no further tasks for so long."""
@@ -45,17 +46,26 @@ Watch = Callable[[Engine, Plan], None]
 
 
 class Player:
-    """Plays arrivals, each task ending `lasts` after its own start; a preempted one begins anew.
+    """Plays arrivals, each task ending `lasts` after its own start; a preempted one begins anew after its grace.
 
     An elastic job is over with its gang. Of one moment first all ends are told the engine, then all submissions; then
-    it decides until nothing changes.
+    it decides until nothing changes. Jobs of `parks` are parked from the first of these moments to the second, if they
+    run there by right.
     """
 
-    def __init__(self, made: Engine, lasts: dict[str, int], watch: Watch | None = None) -> None:
+    def __init__(
+        self,
+        made: Engine,
+        lasts: dict[str, int],
+        watch: Watch | None = None,
+        parks: Mapping[str, tuple[int, int]] | None = None,
+    ) -> None:
         self.made = made
         self.run = Run()
         self._lasts = lasts
         self._watch = watch
+        self._parks = parks or {}
+        self._parked: dict[str, Job] = {}
         self._jobs: dict[str, Job] = {}
         self._left: dict[str, set[TaskRef]] = {}
         self._waiting: dict[str, set[TaskRef]] = {}
@@ -71,17 +81,32 @@ class Player:
                 continue
             self._jobs[job.id] = job
             self._push(at, 1, job.id, job.wanted)
+        for name, (at, _) in self._parks.items():
+            self._push(at, 4, name, ())
         while self._events:
             now = self._events[0][0]
             while self._events and self._events[0][0] == now:
-                _, kind, number, name, tasks = heappop(self._events)
-                if kind == 1:
-                    self._left[name] = {task for task in tasks if not self._jobs[name].is_extra(task)}
-                    self._wait(name, tasks)
-                elif kind == 0:
-                    self._end(now, number, name, tasks)
+                self._happens(*heappop(self._events))
             self._decide(now)
         return self.run
+
+    def _happens(self, now: int, kind: int, number: int, name: str, tasks: tuple[TaskRef, ...]) -> None:
+        match kind:
+            case 0:
+                self._end(now, number, name, tasks)
+            case 1:
+                self._left[name] = {task for task in tasks if not self._jobs[name].is_extra(task)}
+                self._wait(name, tasks)
+            case 3:
+                self._gone(now, number, name, tasks)
+            case 4:
+                self._park(name)
+            case 5:
+                self._unpark(name)
+
+    def advance(self, now: int) -> Plan:
+        """The engine's next plan, which it carries out."""
+        return self.made.advance(now)
 
     def _push(self, at: int, kind: int, name: str, tasks: tuple[TaskRef, ...]) -> int:
         self._number += 1
@@ -122,7 +147,7 @@ class Player:
     def _decide(self, now: int) -> None:
         for _ in range(PASSES):
             reserved = self.made.snapshot().reservations
-            plan = self.made.advance(now)
+            plan = self.advance(now)
             taken = {(use.leaf, one.job.id) for one in plan.preemptions for at in one.placements for use in at.leaves}
             assert taken <= {(one.leaf, one.claimant) for one in self.made.snapshot().claims}
             if self._watch is not None:
@@ -133,18 +158,42 @@ class Player:
                 for victim in preemption.victims:
                     self.run.preempted.append((now, preemption.job.id, victim.job))
                     self._evict(now, victim)
+            for name in self._parked.keys() - {one.claimant for one in self.made.snapshot().claims}:
+                self._unpark(name)
             moved = plan.answers or plan.promotions or plan.demotions or plan.releases
             if not moved and plan.reservations == reserved:
                 return
         raise AssertionError(f"at {now} every one of {PASSES} passes changed something")
 
     def _evict(self, now: int, victim: Victim) -> None:
-        """The victim's tasks wait again; two preemptors of one moment may name the same."""
-        tasks = tuple(task for task in victim.tasks if (victim.job, task) in self._since)
-        if tasks:
-            self._leave(now, victim.job, tasks)
-            self.made.finish(victim.job, tasks)
-            self._wait(victim.job, tasks)
+        """The victim's tasks wait again, after its grace; two preemptors may name the same."""
+        if not victim.grace_ms:
+            self._gone(now, self._number, victim.job, victim.tasks)
+        else:
+            self._push(now + victim.grace_ms, 3, victim.job, victim.tasks)
+
+    def _gone(self, now: int, until: int, name: str, tasks: tuple[TaskRef, ...]) -> None:
+        """These tasks, if they began before the event `until`, end and wait again."""
+        left = tuple(task for task in tasks if self._since.get((name, task), until + 1) <= until)
+        if left:
+            self._leave(now, name, left)
+            self.made.finish(name, left)
+            self._wait(name, left)
+
+    def _park(self, name: str) -> None:
+        running = next((one for one in self.made.snapshot().running if one.job.id == name), None)
+        if running is not None and not any(task.on_loan or task.leaving for task in running.tasks):
+            self._parked[name] = park(self.made, name)
+            self._waiting[name] = set(self._parked[name].wanted)
+            for task in running.tasks:
+                del self._since[name, task.placement.task]
+            self._push(self._parks[name][1], 5, name, ())
+
+    def _unpark(self, name: str) -> None:
+        """Its person is back; or it has lost its place, and waits like others."""
+        parked = self._parked.pop(name, None)
+        if parked is not None:
+            resume(self.made, parked)
 
     def _began(self, now: int, start: Start) -> None:
         name, run = start.job.id, self.run

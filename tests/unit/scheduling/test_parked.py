@@ -4,28 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling import Borrow, Claim, Cluster, Code, Engine, Job, NodeState, Plan, Standing
-from tests.unit.scheduling.builders import carry_out, cluster, job, node, role, running
+from scheduling import Borrow, Cluster, Code, Engine, Job, NodeState, Plan, Standing
+from tests.unit.scheduling.builders import carry_out, cluster, job, node, park, resume, role, running
 from tests.unit.scheduling.test_properties import JOBS, check_books, few, lived
 from tests.unit.scheduling.worlds import clusters
-
-
-def park(made: Engine, name: str) -> Job:
-    """The job leaves its GPUs, keeps its claim on them and its container there."""
-    known = next(one for one in made.snapshot().running if one.job.id == name)
-    tasks = tuple(task.placement for task in known.tasks)
-    parked = known.job.wanting(tuple(one.task for one in tasks))._replace(paused=True)
-    made.finish(name, [one.task for one in tasks])
-    made.submit(parked)
-    for one in tasks:
-        for use in one.leaves:
-            made.claim(Claim(use.leaf, name, None, use.virtual_cell or "", one.task, parked=True))
-    return parked
-
-
-def resume(made: Engine, parked: Job) -> None:
-    """Its person is back."""
-    made.submit(parked._replace(paused=False))
 
 
 def planned(made: Engine, now: int) -> Plan:
@@ -110,6 +92,21 @@ def test_the_whole_gang_leaves_a_gpu_that_is_wanted_back() -> None:
     assert len(started(planned(made, 0))) == 2
     resume(made, parked)
     assert [len(one.tasks) for one in planned(made, 1).preemptions[0].victims] == [2]
+
+
+def test_a_second_parked_job_waits_for_a_borrower_that_is_leaving_for_the_first() -> None:
+    made = running(cluster(node("a", 2), vision=2), job("mine"), job("yours"))
+    mine, yours = park(made, "mine"), park(made, "yours")
+    made.submit(job("cheap", role(gpus=2), priority=-1, grace=30_000))
+    planned(made, 0)
+    resume(made, mine)
+    planned(made, 1)
+    resume(made, yours)
+    plan = planned(made, 2)
+    assert plan.starts == ()
+    assert [(one.job.id, [victim.job for victim in one.victims]) for one in plan.preemptions] == [("yours", ["cheap"])]
+    made.finish("cheap")
+    assert [name for name, _, _ in started(planned(made, 3))] == ["mine", "yours"]
 
 
 def test_a_container_that_is_parked_keeps_its_cpu_and_memory() -> None:
