@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from berth.cli.follow import ending_line, preparing, waiting_line
 from berth.cli.screen import cores, memory, span, table, when
-from berth.model.jobs import Advice, Event, JobDetail, Metrics, Score, Series, Start, Task
+from berth.model.jobs import Advice, Event, JobDetail, Metrics, Parking, Score, Series, Start, Task
 
 MOST_EVENTS = 10
 USED = ("utilisation", "sm_active", "tensor_active", "dram_active")
@@ -130,12 +130,21 @@ def is_off_gpu(job: JobDetail) -> bool:
     return job.parking is not None and job.parking.state != "held"
 
 
+_PARKING = {"parking": "being parked", "wanted": "waiting for its GPU", "resuming": "going back to its GPU"}
+
+
+def parking_words(parking: Parking) -> str:
+    """Its state in words."""
+    return _PARKING.get(parking.state, parking.state)
+
+
 def parking_lines(job: JobDetail) -> Iterator[str]:
     """Where a job is that is off its GPU, and how it goes on."""
     parking = job.parking
     if parking is None:
         return
-    yield f"It is {parking.state} since {when(parking.since)} on {parking.node}: {parking.cause}."
+    why = f": {parking.cause}" if parking.cause else ""
+    yield f"It is {parking_words(parking)} since {when(parking.since)} on {parking.node}{why}."
     if parking.lent_to:
         yield f"Its GPU is lent to {parking.lent_to}."
     if parking.fault:

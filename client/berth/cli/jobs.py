@@ -18,7 +18,7 @@ from berth.cli import completion
 from berth.cli.code import upload
 from berth.cli.exit_codes import INCOMPLETE, INTERRUPTED, NOT_VALID, error_text, location
 from berth.cli.follow import JobFollower, ending_line, exit_code
-from berth.cli.job_page import job_page, start_lines, why_lines
+from berth.cli.job_page import job_page, parking_words, start_lines, why_lines
 from berth.cli.run_file import Run
 from berth.cli.screen import say, show, show_json, show_json_line, span, table
 from berth.cli.settings import Session
@@ -372,5 +372,5 @@ def _changed(jobs: list[JobDetail], *, as_json: bool) -> None:
 
 def _paused(job: JobDetail) -> str:
     if job.parking is not None and job.parking.state != "held":
-        return f", {job.parking.state}"
+        return f", {parking_words(job.parking)}"
     return ", paused" if job.waiting is not None and job.waiting.paused else ""

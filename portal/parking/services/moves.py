@@ -78,10 +78,12 @@ def parking_reported(*, row: TaskAttempt, report: ContainerReport, now: datetime
 
 def _overtake(row: TaskAttempt, known: Parking | None, turn: int, now: datetime) -> None:
     """Says anew, by a higher turn than its node knows, what is wanted of the GPU: this portal was restored to before
-    that turn."""
+    that turn. Nobody here has parked such a task, and its node may name as many turns as it likes: no event tells of
+    its way back."""
     known = known or Parking(task_attempt=row, state=ParkState.HELD)
     known.turn = turn
     if row.parked_at is None:
+        known.cause = ""
         take_back(known, now)
         return
     known.turn += 1
@@ -132,6 +134,8 @@ def _end(
 ) -> None:
     known.state, known.fault, known.changed_at = state, _fault(report), changed_at
     known.save()
+    if not known.cause:
+        return
     attempt = row.job_attempt
     job_event(
         job=attempt.job, job_attempt=attempt, task_attempt=row, code="parking", message=message, now=at or changed_at

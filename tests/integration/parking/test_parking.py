@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from django.test import Client
 from django.utils import timezone
 
 from nodes.protocol.messages import Exit
@@ -204,6 +205,16 @@ def test_a_portal_that_was_restored_to_before_a_turn_goes_on_from_there(
     assert (holders(), state(job)) == ({"notebook"}, ParkState.HELD)
 
 
+def test_a_node_that_names_ever_later_turns_writes_no_events(world: World, job: Job, node: ScriptedNode) -> None:
+    (attempt,) = node.containers
+    for turn in (1, 3, 5):
+        for told in ((turn, GpuState.PARKED), (turn + 1, GpuState.HELD)):
+            node.containers[attempt] = replace(node.containers[attempt], turn=told[0], gpu=told[1])
+            node.report()
+    assert Parking.objects.get().turn == 6
+    assert said(job) == []
+
+
 def test_a_turn_that_no_portal_gave_is_not_believed(world: World, job: Job, node: ScriptedNode) -> None:
     attempt = str(TaskAttempt.objects.get().pk)
     node.containers[attempt] = replace(node.containers[attempt], turn=2**40, gpu=GpuState.PARKED)
@@ -237,6 +248,15 @@ def test_what_cannot_be_parked_is_refused_with_the_reason(
     job = running(world, "other", **change)
     with pytest.raises(Conflict, match=why):
         job_park(job=job, actor="alice", now=timezone.now())
+
+
+def test_the_page_of_a_parked_job_does_not_say_that_its_tasks_run(world: World, job: Job, client: Client) -> None:
+    client.force_login(world.user)
+    assert "Its tasks are running." in client.get(f"/jobs/{job.pk}").content.decode()
+    park(world, job)
+    page = client.get(f"/jobs/{job.pk}").content.decode()
+    assert "It is parked: its GPU memory (19.5 GB) is in the memory of gpu01." in page
+    assert "Its tasks are running." not in page
 
 
 def test_what_a_job_waits_for_on_its_way_back_is_an_event_once_and_kept_up_to_date(
