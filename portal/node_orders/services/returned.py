@@ -26,6 +26,7 @@ from portal.jobs.services.attempts import tasks_stop
 from portal.jobs.services.transitions import job_event, job_hold
 from portal.jobs.services.usage_charge import usage_charge
 from portal.jobs.states import AttemptState, EndReason, JobState, TaskState
+from portal.parking.services.returned import claims_renew, places_left
 
 _OWN_ENDS = frozenset({Cause.EXITED, Cause.OOM})
 """Causes of a program's own end. One killed from outside may have been so by its node's fault."""
@@ -79,10 +80,12 @@ def _take_up(attempt_id: int, back: Mapping[UUID, Exit | None], now: datetime) -
     rows = list(lost.select_related("task__role", "job_attempt__job", "node").defer("spec_sealed"))
     rows = [row for row in rows if not row.alone or _waits_alone(row, attempt)]
     leaves = Allocation.objects.filter(task_attempt__in=[row.pk for row in rows], released_at=None).values("leaf")
-    if not rows or Claim.objects.filter(leaf__in=leaves).exclude(claimant=attempt.job_id).exists():
+    others = Claim.objects.filter(leaf__in=leaves, parked=False).exclude(claimant=attempt.job_id)
+    if not rows or others.exists() or (left := places_left(rows)) is None:
         return
     if not all(row.alone for row in rows) and not _gang_back(attempt, rows, back, now):
         return
+    claims_renew(left, now=now)
     _rows_go_on(rows)
     transaction.on_commit(scheduler_wake)
     for row in rows:
