@@ -60,9 +60,9 @@ def time_box(seconds: float) -> Spent:
 
 
 def run_times() -> RunTimes:
-    """What runs took that ended by themselves; one query."""
+    """What runs took that ended by themselves, those of elastic jobs with the GPUs of their gang; one query."""
     roles = TaskRole.objects.filter(job=OuterRef("job")).order_by().values("job")
-    gpus = roles.annotate(total=Sum(F("instances") * F("gpus"))).values("total")
+    gpus = roles.annotate(total=Sum(Coalesce("least", "instances") * F("gpus"))).values("total")
     rows = (
         JobAttempt.objects.filter(
             state=AttemptState.ENDED, end_reason__in=ENDED_BY_ITSELF, started_at__isnull=False, ended_at__isnull=False

@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from scheduling.model.elastic import gang_gpus
 from scheduling.model.job import Job
 
 COMPARABLE = 20
@@ -17,7 +18,7 @@ Kind = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """A run that ended by itself or by a person: whose it was, its GPUs, how long it ran (ms)."""
+    """A run that ended by itself or by a person: whose it was, the GPUs of its gang, how long it ran (ms)."""
 
     vc: str
     user: str
@@ -40,7 +41,9 @@ class RunTimes:
         """The whole run time (ms, more than `ran_ms`) at this quantile, 0 <= quantile < 1; None: nobody knows.
 
         1. At least 20 runs of the same user and size in the virtual cluster, else of the user, else of that size
-           in the virtual cluster, else of all of it; of these those longer than the job has run already.
+           in the virtual cluster, else of all of it; of these those longer than the job has run already. The size
+           of an elastic job is that of its gang: how many extra tasks it will have, and how much faster they make it,
+           nobody knows.
         2. Longer than nearly all of them: the chance to last t more is ran / (ran + t), as of processes that
            have become old (Harchol-Balter and Downey, 1997).
         3. Without comparable runs anything up to the time limit is as likely: so it is with limits that users
@@ -54,8 +57,7 @@ class RunTimes:
         return max(min(total, job.time_limit_ms), ran_ms + 1)
 
     def _compared(self, job: Job, ran_ms: int, quantile: float) -> int | None:
-        gpus = sum(role.gpus * role.count for role in job.roles)
-        for kind in _kinds(job.vc, job.user, gpus):
+        for kind in _kinds(job.vc, job.user, gang_gpus(job)):
             runs = self._runs.get(kind, [])
             if len(runs) >= COMPARABLE:
                 first = bisect_right(runs, ran_ms)

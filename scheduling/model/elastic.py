@@ -49,6 +49,11 @@ def gang_size(job: Job) -> int:
     return sum(role.count if role.least is None else role.least for role in job.roles)
 
 
+def gang_gpus(job: Job) -> int:
+    """How many GPUs its gang has."""
+    return sum(role.gpus * (role.count if role.least is None else role.least) for role in job.roles)
+
+
 def extra_name(job_id: str, task: TaskRef) -> str:
     """The id under which the engine has this extra task."""
     return f"{job_id}{_BEFORE_TASK}{task.role}/{task.index}"

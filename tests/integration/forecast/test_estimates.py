@@ -37,14 +37,16 @@ def busy(world: World, limit: str = "1h", extras: dict[str, Any] | None = None) 
     return job
 
 
-def ran(world: World, count: int, lasted: timedelta, reason: EndReason = EndReason.SUCCEEDED) -> None:
-    """Past runs of the user, of one GPU each."""
+def ran(
+    world: World, count: int, lasted: timedelta, reason: EndReason = EndReason.SUCCEEDED, **changes: object
+) -> None:
+    """Past runs of a job of the user, of one GPU unless the changes say otherwise."""
     end = timezone.now() - HOUR
-    for _ in range(count):
-        job = world.submit(name="past")
-        Job.objects.filter(pk=job.pk).update(state=JobState.SUCCEEDED)
+    job = world.submit(name="past", **changes)
+    Job.objects.filter(pk=job.pk).update(state=JobState.SUCCEEDED)
+    for number in range(count):
         JobAttempt.objects.create(
-            job=job, number=1, state="ended", created_at=end - lasted, started_at=end - lasted, ended_at=end,
+            job=job, number=number + 1, state="ended", created_at=end - lasted, started_at=end - lasted, ended_at=end,
             end_reason=reason,
         )  # fmt: skip
 
@@ -89,6 +91,16 @@ def test_runs_that_the_cluster_cut_short_are_not_compared_with(world: World, rea
     assert run_times().of(like, 0, 0.5) is None
     ran(world, 20, timedelta(minutes=7))
     assert run_times().of(like, 0, 0.5) == 7 * 60_000
+
+
+def test_past_runs_of_elastic_jobs_are_compared_by_the_size_of_their_gang(world: World) -> None:
+    world.node("gpu01")
+    berth = {"elastic": {"worker": {"min": 1, "max": 4}}}
+    ran(world, 20, timedelta(minutes=10), extras={"gangAllocation": True, "berth": berth})
+    ran(world, 20, timedelta(minutes=20), instances=4)
+    roles = (Role("worker", 1, 1, 1000, 1024),)
+    like = EngineJob("x", "vision", "alice", 10, roles, 0, 0, all_tasks(roles))
+    assert run_times().of(like, 0, 0.9) == 10 * 60_000
 
 
 def test_without_limits_and_with_too_few_runs_there_is_no_estimate_yet(world: World) -> None:

@@ -91,6 +91,11 @@ def test_the_nearest_twenty_runs_are_the_ones_compared() -> None:
     assert runs.of(job("a", vc="speech"), 0, 0.5) is None
 
 
+def test_an_elastic_job_is_compared_by_the_size_of_its_gang() -> None:
+    runs = RunTimes([*past(*[10] * 20, gpus=2), *past(*[20] * 20, gpus=16)])
+    assert runs.of(job("a", role(count=8, gpus=2, least=1)), 0, 0.5) == 10 * MINUTE
+
+
 def test_a_job_is_compared_with_those_that_ran_longer_than_it_has() -> None:
     runs = RunTimes(past(*range(1, 41)))
     assert runs.of(job("a"), 30 * MINUTE, 0.5) == 36 * MINUTE
