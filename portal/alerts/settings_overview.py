@@ -139,7 +139,7 @@ GROUPS: tuple[tuple[Any, tuple[_Row, ...]], ...] = (
             ("BERTH_GRACE_PERIOD_MAX", _("the longest that a job may ask for"), _set("MAX_GRACE_S")),
             ("BERTH_MIN_RUN_TIME_MAX", _("the longest time, in seconds, in which a job asks not to be preempted"),
              _set("MAX_MIN_RUN_S")),
-            ("BERTH_GROW_EVERY", _("seconds between two growths of an elastic job"), _set("GROW_EVERY_S")),
+            ("BERTH_GROW_EVERY", _("seconds before an elastic job that grew or shrank may grow"), _set("GROW_EVERY_S")),
             ("BERTH_FAIR_SHARE_HALF_LIFE", _("hours after which past use weighs half"), _set("FAIR_SHARE_HALF_LIFE_H")),
             ("BERTH_FIRST_TO_PAY", _("who gives GPUs back first: the largest share, or the least work lost"),
              _set("FIRST_TO_PAY")),

@@ -274,19 +274,21 @@ def _wanted(jobs: Collection[int], now: datetime) -> dict[int, list[scheduling.T
 
 
 def _grow_from(jobs: Collection[int]) -> dict[int, datetime]:
-    """When these elastic jobs may grow again: not too often, since each time all of their tasks go on from what they
-    saved last. A job that has not grown yet is not among them. One query; none without jobs."""
+    """When these elastic jobs may grow again: some time after they grew or shrank, since at each change of size all of
+    their tasks go on from what they saved last. A job that has not grown yet is not among them. One query; none without
+    jobs."""
     every = timedelta(seconds=settings.GROW_EVERY_S)
-    return {job: at + every for job, at in (_GROWN(jobs=jobs) if jobs else ())}
+    return {job: max(filter(None, times)) + every for job, *times in (_RESIZED(jobs=jobs) if jobs else ())}
 
 
-def _grown() -> QuerySet[TaskAttempt, Any]:
+def _resized() -> QuerySet[TaskAttempt, Any]:
     extra = TaskAttempt.objects.filter(Among("job_attempt__job", "jobs"), task__index__gte=F("task__role__least"))
     now = extra.exclude(job_attempt__state=AttemptState.ENDED).order_by()
-    return now.values_list("job_attempt__job").annotate(Max("created_at"))
+    # The GPUs of a lost task are given back only when its node is there again.
+    return now.values_list("job_attempt__job").annotate(Max("created_at"), Max("lost_at"), Max("released_at"))
 
 
-_GROWN = Prepared(_grown)
+_RESIZED = Prepared(_resized)
 
 
 def tasks_read(jobs: Collection[int]) -> dict[tuple[str, str, int], int]:

@@ -13,7 +13,7 @@ from nodes.protocol.states import Phase
 from portal.accounts.models import User
 from portal.hardware.models import Node
 from portal.hardware.services.nodes import node_set_intent
-from portal.jobs.models import Job, JobAttempt, JobEvent, Task
+from portal.jobs.models import Job, JobAttempt, JobEvent, Task, TaskAttempt
 from portal.jobs.services.drain import nodes_drain
 from portal.jobs.services.lost import node_tasks_lose
 from portal.jobs.services.submit import job_submit
@@ -105,6 +105,17 @@ def test_it_grows_again_only_after_a_while(world: World, teams: Teams) -> None:
     later = engine_job(read(), job).grow_from_ms
     assert later is not None
     assert 0 <= later / 1000 - (before.timestamp() + 600) < 60
+
+
+def test_nor_does_it_grow_soon_after_it_shrank(world: World, teams: Teams) -> None:
+    job = grown(world, teams)
+    now = timezone.now().replace(microsecond=0)
+    TaskAttempt.objects.filter(job_attempt__job=job).update(created_at=now - timedelta(hours=1))
+    node_tasks_lose(node=Node.objects.get(name="gpu02"), now=now)
+    assert engine_job(read(), job).grow_from_ms == (now.timestamp() + 600) * 1000
+    ended = now - timedelta(minutes=1)
+    TaskAttempt.objects.filter(lost_at__isnull=False).update(lost_at=None, released_at=ended)
+    assert engine_job(read(), job).grow_from_ms == (ended.timestamp() + 600) * 1000
 
 
 def test_a_gang_never_starts_twice_in_an_attempt(world: World, teams: Teams) -> None:
