@@ -37,7 +37,10 @@ def usage(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, for spreadsheets.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show GPU hours held and really used, idle and lost, and what they cost."""
+    """Show GPU hours held and really used, idle and lost, and what they cost.
+
+    GROWN, where there are any: of those on loan, the hours of extra tasks of elastic jobs.
+    """
     if as_csv and as_json:
         raise Misused("take one of --csv and --json")
     days = (first.date() if first else None, last.date() if last else None)
@@ -58,7 +61,9 @@ def usage_lines(found: Usage) -> Iterator[str | Table]:
         yield "Nobody held a GPU."
         return
     groups = [name.upper() for name in found.by]
-    numbers = (">HELD", ">ON LOAN", ">USED", ">IDLE", ">LOST", f">COST {found.currency}".rstrip(), "USED OF HELD")
+    grown = (">GROWN",) if found.total.grown_gpu_hours else ()
+    cost = f">COST {found.currency}".rstrip()
+    numbers = (">HELD", ">ON LOAN", *grown, ">USED", ">IDLE", ">LOST", cost, "USED OF HELD")
     rows = [(*_group(found, row), *_numbers(row, found)) for row in found.rows]
     total = ("total", *[""] * (len(groups) - 1), *_numbers(found.total, found)[:-1], "")
     yield table((*groups, *numbers), [*rows, total])
@@ -71,8 +76,9 @@ def _group(found: Usage, row: UsageRow) -> Iterator[object]:
 
 
 def _numbers(sums: UsageSums, found: Usage) -> tuple[object, ...]:
+    grown = (_hours(sums.grown_gpu_hours),) if found.total.grown_gpu_hours else ()
     return (
-        _hours(sums.gpu_hours), _hours(sums.opportunistic_gpu_hours), _used(sums), _hours(sums.idle_gpu_hours),
+        _hours(sums.gpu_hours), _hours(sums.opportunistic_gpu_hours), *grown, _used(sums), _hours(sums.idle_gpu_hours),
         _hours(sums.wasted_gpu_hours), _money(sums.cost), _bar(sums, max(row.gpu_hours for row in found.rows)),
     )  # fmt: skip
 

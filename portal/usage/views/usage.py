@@ -31,11 +31,13 @@ DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class UsageLine:
-    """A row in hours. ``used_percent`` is of what was measured; None if nothing was."""
+    """A row in hours; ``grown``: of those on loan, by extra tasks. ``used_percent`` is of what was measured; None if
+    nothing was."""
 
     name: str
     held: float
     lent: float
+    grown: float
     used: float
     idle: float
     lost: float
@@ -82,9 +84,10 @@ def _line(row: UsageRow, name: str, form: UsageForm) -> UsageLine:
     sums = row.sums
     percent = round(100 * sums.used_ms / sums.measured_ms) if sums.measured_ms else None
     held = sums.guaranteed_ms + sums.opportunistic_ms
-    lent, used, idle = (ms / HOUR_MS for ms in (sums.opportunistic_ms, sums.used_ms, sums.idle_ms))
-    lost, closer = sums.wasted_ms / HOUR_MS, _closer(form, row)
-    return UsageLine(name, held / HOUR_MS, lent, used, idle, lost, percent, row.cost, closer)
+    lent, grown, used, idle, lost = (
+        ms / HOUR_MS for ms in (sums.opportunistic_ms, sums.grown_ms, sums.used_ms, sums.idle_ms, sums.wasted_ms)
+    )
+    return UsageLine(name, held / HOUR_MS, lent, grown, used, idle, lost, percent, row.cost, _closer(form, row))
 
 
 _NEXT = {"vc": "user", "user": "sku", "sku": "vc"}

@@ -87,6 +87,8 @@ def test_prices_are_an_administrators(world: World, past: int, url: str, berth: 
 
 def test_the_command_shows_a_table_with_bars_csv_and_json(world: World, past: int, shell: Shell) -> None:
     span = ("--from", "2026-05-01", "--to", "2026-05-31")
+    from tests.support.cluster.usage_runs import an_extra_task, run
+
     lines = shell.berth("usage", *span, "--by", "user,day").splitlines()
     assert lines[0] == "GPU hours from 2026-05-01 to 2026-05-31 (UTC)"
     assert lines[1].split()[:4] == ["USER", "DAY", "HELD", "ON"]
@@ -94,6 +96,10 @@ def test_the_command_shows_a_table_with_bars_csv_and_json(world: World, past: in
     assert lines[4].split()[:2] == ["total", "10.0"]
     assert shell.berth("usage", *span, "--csv").splitlines()[1].startswith("vision,10.0,")
     assert json.loads(shell.berth("usage", *span, "--json"))["total"]["gpu_hours"] == 10
+    an_extra_task(run(world, "05-20 10:00", "05-20 13:00", borrowed=True))
+    lines = shell.berth("usage", *span, "--by", "user").splitlines()
+    assert lines[1].split()[:6] == ["USER", "HELD", "ON", "LOAN", "GROWN", "USED"]
+    assert lines[2].split()[:4] == ["alice", "13.0", "3.00", "3.00"]
     assert "Nobody held a GPU." in shell.berth("usage", "--vc", "audio", *span)
     assert "after the last day" in shell.berth("usage", "--from", "2026-06-01", "--to", "2026-05-31", code=65)
     assert "one of --csv and --json" in shell.berth("usage", "--csv", "--json", code=78)

@@ -12,7 +12,7 @@ from portal.accounts.models import ClusterRole, User
 from portal.hardware.services.prices import sku_set_price
 from portal.teams.services.teams import member_set
 from portal.usage.models import Measured
-from tests.support.cluster.usage_runs import rolled_from, run
+from tests.support.cluster.usage_runs import an_extra_task, rolled_from, run
 from tests.support.cluster.world import World
 from tests.support.people.cast import Api, person
 from tests.support.people.pages import Browser
@@ -51,6 +51,15 @@ def test_sums_table_and_charts_say_what_was_held_and_used(root: Browser) -> None
     assert "GPU hours over time" in page.text
     assert "May 3 3 1 6" in page.text
     assert "alice 3 1 6 bob 0 0 4" in page.text, "who held most: used, not used, not measured"
+
+
+def test_hours_of_extra_tasks_have_a_column_where_there_are_any(root: Browser, world: World, bob: User) -> None:
+    assert "extra tasks" not in root.get(f"/usage?{MAY}&by=user").text
+    an_extra_task(run(world, "05-20 10:00", "05-20 13:00", user=bob, borrowed=True))
+    text = root.get(f"/usage?{MAY}&by=user").text
+    assert "On loan Of these by extra tasks" in text
+    assert "bob 7.0 not measured 0.0 4.0 7.0 3.0" in text
+    assert "alice 10.0 75 % 0.5 0.0 0.0 0.0" in text
 
 
 def test_a_minute_is_not_shown_as_nothing(world: World) -> None:

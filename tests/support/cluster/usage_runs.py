@@ -10,7 +10,7 @@ from uuid import UUID
 from nodes.protocol.messages import GpuSample, Sample
 from portal.accounts.models import User
 from portal.hardware.models import Gpu, Node
-from portal.jobs.models import Allocation, Job, JobAttempt, Standing, Task, TaskAttempt
+from portal.jobs.models import Allocation, Job, JobAttempt, Standing, Task, TaskAttempt, TaskRole
 from portal.jobs.services.submit import job_submit
 from portal.logs.stream import streams_client
 from portal.metrics.folding import samples_fold
@@ -59,6 +59,12 @@ def run(
         )  # fmt: skip
     Job.objects.filter(pk=job.pk).update(state="succeeded" if ended else "running")
     return row
+
+
+def an_extra_task(row: TaskAttempt) -> None:
+    """The run was that of an extra task of an elastic job."""
+    TaskRole.objects.filter(pk=row.task.role_id).update(least=1)
+    Task.objects.filter(pk=row.task_id).update(index=1)
 
 
 def started(world: World, **changes: Any) -> TaskAttempt:
