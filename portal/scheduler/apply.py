@@ -23,7 +23,7 @@ from portal.jobs.services.preempt import Preempting, Taken, jobs_preempt
 from portal.jobs.services.start import Starting, attempts_start
 from portal.jobs.services.storages import storages_hold
 from portal.jobs.services.words import NAMED
-from portal.parking.services.moves import tasks_resume
+from portal.parking.services.moves import parked_check, tasks_resume
 from portal.queue.services.waits import waits_due, waits_write
 from portal.scheduler.guard import Guard
 from portal.scheduler.ports import OTHER_REASONS, PORTS, PortShortages, ports_told
@@ -210,6 +210,7 @@ class _Applying:
                 self._make_way(preempt)
             rows = Job.objects.select_related("user", "vc").only("priority", *NAMED).in_bulk(jobs)
             self._refuse_other(preempts, rows)
+            parked_check(jobs=self.loaded.parked.intersection(jobs))
             placed = [self._placed(preempt.job.id, preempt.placements) for preempt in preempts]
             every = zip(jobs, placed, victims, strict=True)
             wants = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from django.db import transaction
@@ -166,6 +166,14 @@ def tasks_resume(*, starts: Iterable[tuple[int, Placed]], now: datetime) -> None
         message = wordings.RESUMED(node=row.node.name)
         attempt = row.job_attempt
         job_event(job=attempt.job, job_attempt=attempt, task_attempt=row, code="parking", message=message, now=now)
+
+
+def parked_check(*, jobs: Collection[int]) -> None:
+    """Raises Overtaken unless all of these jobs (row ids) still want the GPUs that they claim and have lent. A query,
+    none without jobs; inside the caller's transaction, which holds the jobs' rows."""
+    want = {"parking__state": ParkState.WANTED, "job_attempt__job__claims__parked": True}
+    if jobs and _PARKED.filter(job_attempt__job__in=jobs, **want).count() != len(jobs):
+        raise Overtaken
 
 
 _PARKED = TaskAttempt.objects.filter(OFF_GPU).select_related("parking__task_attempt", "node", "job_attempt__job")
