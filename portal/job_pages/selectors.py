@@ -16,6 +16,7 @@ from portal.jobs.models import Job
 from portal.jobs.selectors.lists import jobs_sized, jobs_tagged
 from portal.jobs.selectors.visible import job_restrict
 from portal.jobs.states import JOB_LIVE, JOB_OVER, JobState
+from portal.parking.selectors import park_mark
 from portal.teams.models import VirtualCluster
 
 PAGE = 50
@@ -71,6 +72,7 @@ def jobs_found(*, user: User, only: JobFilter, limit: int = PAGE) -> JobsPage:
     ids = rows.order_by(f"{sign}{only.order.column}", f"{sign}id").values_list("pk", flat=True)[: limit + 1]
     jobs = jobs_sized(ids=list(ids), tags=True)
     idle_mark(jobs=jobs)
+    park_mark(jobs=jobs)
     return JobsPage(jobs[:limit], jobs[limit - 1].pk if len(jobs) > limit else None)
 
 

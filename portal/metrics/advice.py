@@ -86,7 +86,7 @@ def _memory(rows: Sequence[TaskAttempt]) -> Mapping[UUID, list[int]]:
     """The memory of each one's GPUs in MB, in the records' order."""
     found: dict[UUID, list[int]] = defaultdict(list)
     held = Allocation.objects.filter(task_attempt__in=[row.pk for row in rows]).order_by("leaf__uuid")
-    for key, memory_mb in held.values_list("task_attempt", "leaf__memory_mb"):
+    for key, _uuid, memory_mb in held.values_list("task_attempt", "leaf__uuid", "leaf__memory_mb").distinct():
         found[key].append(memory_mb)
     return found
 

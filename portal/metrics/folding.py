@@ -144,7 +144,7 @@ def _runs(told: _Told) -> list[_Run]:
     rows = TaskAttempt.objects.filter(pk__in=ids).select_related("node").only(*columns)
     gpus: dict[UUID, list[str]] = defaultdict(list)
     held = Allocation.objects.filter(task_attempt__in=ids).order_by("leaf__uuid")
-    for key, uuid in held.values_list("task_attempt", "leaf__uuid"):
+    for key, uuid in held.values_list("task_attempt", "leaf__uuid").distinct():
         gpus[key].append(uuid)
     own = [(row, of_it) for row in rows if (of_it := told.get((row.node.name, row.pk)))]
     found = [(row, points_of(of_it, gpus[row.pk], since=row.created_at), of_it[-1][1]) for row, of_it in own]

@@ -91,7 +91,7 @@ def task_curves(rows: Sequence[TaskAttempt], window: Window, *, records: Records
 def _uuids(rows: Sequence[TaskAttempt]) -> Mapping[UUID, list[str]]:
     found: dict[UUID, list[str]] = defaultdict(list)
     held = Allocation.objects.filter(task_attempt__in=[row.pk for row in rows]).order_by("leaf__uuid")
-    for key, uuid in held.values_list("task_attempt", "leaf__uuid"):
+    for key, uuid in held.values_list("task_attempt", "leaf__uuid").distinct():
         found[key].append(uuid)
     return found
 

@@ -61,7 +61,7 @@ class CurveReader:
     ) -> Curves:
         """The curves from ``first`` on and before ``end`` in points of at least ``step`` seconds; of one GPU (by index)
         where ``gpu`` names it. Needs the node loaded. One query. Without Redis the newest minutes are missing."""
-        held = row.allocations.order_by("leaf__uuid").values_list("leaf__index", "leaf__uuid")
+        held = row.allocations.order_by("leaf__uuid").values_list("leaf__index", "leaf__uuid").distinct()
         gpus = [GpuOf(*one) for one in held]
         points = self.records.read(str(row.pk))
         points += self._newest(row, gpus, points)

@@ -208,7 +208,7 @@ def _container(job: Job, job_index: int, task: Task, run: TaskAttempt | None, in
         f"/taskIndex/{task.index}/attempts/{index}/logs"
     )
     code = container_code(run) if run else None
-    gpus = ",".join(str(held.leaf.index) for held in run.allocations.all()) if run else ""
+    gpus = ",".join(dict.fromkeys(str(held.leaf.index) for held in run.allocations.all())) if run else ""
     return {
         "currentAttemptCreatedTime": ms(run.created_at) if run else None,
         "currentAttemptLaunchedTime": ms(run.started_at) if run else None,

@@ -35,6 +35,7 @@ class NodeTask(NamedTuple):
     memory_mb: int
     created_at: datetime
     started_at: datetime | None
+    parked_at: datetime | None
     phase: str
     stop_reason: str
     grace_s: int
@@ -76,7 +77,7 @@ _COLUMNS = (
     f"{_TASK}pk",
     *(f"{_JOB}{name}" for name in ("id", "name", "run", "user_id", "user__username", "vc_id", "vc__name")),
     *(f"{_TASK}{name}" for name in ("task__role__name", "task__index")),
-    *(f"{_TASK}{name}" for name in ("state", "cpu_milli", "memory_mb", "created_at", "started_at")),
+    *(f"{_TASK}{name}" for name in ("state", "cpu_milli", "memory_mb", "created_at", "started_at", "parked_at")),
     *(f"{_TASK}{name}" for name in ("phase", "stop_reason", "stop_grace_s", "job_attempt__started_at")),
     f"{_JOB}spec__berth__time_limit_s",
 )

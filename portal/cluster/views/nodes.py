@@ -185,10 +185,11 @@ def _known(place: GpuPlace, sight: JobSight) -> bool:
 
 
 def _without_gpus(tasks: list[NodeTask], load: NodeLoad) -> int:
-    """How many of these tasks hold none of its GPUs."""
+    """How many of these tasks have none of its GPUs, lent ones of parked tasks included."""
     holders = [place.holder for place in load.gpus if place.holder]
     holding = {(holder.job_id, holder.role, holder.index) for holder in holders}
-    return sum((task.job_id, task.role, task.number) not in holding for task in tasks)
+    running = (task for task in tasks if task.parked_at is None)
+    return sum((task.job_id, task.role, task.number) not in holding for task in running)
 
 
 def _moves(row: Node) -> list[NodeIntent]:

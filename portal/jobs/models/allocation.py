@@ -23,7 +23,8 @@ class Standing(models.TextChoices):
 
 
 class Allocation(models.Model):
-    """A task attempt's hold on one leaf cell, inside its VC's quota (``virtual_cell``) or borrowed (empty).
+    """A task attempt's hold on one leaf cell, inside its VC's quota (``virtual_cell``) or borrowed (empty). One that
+    gives its leaf up while it is parked has another hold on it afterwards.
 
     ``since``: when the present right began. ``turns``: all times (ISO 8601, separated by spaces) at which the right
     flipped between the two, so that past hours keep the right they were held by.

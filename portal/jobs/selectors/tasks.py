@@ -26,12 +26,12 @@ def tasks_run(*, tasks: Sequence[Task], attempt: int | None = None) -> list[Task
     attempt if ``attempt`` names it. Two queries for any number."""
     ids = [task.pk for task in tasks]
     runs = _RUNS(tasks=ids) if attempt is None else _RUNS_IN(tasks=ids, attempt=attempt)
-    held: dict[object, list[Allocation]] = defaultdict(list)
+    held: dict[object, dict[int, Allocation]] = defaultdict(dict)
     for row in _HELD(runs=[run.pk for run in runs]) if runs else ():
-        held[row.task_attempt_id].append(row)
+        held[row.task_attempt_id][row.leaf_id] = row
     shown: dict[int, list[TaskAttempt]] = defaultdict(list)
     for run in runs:
-        run.__dict__["_prefetched_objects_cache"] = {"allocations": held[run.pk]}
+        run.__dict__["_prefetched_objects_cache"] = {"allocations": list(held[run.pk].values())}
         shown[run.task_id].append(run)
     for task in tasks:
         task.__dict__["shown"] = shown[task.pk]

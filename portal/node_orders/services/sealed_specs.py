@@ -170,5 +170,6 @@ _HELD = Prepared(
         Allocation.objects.filter(Among("task_attempt", "attempts"))
         .order_by("leaf__index")
         .values_list("task_attempt", "leaf__index", "leaf__uuid")
+        .distinct()
     )
 )

@@ -198,7 +198,8 @@ def _pod(run: TaskAttempt) -> dict[str, Any]:
     job, role = run.task.job, run.task.role.name
     name = f"{framework_name(job)}-{role}-{run.task.index}"
     shown = container_shown(state=run.state, lost=run.lost_at is not None, code=run.exit_code, stopped=False)
-    resources = _resources(run.cpu_milli, run.memory_mb, len(run.allocations.all()))
+    gpus = sum(held.released_at is None for held in run.allocations.all())
+    resources = _resources(run.cpu_milli, run.memory_mb, gpus)
     return {
         "metadata": {
             "name": name,

@@ -34,6 +34,13 @@ STEPS = (
     '\\033[2m%d tok/s\\033[0m\\n" $((s*50)) $((48/(s+5))) $((997-s*31)) $((8400+s%7*13)); done'
 )
 
+PARKED = """
+    INSERT INTO parking_parking (task_attempt_id, turn, state, cause, changed_at, parked_mb, never, fault)
+    SELECT attempt.id, 1, 'parked', '{"says": "parking_by", "who": "alice"}', attempt.created_at, 61000, false, '""'
+    FROM jobs_taskattempt attempt JOIN jobs_task task ON task.id = attempt.task_id AND task.job_id = %s
+    ORDER BY attempt.id LIMIT 1
+"""
+
 
 @pytest.fixture(scope="module")
 def user(embedded_stack: Stack) -> Iterator[Person]:
@@ -78,6 +85,17 @@ def test_every_page_fits_and_can_be_read(chromium: Browser, embedded_stack: Stac
                 expect(site.page.get_by_text("This file is valid.")).to_be_visible()
                 expect(site.page.get_by_text("It would")).to_be_visible()
             faults += looked_at(site.page, name)
+        faults += looked_at_parked(site, paths["running"])
+
+
+def looked_at_parked(site: Site, path: str) -> list[str]:
+    """What is wrong with the page of a job that is parked, as the portal has it written down meanwhile."""
+    site.stack.sql(PARKED, path.rpartition("/")[2])
+    site.open(path)
+    expect(site.page.get_by_role("region", name="Parked")).to_contain_text("alice parked it")
+    faults = looked_at(site.page, "parked")
+    site.stack.sql("DELETE FROM parking_parking")
+    return faults
 
 
 def looked_at_from_outside(site: Site, stack: Stack) -> list[str]:

@@ -85,6 +85,7 @@ def test_a_parked_job_lends_its_gpu_and_goes_on_counting_in_the_same_container(
     assert borrower.attempts(cheap)[0]["end_reason"] == "preempted"
     wait_until(lambda: len(steps(owner, job)) > len(counted), "its next step")
     assert all(later == earlier + 1 for earlier, later in pairwise(steps(owner, job)))
-    assert [one["id"] for one in owner.task_attempts(job)] == [before["id"]]
+    (after,) = owner.task_attempts(job)
+    assert (after["id"], after["gpus"]) == (before["id"], before["gpus"])
     assert len(owner.attempts(job)) == 1
     assert container(running_docker, before["id"]) == begun

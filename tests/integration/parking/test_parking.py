@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.test import Client
@@ -15,9 +16,15 @@ from nodes.protocol.states import Cause, ContainerState
 from nodes.protocol.wordings import PARK_BUSY, PARK_GPU_FULL, PARK_REFUSED
 from portal.common.errors import Conflict
 from portal.job_file.problems import SpecInvalid
+from portal.job_pages.selectors import JobFilter, jobs_found
 from portal.jobs.models import Allocation, Claim, Job, JobAttempt, JobEvent, Task, TaskAttempt, Usage
+from portal.jobs.selectors.tasks import job_tasks, tasks_run
 from portal.jobs.services.stop import job_stop
 from portal.jobs.states import EndReason, JobState
+from portal.logs.stream import streams_client
+from portal.metrics.points import OF_GPU, OF_TASK, Point
+from portal.metrics.reading import CurveReader
+from portal.metrics.record import Records
 from portal.parking.models import Parking, ParkState
 from portal.parking.services.park import job_park, job_unpark
 from portal.teams.models import VirtualCluster
@@ -100,6 +107,26 @@ def test_its_gpu_is_lent_and_taken_back_when_it_is_resumed(world: World, job: Jo
     assert Job.objects.get(pk=cheap.pk).state == JobState.WAITING
     assert JobAttempt.objects.filter(job=job).count() == 1
     assert said(job)[-1].startswith("It goes on where it was, after ")
+
+
+def test_a_job_that_went_on_has_its_gpu_once_and_its_curves_as_before(world: World, job: Job, tmp_path: Path) -> None:
+    records, attempt, at = Records(tmp_path), str(TaskAttempt.objects.get().pk), int(timezone.now().timestamp())
+    records.add(attempt, [Point(at, 60, 12, [None] * (len(OF_TASK) + len(OF_GPU)))], age_s=0)
+    park(world, job)
+    job_unpark(job=job, actor="alice", now=timezone.now())
+    world.settle()
+    (task,) = tasks_run(tasks=list(job_tasks(job=job)))
+    (run,) = task.__dict__["shown"]
+    assert len(run.allocations.all()) == 1
+    assert CurveReader(records, streams_client()).read(TaskAttempt.objects.get()).times == [at]
+
+
+def test_a_list_of_jobs_says_which_are_parked(world: World, job: Job) -> None:
+    park(world, job)
+    running(world, "cheap", extras=CHEAP)
+    world.submit(name="waits")
+    marks = {one.name: one.__dict__.get("parked") for one in jobs_found(user=job.user, only=JobFilter()).jobs}
+    assert marks == {"notebook": "Parked", "cheap": "", "waits": None}
 
 
 def test_what_it_has_in_its_servers_memory_is_kept_from_others(world: World, job: Job, node: ScriptedNode) -> None:
