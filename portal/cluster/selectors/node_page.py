@@ -40,6 +40,7 @@ class NodeTask(NamedTuple):
     stop_reason: str
     grace_s: int
     attempt_started_at: datetime | None
+    attempt_parked_s: int
     time_limit_s: int | None
 
     @property
@@ -48,11 +49,11 @@ class NodeTask(NamedTuple):
         return f"{self.username}/{self.job_name}#{self.run}"
 
     def gone_by(self, drained_at: datetime) -> datetime | None:
-        """When it will have ended at the latest, on a node drained then: at its time limit, or when the grace of its
-        drain is over; None if neither is known."""
+        """When it will have ended at the latest, on a node drained then: at its time limit, which stands still while
+        it is parked, or when the grace of its drain is over; None if neither is known."""
         ends = []
-        if self.attempt_started_at and self.time_limit_s:
-            ends.append(self.attempt_started_at + timedelta(seconds=self.time_limit_s))
+        if self.attempt_started_at and self.time_limit_s and self.parked_at is None:
+            ends.append(self.attempt_started_at + timedelta(seconds=self.time_limit_s + self.attempt_parked_s))
         if self.phase == Phase.STOP and self.stop_reason == StopReason.DRAINED:
             ends.append(drained_at + timedelta(seconds=self.grace_s))
         return min(ends, default=None)
@@ -78,7 +79,8 @@ _COLUMNS = (
     *(f"{_JOB}{name}" for name in ("id", "name", "run", "user_id", "user__username", "vc_id", "vc__name")),
     *(f"{_TASK}{name}" for name in ("task__role__name", "task__index")),
     *(f"{_TASK}{name}" for name in ("state", "cpu_milli", "memory_mb", "created_at", "started_at", "parked_at")),
-    *(f"{_TASK}{name}" for name in ("phase", "stop_reason", "stop_grace_s", "job_attempt__started_at")),
+    *(f"{_TASK}{name}" for name in ("phase", "stop_reason", "stop_grace_s")),
+    *(f"{_TASK}job_attempt__{name}" for name in ("started_at", "parked_s")),
     f"{_JOB}spec__berth__time_limit_s",
 )
 

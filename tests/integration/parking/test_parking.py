@@ -14,6 +14,7 @@ from nodes.protocol.messages import Exit
 from nodes.protocol.parking import SUSPEND, GpuFault, GpuState, GpuWish, ParkFault
 from nodes.protocol.states import Cause, ContainerState
 from nodes.protocol.wordings import PARK_BUSY, PARK_GPU_FULL, PARK_REFUSED
+from portal.cluster.selectors.node_page import node_tasks
 from portal.common.errors import Conflict
 from portal.job_file.problems import SpecInvalid
 from portal.job_pages.selectors import JobFilter, jobs_found
@@ -280,7 +281,6 @@ def test_what_cannot_be_parked_is_refused_with_the_reason(
 
 def test_the_page_of_a_parked_job_does_not_say_that_its_tasks_run(world: World, job: Job, client: Client) -> None:
     client.force_login(world.user)
-    assert "Its tasks are running." in client.get(f"/jobs/{job.pk}").content.decode()
     park(world, job)
     page = client.get(f"/jobs/{job.pk}").content.decode()
     assert "It is parked: its GPU memory (19.5 GB) is in the memory of gpu01." in page
@@ -319,15 +319,10 @@ def test_a_task_that_ended_is_not_parked_any_more_and_charged_once(world: World,
     assert not Usage.objects.filter(resource="cpu without gpu").exists()
 
 
-def test_a_job_that_is_told_to_end_is_not_resumed(world: World, job: Job) -> None:
-    park(world, job)
-    job_stop(job=job, actor=job.user, now=timezone.now())
-    assert not job_unpark(job=job, actor="alice", now=timezone.now())
-
-
 def test_a_parked_job_that_is_stopped_ends_and_leaves_no_claim(world: World, job: Job) -> None:
     park(world, job)
     job_stop(job=job, actor=job.user, now=timezone.now())
+    assert not job_unpark(job=job, actor="alice", now=timezone.now())
     world.settle()
     assert Job.objects.get().state == JobState.STOPPED
     assert not Claim.objects.exists()
@@ -356,13 +351,18 @@ def test_its_time_limit_stands_still_and_its_usage_is_charged_once(world: World,
     park(world, job)
     charged = sum(Usage.objects.filter(resource="A100").values_list("amount", flat=True))
     assert 7.9 * 60_000 < charged < 8.2 * 60_000
+    (task,) = node_tasks(node=node.row)
+    assert task.gone_by(timezone.now()) is None
     later = timezone.now() + timedelta(minutes=30)
     world.cycle(later)
     assert JobAttempt.objects.get().end_reason == ""
     TaskAttempt.objects.update(parked_at=timezone.now() - timedelta(minutes=5))
     job_unpark(job=job, actor="alice", now=timezone.now())
     world.settle()
-    assert JobAttempt.objects.get().parked_s >= 300
+    parked_s = JobAttempt.objects.get().parked_s
+    assert parked_s >= 300
+    (task,) = node_tasks(node=node.row)
+    assert task.gone_by(timezone.now()) == began + timedelta(minutes=10, seconds=parked_s)
     world.cycle(timezone.now() + timedelta(minutes=6))
     assert JobAttempt.objects.get().end_reason == ""
     world.cycle(timezone.now() + timedelta(minutes=8))
