@@ -176,7 +176,11 @@ def parked_check(*, jobs: Collection[int]) -> None:
         raise Overtaken
 
 
-_PARKED = TaskAttempt.objects.filter(OFF_GPU).select_related("parking__task_attempt", "node", "job_attempt__job")
+_PARKED = (
+    TaskAttempt.objects.filter(OFF_GPU)
+    .select_related("parking", "node", "job_attempt__job")
+    .defer("spec_sealed")  # large: each names all of its job's tasks
+)
 
 
 def parked_without_place(*, now: datetime) -> None:
