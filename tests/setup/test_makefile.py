@@ -16,6 +16,7 @@ FIRST = {
     "run": ("packages requirements.txt", WORDS, PAGES, "-m portal.embedded --no-job"),
     "engine": (PACKAGES, ENGINE),
     "test": (*TESTED, "scripts/test"),
+    "gpu-check": ("packages requirements.txt", "-m tests.gpu_check"),
     "lint": (PACKAGES, PAGES, "scripts/lint"),
     "bench": (*TESTED, PARTS, "tests.benchmarks"),
     "mutants": (*TESTED, PARTS, "-m tests.mutants.run"),

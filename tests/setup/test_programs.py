@@ -21,7 +21,7 @@ MINIMAL = {
     "nsenter", "rm", "setpriv", "setsid", "sh", "sleep", "tar", "true", "umount", "unshare",
 }  # fmt: skip
 """What the smallest Debian has."""
-OF_SETUP = {"make", "node", "npm", "python"}
+OF_SETUP = {"make", "node", "npm", "python", "python3"}
 """What README names, or setup brings."""
 OF_A_PART = {"apt-get": "soak", "mount.nfs": "where it is", "initdb": "postgres", "pg_dump": "postgres"}
 """Looked up in the place that the part has it in, or used only where it is."""

@@ -105,6 +105,7 @@ CASES = {
     "job_file_content": Case("job.files", "GET", "jobs/{job}/files/content?path=model.pt", granted=NO_NODE),
     "job_move": Case("job.move", "POST", "jobs/{job}/move", {"vc": "vision"}),
     "job_pause": Case("job.pause", "POST", "jobs/{job}/pause"),
+    "job_park": Case("job.pause", "POST", "jobs/{job}/park", granted=(409,)),  # it waits
     "job_resume": Case("job.pause", "POST", "jobs/{job}/resume"),
     "job_tag": Case("job.tag", "PATCH", "jobs/{job}/tags", {"add": ["mine"]}),
     "job_change_priority": Case("job.priority", "POST", "jobs/{job}/priority", {"priority_class": "oppo"}),

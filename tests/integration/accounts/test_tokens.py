@@ -140,6 +140,7 @@ NEEDS = {
     ("POST", "jobs/1/stop"): Scope.SUBMIT,
     ("POST", "jobs/1/move"): Scope.SUBMIT,
     ("POST", "jobs/1/pause"): Scope.SUBMIT,
+    ("POST", "jobs/1/park"): Scope.SUBMIT,
     ("POST", "jobs/1/resume"): Scope.SUBMIT,
     ("POST", "jobs/1/idle/extend"): Scope.SUBMIT,
     ("POST", "jobs/1/place"): Scope.SUBMIT,

@@ -45,9 +45,10 @@ def test_a_status_that_an_engine_makes_up_is_no_programs_after_a_start_of_the_ma
         journal.write(replace(record, boot=""))
     details = {
         "Id": "c1",
-        "State": {"Status": "exited", "ExitCode": code, "OOMKilled": False, "Error": "",
+        "State": {"Status": "exited", "ExitCode": code, "OOMKilled": False, "Error": "", "Paused": False,
                   "StartedAt": "2026-11-25T09:00:00Z", "FinishedAt": "2026-11-25T12:00:00Z"},
         "Config": {"Labels": {LABEL.ATTEMPT: spec.attempt}, "Image": spec.image},
+            "HostConfig": {"Memory": 0},
     }  # fmt: skip
     node.runtime.containers[spec.attempt] = container_inspected(details, status_lost=False)
     node.clock.starts += starts

@@ -14,6 +14,7 @@ from nodes.protocol.messages import Exit
 from nodes.protocol.parking import SUSPEND, GpuFault, GpuState, GpuWish, ParkFault
 from nodes.protocol.states import Cause, ContainerState
 from nodes.protocol.wordings import PARK_BUSY, PARK_GPU_FULL, PARK_REFUSED
+from portal.accounts.models import AuditEntry
 from portal.cluster.selectors.node_page import node_tasks
 from portal.common.errors import Conflict
 from portal.job_file.problems import SpecInvalid
@@ -89,6 +90,7 @@ def test_a_parked_job_gives_its_gpu_up_claims_it_and_runs_on_as_before(world: Wo
     assert row.released_at is None
     assert Job.objects.get().state == JobState.RUNNING
     assert Parking.objects.get().parked_mb == PARKED_MB
+    assert AuditEntry.objects.filter(action="job.park", actor="alice", target="alice/notebook#1").count() == 1
     assert said(job) == [
         "Its GPU memory is moved to its server's: alice parked it.",
         "It is parked: its 20000 MB of GPU memory are in the memory of gpu01, and its GPU is lent until it is resumed.",

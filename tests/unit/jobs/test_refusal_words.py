@@ -6,7 +6,10 @@ from django.utils import translation
 from portal.jobs.problem_words import problem_words
 from tests.unit.scheduling.test_admission import REFUSED
 
-OF_PROGRAMS = ("there is no virtual cluster", "priority ", "the job asks for", "the job waits for itself")
+OF_PROGRAMS = (
+    *("there is no virtual cluster", "priority ", "the job asks for", "the job waits for itself"),
+    *("role worker is to run with", "role worker has no GPUs"),
+)
 """What the portal itself has refused before."""
 SENTENCES = sorted({case[-1] for case in REFUSED.values() if not case[-1].startswith(OF_PROGRAMS)})
 
