@@ -52,6 +52,7 @@ class Placed(NamedTuple):
     started_at: str | None
     created_at: str
     checkpoint_at: str | None
+    parked_s: int  # of its job's attempt
 
     @property
     def given_up(self) -> bool:
@@ -178,6 +179,7 @@ class HoldingsReader:
             [
                 _text("id"), "task__role__name", "task__index", "job_attempt__job", "node", "cpu_milli", "memory_mb",
                 "state", "phase", *map(_text, ("lost_at", "started_at", "created_at", "checkpoint_at")),
+                "job_attempt__parked_s",
             ],
             key=str,
             make=Placed._make,
@@ -248,7 +250,8 @@ def _task(row: Placed, uses: Iterable[Use], node: str, leaf_ids: Mapping[int, st
     task = scheduling.TaskRef(row.role, row.number)
     return scheduling.RunningTask(
         placement=scheduling.TaskPlacement(task, node, leaves, row.cpu_milli, row.memory_mb),
-        started_ms=ms_of(row.started_at or row.created_at),
+        # As if it had never been parked: limits and losses count from here what it ran.
+        started_ms=ms_of(row.started_at or row.created_at) + row.parked_s * 1000,
         checkpoint_ms=ms_of(row.checkpoint_at) if row.checkpoint_at else None,
         leaving=row.phase in LEAVING,
         right_ms=max((ms_of(use.since) for use in uses), default=None),

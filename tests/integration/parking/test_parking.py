@@ -29,6 +29,7 @@ from portal.metrics.reading import CurveReader
 from portal.metrics.record import Records
 from portal.parking.models import Parking, ParkState
 from portal.parking.services.park import job_park, job_unpark
+from portal.scheduler.snapshot import SNAPSHOTS
 from portal.teams.models import VirtualCluster
 from tests.support.cluster.scripted_node import PARKED_MB, ScriptedNode
 from tests.support.cluster.world import World
@@ -363,6 +364,8 @@ def test_its_time_limit_stands_still_and_its_usage_is_charged_once(world: World,
     world.settle()
     parked_s = JobAttempt.objects.get().parked_s
     assert parked_s >= 300
+    ((planned,),) = (one.tasks for one in SNAPSHOTS.load(now=timezone.now()).snapshot.running)
+    assert planned.started_ms >= (began.timestamp() + parked_s) * 1000 - 1, "its end is expected as late as it comes"
     (task,) = node_tasks(node=node.row)
     assert task.gone_by(timezone.now()) == began + timedelta(minutes=10, seconds=parked_s)
     world.cycle(timezone.now() + timedelta(minutes=6))
