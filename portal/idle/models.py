@@ -64,7 +64,7 @@ class IdlePolicy(models.Model):
     action = asked(
         models.CharField(
             max_length=16, choices=IdleAction.choices,
-            help_text="`off`: nothing; `warn` alone; or warn, then `stop` or make `opportunistic`",
+            help_text="`off`: nothing; `warn` alone; or warn, then `stop`, make `opportunistic` or `park`",
         ),
         _("What happens to an idle job"),
     )  # fmt: skip

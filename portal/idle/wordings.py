@@ -59,7 +59,7 @@ STOPPED = Wording("idle_stopped", "Stopped: %(why)s")
 OPPORTUNISTIC = Wording(
     "idle_opportunistic", "It is opportunistic until this attempt ends, and its GPUs may be taken back: %(why)s"
 )
-NOT_PARKED = Wording("idle_not_parked", "It is idle, but cannot be parked: %(why)s.")
+NOT_PARKED = Wording("idle_not_parked", "It cannot be parked: %(why)s.")
 PUT_OFF = Wording("idle_extended", "Put off by %(who)s for %(time)s. %(follows)s")
 WITHDRAWN = Wording("idle_withdrawn", "The warning of %(time)s UTC is withdrawn: %(why)s.")
 BECAUSE = {

@@ -287,7 +287,7 @@ def _checkpoint_findable(job: Raw, file: str) -> Iterator[Finding]:
 
 def parked_jobs_have_one_gpu(job: Raw) -> Iterator[Finding]:
     """A job that asks to be parked when idle is one that can be."""
-    if raw.mapping(raw.mapping(job, "extras"), "berth").get("park") != "idle":
+    if raw.mapping(job, *map(str, _BERTH)).get("park") != "idle":
         return
     asked = [
         (raw.task_range(job, name, role)[1], raw.whole(raw.mapping(role, "resourcePerInstance").get("gpu")))

@@ -79,7 +79,7 @@ def gpu_lent_to(job: Job) -> str:
 
 
 def parking_told(job: Job) -> Parking | None:
-    """The same with who has its GPU now, as ``lent_to``, for pages and programs."""
+    """How parking stands with the job, for pages and programs: with who has its GPU now, as ``lent_to``."""
     known = parking_of(job) if job.state == JobState.RUNNING else None
     if known is not None:
         off = known.state in (ParkState.PARKED, ParkState.WANTED)

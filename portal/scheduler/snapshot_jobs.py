@@ -146,13 +146,13 @@ def _jobs(builder: JobBuilder, reading: _Reading, ports: Mapping[int, Short]) ->
         if job.wanted and key not in held_back and rows[key].may_start(elastic=facts[key].elastic)
     ]
     every = reading.plain | jobs
-    parked = _parked(every)
-    every |= parked
-    waiting += parked.values()
     all_waiting = _by_id([*reading.waiting, *waiting]) if waiting else reading.waiting
     if held := _storages_away(builder, all_waiting, reading.facts) | _without_owners(builder, reading.owners):
         held_back |= held
         all_waiting = tuple(job for job in all_waiting if job.order_id not in held)
+    if parked := _parked(every):  # they run already: nothing above may keep them from their GPUs
+        every |= parked
+        all_waiting = _by_id([*all_waiting, *parked.values()])
     if barred := _barred(builder, ports, every, reading.facts):
         every |= barred
         all_waiting = tuple(barred.get(job.order_id, job) for job in all_waiting)

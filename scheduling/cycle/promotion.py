@@ -29,7 +29,7 @@ def promote(
     """
     job, allocator = running.job, placer.allocator
     placements = [task.placement for task in running.tasks if task.placement.task in tasks]
-    if True in [_is_elsewhere(allocator, job.vc, one) or _is_claimed(allocator, one) for one in placements]:
+    if True in [_is_elsewhere(allocator, job.vc, one) or _is_on_parked(allocator, one) for one in placements]:
         return None
     quotas = {allocator.layout.cell_quota[assignment.cell] for assignment in fresh}
     if _needs_more(allocator, job.vc, placements, quotas):
@@ -51,8 +51,8 @@ def _is_elsewhere(allocator: Allocator, vc: str, placement: TaskPlacement) -> bo
     return bool(allocator.bound[number] & allocator.mask_of(placement))
 
 
-def _is_claimed(allocator: Allocator, placement: TaskPlacement) -> bool:
-    """Whether a leaf of the task is a parked job's."""
+def _is_on_parked(allocator: Allocator, placement: TaskPlacement) -> bool:
+    """Whether the task is on a leaf that a parked job claims."""
     number = allocator.layout.position.get(placement.node, -1)
     return number >= 0 and bool(allocator.parked[number] & allocator.mask_of(placement))
 

@@ -150,7 +150,7 @@ class Migration(migrations.Migration):
                             ("opportunistic", "Warn, then make it opportunistic"),
                             ("park", "Warn, then park it"),
                         ],
-                        help_text="`off`: nothing; `warn` alone; or warn, then `stop` or make `opportunistic`",
+                        help_text="`off`: nothing; `warn` alone; or warn, then `stop`, make `opportunistic` or `park`",
                         max_length=16,
                     ),
                 ),

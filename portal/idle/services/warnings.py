@@ -71,16 +71,16 @@ def _carry_out(one: Judged, now: datetime) -> None:
 def _warn(attempt: JobAttempt, one: Judged, now: datetime) -> None:
     live = TaskAttempt.objects.filter(LIVE, job_attempt=attempt, allocations__released_at__isnull=True)
     gpus = live.filter(allocations__isnull=False).values("allocations").distinct().count()
-    action, firm = one.terms.action, _stays(attempt.job)
-    if action == IdleAction.OPPORTUNISTIC and firm:
-        action = IdleAction.WARN
-    follows = one.terms.follows if action == one.terms.action else None
+    stays = one.terms.action == IdleAction.OPPORTUNISTIC and _stays(attempt.job)
+    unparkable = park_refusal(attempt.job) if one.terms.action == IdleAction.PARK else ""
+    follows = None if stays or unparkable else one.terms.follows
     warning = IdleWarning.objects.create(
         job_attempt=attempt, action=one.terms.action, percent=one.terms.percent, minutes=one.terms.minutes,
         after_minutes=one.terms.after_minutes, source=one.terms.source, gpus=gpus, since=one.since, warned_at=now,
         due_at=now + follows if follows else None,
     )  # fmt: skip
-    idle, announced = wordings.IDLE(**_numbers(warning, now)), _announced(warning)
+    idle = wordings.IDLE(**_numbers(warning, now))
+    announced = wordings.NOT_PARKED(why=unparkable) if unparkable else _announced(warning)
     message = wordings.WARNED(idle=idle, follows=announced) if announced else idle
     job_event(job=attempt.job, job_attempt=attempt, code="idle_warned", message=message, now=now)
 
@@ -144,7 +144,7 @@ def _opportunistic(attempt: JobAttempt, warning: IdleWarning, now: datetime) -> 
 
 
 def _park(attempt: JobAttempt, warning: IdleWarning, now: datetime) -> None:
-    """Parks it; one that cannot be parked stays warned."""
+    """Parks it; one that cannot be parked any more stays warned."""
     job = attempt.job
     if why := park_refusal(job):
         IdleWarning.objects.filter(pk=warning.pk).update(due_at=None)

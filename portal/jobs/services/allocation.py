@@ -139,14 +139,9 @@ def rights_lose(*, leaves: Collection[int], virtual_cells: Collection[str], now:
     lost = Allocation.objects.filter(right, released_at__isnull=True, standing=Standing.GUARANTEED)
     rows = TaskAttempt.objects.filter(pk__in=lost.values("task_attempt")).select_related("job_attempt__job")
     columns = (
-        "started_at",
-        "created_at",
-        "parked_at",
-        "cpu_milli",
-        "memory_mb",
-        "job_attempt__job__vc",
-        "job_attempt__job__user",
-    )
+        "started_at", "created_at", "parked_at", "cpu_milli", "memory_mb",
+        "job_attempt__job__vc", "job_attempt__job__user",
+    )  # fmt: skip
     if losers := list(rows.only(*columns)):
         usage_charge(rows=losers, until=now)
     _turn(lost, virtual_cell="", now=now)

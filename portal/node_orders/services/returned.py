@@ -26,7 +26,7 @@ from portal.jobs.services.attempts import tasks_stop
 from portal.jobs.services.transitions import job_event, job_hold
 from portal.jobs.services.usage_charge import usage_charge
 from portal.jobs.states import AttemptState, EndReason, JobState, TaskState
-from portal.parking.services.returned import claims_renew, places_left
+from portal.parking.services.places import places_claim, places_left
 
 _OWN_ENDS = frozenset({Cause.EXITED, Cause.OOM})
 """Causes of a program's own end. One killed from outside may have been so by its node's fault."""
@@ -85,7 +85,7 @@ def _take_up(attempt_id: int, back: Mapping[UUID, Exit | None], now: datetime) -
         return
     if not all(row.alone for row in rows) and not _gang_back(attempt, rows, back, now):
         return
-    claims_renew(left, now=now)
+    places_claim(left, now=now)
     _rows_go_on(rows)
     transaction.on_commit(scheduler_wake)
     for row in rows:

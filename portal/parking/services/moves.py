@@ -6,12 +6,13 @@ from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from nodes.protocol.messages import ContainerReport
 from nodes.protocol.parking import GpuState, ParkFault
 from nodes.protocol.states import ContainerState, Phase, StopReason
 from portal.common.bulk import rows_insert
+from portal.common.prepared import Prepared
 from portal.common.sentences import said_by_node
 from portal.common.told import amount_believed
 from portal.common.wake import scheduler_wake
@@ -28,6 +29,7 @@ from portal.parking import wordings
 from portal.parking.models import Parking, ParkState
 from portal.parking.selectors import OFF_GPU
 from portal.parking.services.park import take_back
+from portal.parking.services.places import Left, places_claim
 
 MOST_TURNS = 1_000_000_000
 """A node that names a later turn is not believed: no portal has given it."""
@@ -70,7 +72,8 @@ def parking_reported(*, row: TaskAttempt, report: ContainerReport, now: datetime
         _parked(row, known, report, now)
     else:
         known.never = report.fault is not None and report.fault.code in FOR_GOOD
-        _end(row, known, ParkState.HELD, wordings.NOT_PARKED(why=_fault(report)), report, now)
+        known.changed_at = now
+        _move(row, known, ParkState.HELD, report, wordings.NOT_PARKED(why=_fault(report)), now)
         known.turn += 1  # so that its node holds the GPU by the newest order, too
         Parking.objects.filter(pk=known.pk).update(turn=known.turn)
         nodes_bump([row.node_id])
@@ -98,48 +101,42 @@ def _parked(row: TaskAttempt, known: Parking, report: ContainerReport, now: date
     if not leaves or not all(cell for _, cell in leaves) or Claim.objects.filter(leaf__in=dict(leaves)).exists():
         take_back(known, now)
         return
-    job = row.job_attempt.job
     usage_charge(rows=[row], until=now)
     held.update(released_at=now)
-    columns = ("leaf", "claimant", "task", "virtual_cell", "victim", "parked", "created_at")
-    rows_insert(Claim, columns, [(leaf, job.pk, row.task_id, cell, None, True, now) for leaf, cell in leaves])
+    places_claim([Left(leaf, row.job_attempt.job_id, row.task_id, cell) for leaf, cell in leaves], now=now)
     TaskAttempt.objects.filter(pk=row.pk).update(parked_at=now)
     nodes_hold([row.node_id])
     Node.objects.filter(pk=row.node_id).update(placement_version=F("placement_version") + 1)
     known.parked_mb = min(amount_believed(report.parked_mb), row.node.memory_mb)
-    message = wordings.PARKED(mb=known.parked_mb, node=row.node.name)
-    _end(row, known, ParkState.PARKED, message, report, now)
+    known.changed_at = now
+    _move(row, known, ParkState.PARKED, report, wordings.PARKED(mb=known.parked_mb, node=row.node.name), now)
     transaction.on_commit(scheduler_wake)
 
 
 def _resuming(row: TaskAttempt, known: Parking, report: ContainerReport, now: datetime) -> None:
     if report.gpu is GpuState.HELD:
         lasted = wordings.SECONDS(number=round((now - known.changed_at).total_seconds()))
-        _end(row, known, ParkState.HELD, wordings.GOES_ON(time=lasted), report, now)
+        known.changed_at = now
+        _move(row, known, ParkState.HELD, report, wordings.GOES_ON(time=lasted), now)
     elif known.fault:  # what it waits for, told already, in newer numbers
         known.fault = _fault(report)
         known.save(update_fields=["fault"])
     else:
-        _end(row, known, ParkState.RESUMING, wordings.WAITS(why=_fault(report)), report, known.changed_at, at=now)
+        _move(row, known, ParkState.RESUMING, report, wordings.WAITS(why=_fault(report)), now)
 
 
-def _end(
-    row: TaskAttempt,
-    known: Parking,
-    state: ParkState,
-    message: str,
-    report: ContainerReport,
-    changed_at: datetime,
-    at: datetime | None = None,
+def _move(
+    row: TaskAttempt, known: Parking, state: ParkState, report: ContainerReport, message: str, now: datetime
 ) -> None:
-    known.state, known.fault, known.changed_at = state, _fault(report), changed_at
+    known.state, known.fault = state, _fault(report)
     known.save()
-    if not known.cause:
-        return
+    if known.cause:
+        _tell(row, message, now)
+
+
+def _tell(row: TaskAttempt, message: str, now: datetime) -> None:
     attempt = row.job_attempt
-    job_event(
-        job=attempt.job, job_attempt=attempt, task_attempt=row, code="parking", message=message, now=at or changed_at
-    )
+    job_event(job=attempt.job, job_attempt=attempt, task_attempt=row, code="parking", message=message, now=now)
 
 
 def _fault(report: ContainerReport) -> str:
@@ -155,17 +152,13 @@ def tasks_resume(*, starts: Iterable[tuple[int, Placed]], now: datetime) -> None
             raise Overtaken
         if Claim.objects.filter(claimant=job, parked=True).delete()[0] != len(placed.leaves):
             raise Overtaken
-        columns = ("task_attempt", "leaf", "virtual_cell", "standing", "since", "created_at", "released_at", "turns")
-        rows_insert(
-            Allocation, columns,
-            [(row.pk, leaf.gpu_id, leaf.virtual_cell, leaf.standing, now, now, None, "") for leaf in placed.leaves],
-        )  # fmt: skip
+        columns = ("task_attempt", "leaf", "virtual_cell", "standing", "since", "created_at")
+        held = [(row.pk, leaf.gpu_id, leaf.virtual_cell, leaf.standing, now, now) for leaf in placed.leaves]
+        rows_insert(Allocation, columns, held)
         TaskAttempt.objects.filter(pk=row.pk).update(parked_at=None)
         parked_count(attempt=row.job_attempt_id, since=row.parked_at, now=now)
         take_back(row.parking, row.parked_at)
-        message = wordings.RESUMED(node=row.node.name)
-        attempt = row.job_attempt
-        job_event(job=attempt.job, job_attempt=attempt, task_attempt=row, code="parking", message=message, now=now)
+        _tell(row, wordings.RESUMED(node=row.node.name), now)
 
 
 def parked_check(*, jobs: Collection[int]) -> None:
@@ -185,13 +178,19 @@ _PARKED = (
 
 def parked_without_place(*, now: datetime) -> None:
     """Ends the attempts of parked jobs whose claim is gone: a higher priority of their team or a quota cut took their
-    right. Two queries, and a transaction for each such attempt."""
-    rows = _PARKED.exclude(job_attempt__job__claims__parked=True)
-    for row in rows.filter(job_attempt__end_reason=""):
+    right. One query, and a transaction for each such attempt."""
+    for key, job in _PLACE_LOST():
         with transaction.atomic():
-            job_hold(row.job_attempt.job_id)
-            if _PARKED.filter(pk=row.pk).exclude(job_attempt__job__claims__parked=True).exists():
+            job_hold(job)
+            if row := _place_lost().filter(pk=key).first():
                 attempt_end(
                     attempt=row.job_attempt, reason=EndReason.PREEMPTED, message=wordings.PLACE_LOST(), now=now,
                     stop=StopReason.PREEMPTED,
                 )  # fmt: skip
+
+
+def _place_lost() -> QuerySet[TaskAttempt]:
+    return _PARKED.exclude(job_attempt__job__claims__parked=True).filter(job_attempt__end_reason="")
+
+
+_PLACE_LOST = Prepared(lambda: _place_lost().order_by().values_list("pk", "job_attempt__job"))

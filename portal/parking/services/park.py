@@ -25,6 +25,7 @@ def job_park(*, job: Job, actor: str, now: datetime, cause: str = "") -> None:
 
     Raises Conflict with the reason where the job cannot be parked.
     """
+    why = cause or wordings.BY(who=actor)
     with transaction.atomic():
         job_hold(job.pk)
         known = parking_of(job)
@@ -37,8 +38,7 @@ def job_park(*, job: Job, actor: str, now: datetime, cause: str = "") -> None:
             row = task_to_park(job)
             if isinstance(row, str):
                 raise Conflict(sentence(worded(row)))
-            _ask(row, cause or wordings.BY(who=actor), now)
-        why = cause or wordings.BY(who=actor)
+            _ask(row, why, now)
         job_event(job=job, code="parking", message=wordings.ASKED(why=why), now=now, actor=actor)
         audit_write(Audited.JOB_PARK, actor=actor, target=job.label, vc=job.vc.name, now=now)
 

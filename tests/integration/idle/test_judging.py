@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from nodes.protocol.parking import SUSPEND
 from portal.common.errors import Conflict
 from portal.idle.models import GpuActivity, IdleWarning
 from portal.idle.services.policy import idle_exemption_add
@@ -88,11 +86,7 @@ def test_who_works_again_is_told_so_and_the_next_stretch_is_warned_of_anew(scene
 
 @pytest.mark.parametrize("action", ["stop", "park", "opportunistic"])
 def test_a_job_that_somebody_parked_keeps_no_gpu_idle_and_nothing_more_is_done_to_it(scene: Scene, action: str) -> None:
-    node = scene.world.nodes["gpu01"]
-    node.inventory = replace(node.inventory, capabilities=(SUSPEND,), park_mb=64_000)
-    node.report()
-    VirtualCluster.objects.update(parking=True)
-    job = scene.run(name="notebook")
+    job = scene.run_parkable()
     scene.policy(action)
     scene.idle(10, job)
     scene.judge()
@@ -108,6 +102,38 @@ def test_a_job_that_somebody_parked_keeps_no_gpu_idle_and_nothing_more_is_done_t
     assert state(job) == "running"
     assert len(scene.told(job)) == 2
     assert scene.told(job)[1].endswith("is withdrawn: it is parked.")
+
+
+def test_a_job_that_cannot_be_parked_is_told_why_and_nothing_is_announced(scene: Scene) -> None:
+    scene.policy("park")
+    VirtualCluster.objects.update(parking=True)
+    scene.idle(10)
+    scene.judge()
+    assert scene.told() == [
+        "Its 4 GPUs have been below 5 % for 10 minutes. It cannot be parked: only a job of one task with one GPU can "
+        "be parked."
+    ]
+    assert scene.warning().due_at is None
+
+
+def test_a_job_that_cannot_be_parked_any_more_when_its_time_comes_stays_warned(scene: Scene) -> None:
+    job = scene.run_parkable()
+    scene.policy("park")
+    scene.idle(10, job)
+    scene.judge()
+    due = scene.now + 30 * MINUTE
+    VirtualCluster.objects.update(parking=False)
+    scene.now = due
+    scene.idle(40, job)
+    for _ in range(2):
+        scene.judge()
+    assert scene.told(job) == [
+        f"Its 1 GPU has been below 5 % for 10 minutes. It is parked at {clock(due)} unless it works again: its GPU is "
+        "lent until somebody resumes it.",
+        "It cannot be parked: virtual cluster vision has no jobs parked, which its leads may change.",
+    ]
+    assert scene.warning().due_at is None
+    assert not Parking.objects.exists()
 
 
 def test_nothing_is_done_to_a_job_of_which_nothing_is_heard(scene: Scene) -> None:

@@ -115,15 +115,16 @@ def test_members_read_it_leads_except_jobs_and_others_see_nothing_of_a_team(scen
 
 
 def test_each_page_says_when_an_idle_job_is_parked(scene: Scene, admin: Browser) -> None:
+    job = scene.run_parkable()
     scene.policy("park")
-    scene.idle(10)
+    scene.idle(10, job)
     scene.judge()
     IdleWarning.objects.update(due_at=scene.now + timedelta(days=2))
     policy = admin.get("/idle").text
     assert "30 minutes later it is parked if it can be, unless they work again" in policy
     assert "The owner may put that off once, by 20 minutes." in policy
     assert "parked in 1 d 23 h" in policy
-    assert "It is parked in 1 d 23 h" in Browser(scene.world.user).get(f"/jobs/{scene.job.pk}").text
+    assert "It is parked in 1 d 23 h" in Browser(scene.world.user).get(f"/jobs/{job.pk}").text
 
 
 def test_the_owner_sees_the_countdown_and_puts_it_off(scene: Scene) -> None:

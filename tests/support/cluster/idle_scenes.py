@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.utils import timezone
 
+from nodes.protocol.parking import SUSPEND
 from portal.idle.models import GpuActivity, IdlePolicy, IdleWarning
 from portal.idle.services.policy import idle_policy_set
 from portal.idle.services.warnings import idle_judge
@@ -33,6 +35,14 @@ class Scene:
         self.world.settle()
         assert Job.objects.get(pk=job.pk).state == "running"
         return job
+
+    def run_parkable(self) -> Job:
+        """A job of one GPU that may be parked, on a server that can."""
+        node = self.world.nodes["gpu01"]
+        node.inventory = replace(node.inventory, capabilities=(SUSPEND,), park_mb=64_000)
+        node.report()
+        VirtualCluster.objects.update(parking=True)
+        return self.run(name="notebook")
 
     def policy(self, action: str = "stop", vc: VirtualCluster | None = None, **terms: Any) -> IdlePolicy:
         told = {"percent": 5, "minutes": 10, "after_minutes": 30, "extensions": 1, "extension_minutes": 20, **terms}

@@ -37,6 +37,7 @@ class Suspension:
     def __init__(self, gpus: GpuBackend, runtime: Runtime, allowed_mb: int | None) -> None:
         self._gpus, self._runtime, self._allowed_mb = gpus, runtime, allowed_mb
         self._lock = threading.Lock()
+        self._driver = ""
         self._found: tuple[str, Sentence | None] | None = None  # by driver
         self._told: Sentence | None = None
         self._looked_at = float("-inf")
@@ -44,10 +45,12 @@ class Suspension:
         self.margin_mb = MARGIN_MB
 
     def fault(self, *, fresh: bool = False) -> GpuFault | None:
-        """Why nothing can be parked here; None where it can. ``fresh``: the server's processes are looked at anew."""
+        """Why nothing can be parked here; None where it can. ``fresh``: the server's driver and processes are looked
+        at anew."""
         with self._lock:
             if fresh or time.monotonic() - self._looked_at >= _LOOK_EVERY_S:
                 self._looked_at, self._processes = time.monotonic(), self._of_processes()
+                self._driver = next((gpu.driver for gpu in self._gpus.inventory()), "")
         why = self._why()
         if why is not None and why != self._told:
             log.info("tasks cannot be parked here", reason=str(why))
@@ -57,7 +60,7 @@ class Suspension:
     def switch_off(self, call: str, code: int) -> None:
         """CUDA has said that it cannot: so until its driver changes."""
         with self._lock:
-            self._found = (self._driver(), wordings.PARK_CALLS(call=call, code=code))
+            self._found = (self._driver, wordings.PARK_CALLS(call=call, code=code))
 
     def room_mb(self, promised_mb: int) -> int:
         """Memory for parked tasks in all, of which the containers of ``promised_mb`` leave as much."""
@@ -76,7 +79,7 @@ class Suspension:
             return wordings.PARK_PROCESSOR(processor=platform.machine())
         if os.geteuid() != 0:
             return wordings.PARK_ROOT()
-        driver = self._driver()
+        driver = self._driver
         if not driver.partition(".")[0].isdigit() or int(driver.partition(".")[0]) < DRIVER:
             return wordings.PARK_DRIVER(driver=driver or "none")
         with self._lock:
@@ -91,9 +94,6 @@ class Suspension:
         if freezer is not None and not freezer.sees_processes():
             return wordings.PARK_PIDS()
         return wordings.PARK_MPS() if _mps_runs() else None
-
-    def _driver(self) -> str:
-        return next((gpu.driver for gpu in self._gpus.inventory()), "")
 
 
 def _probed() -> Sentence | None:

@@ -19,6 +19,7 @@ from nodes.protocol.parking import ParkFault
 from tests.support.cluster.memory_runtime import MemoryRuntime
 from tests.support.cluster.parking_node import ParkingRuntime
 from tests.support.gpu.machine import CRASHES, Machine
+from tests.support.run.waiting import wait_until
 
 pytestmark = pytest.mark.root
 
@@ -94,6 +95,8 @@ def test_a_server_on_which_mps_runs_parks_nothing(backend: NvmlBackend, tmp_path
     suspension = Suspension(backend, ParkingRuntime(), None)
     assert said(suspension) == ""
     with subprocess.Popen([daemon, "60"]) as running:
+        name = Path(f"/proc/{running.pid}/comm")  # the kernel sets it after Popen has returned
+        wait_until(lambda: daemon.name.startswith(name.read_text().strip()), "the daemon's name")
         fault = suspension.fault(fresh=True)
         running.kill()
     assert fault is not None

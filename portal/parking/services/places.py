@@ -1,4 +1,4 @@
-"""Parked tasks that come back with a node that was given up: they claim the GPUs again that they left."""
+"""The GPUs that parked tasks left, and their claims on them."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ def places_left(rows: Sequence[TaskAttempt]) -> list[Left] | None:
     return None if not places or held.exists() or claimed.exists() else places
 
 
-def claims_renew(places: Sequence[Left], *, now: datetime) -> None:
-    """Claims these GPUs, which are lent until the job is resumed; inside the caller's transaction."""
+def places_claim(places: Sequence[Left], *, now: datetime) -> None:
+    """Claims these GPUs, which are lent until the job is resumed, in place of what these tasks claimed; inside the
+    caller's transaction."""
     if not places:
         return
     Claim.objects.filter(task__in=[one.task for one in places]).delete()
